@@ -1,0 +1,47 @@
+"""Gradlab runs controlled experiments on why deep networks train, or don't.
+
+>>> import gradlab
+>>> result = gradlab.run("identity")        # a built-in study, a YAML file, or a dict
+>>> result.answer
+>>> result.table(); result.layers(); result.figure("training_loss")
+
+Nothing heavy is imported until it is used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gradlab.errors import GradlabError as GradlabError
+    from gradlab.lab import Result as Result
+    from gradlab.lab import list_studies as list_studies
+    from gradlab.lab import load as load
+    from gradlab.lab import plan as plan
+    from gradlab.lab import run as run
+    from gradlab.spec.study import Study as Study
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "GradlabError": "gradlab.errors",
+    "Result": "gradlab.lab",
+    "Study": "gradlab.spec.study",
+    "list_studies": "gradlab.lab",
+    "load": "gradlab.lab",
+    "plan": "gradlab.lab",
+    "run": "gradlab.lab",
+}
+
+__all__ = ["GradlabError", "Result", "Study", "__version__", "list_studies", "load", "plan", "run"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'gradlab' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,5 @@
+"""`python -m gradlab` is `gradlab`."""
+
+from gradlab.cli import main
+
+main()

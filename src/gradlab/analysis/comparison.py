@@ -1,0 +1,66 @@
+"""Two groups, paired over seeds: how many times larger, or how much more, with its interval."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from gradlab.analysis.measured import Measured
+from gradlab.analysis.summary import t_half_width
+from gradlab.spec.study import At
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """b against a. `ratio` (geometric mean of b/a, interval on logs) where all values are positive."""
+
+    metric: str
+    a: str
+    b: str
+    n: int
+    """Pairs."""
+    difference: float
+    difference_low: float | None
+    difference_high: float | None
+    ratio: float | None
+    ratio_low: float | None
+    ratio_high: float | None
+    zero_pairs: int
+    """Pairs with an exact zero on one side: they have no ratio and are left out of it."""
+
+
+def compare(measured: Measured, metric: str, a: str, b: str, at: At | None = None) -> Comparison | None:
+    """Paired over the seeds that both have; None if there is no such pair."""
+    left, right = measured.values(metric, a, at), measured.values(metric, b, at)
+    pairs = [
+        (float(x), float(y))
+        for seed, x in left.items()
+        if x is not None and (y := right.get(seed)) is not None and math.isfinite(x) and math.isfinite(y)
+    ]
+    if not pairs:
+        return None
+    x, y = np.array(pairs).T
+    difference, half = float(np.mean(y - x)), t_half_width(y - x)
+    ratio = low = high = None
+    positive = (x > 0) & (y > 0)
+    if (x >= 0).all() and (y >= 0).all() and positive.any():
+        logs = np.log(y[positive]) - np.log(x[positive])
+        centre, spread = float(logs.mean()), t_half_width(logs)
+        ratio = math.exp(centre)
+        if spread is not None:
+            low, high = math.exp(centre - spread), math.exp(centre + spread)
+    return Comparison(
+        metric,
+        a,
+        b,
+        len(pairs),
+        difference,
+        None if half is None else difference - half,
+        None if half is None else difference + half,
+        ratio,
+        low,
+        high,
+        int(np.count_nonzero(~positive)),
+    )

@@ -1,0 +1,50 @@
+"""Numbers as people read them."""
+
+from __future__ import annotations
+
+import math
+
+from gradlab.analysis.summary import Summary
+from gradlab.spec.study import At
+
+
+def number(value: float | int | None, digits: int = 4) -> str:
+    """Plain where that is short, scientific beyond; missing, NaN and infinity by name."""
+    if value is None:
+        return "–"
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "∞" if value > 0 else "−∞"
+    if value == 0:
+        return "0"
+    if isinstance(value, int) or (float(value).is_integer() and abs(value) < 1e6):
+        return f"{int(value):,}"
+    if 1e-3 <= abs(value) < 1e5:
+        return f"{value:.{digits}g}"
+    return f"{value:.{digits - 1}e}"
+
+
+def interval(summary: Summary) -> str:
+    """Mean [low, high], or what there is."""
+    if summary.mean is None:
+        return "not finite" if summary.nonfinite else "–"
+    text = number(summary.mean)
+    if summary.low is not None and summary.high is not None and summary.low != summary.high:
+        text += f" [{number(summary.low, 3)}, {number(summary.high, 3)}]"
+    if summary.nonfinite:
+        text += f", {summary.nonfinite} not finite"
+    return text
+
+
+def times(ratio: float) -> str:
+    """`5.3×`."""
+    return f"{number(ratio, 3)}×"
+
+
+def where(metric: str, at: At) -> str:
+    """Metric and place in words: `grad_l2, layer 1, end`."""
+    words = [metric]
+    if at.layer is not None:
+        words.append(f"layer {at.layer}")
+    if at.step is not None:
+        words.append("start" if at.step == "start" else "end" if at.step == "end" else f"step {at.step}")
+    return ", ".join(words)

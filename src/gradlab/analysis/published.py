@@ -1,0 +1,53 @@
+"""Published numbers beside measured ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gradlab.analysis.measured import Measured
+from gradlab.analysis.summary import Summary
+from gradlab.spec.study import At
+
+
+@dataclass(frozen=True)
+class Beside:
+    """One published number and what was measured in its place."""
+
+    group: str
+    metric: str
+    at: At
+    published: float
+    measured: Summary
+
+    @property
+    def inside_seeds(self) -> bool | None:
+        """Whether the published number lies between the smallest and the largest seed."""
+        m = self.measured
+        return None if m.smallest is None or m.largest is None else m.smallest <= self.published <= m.largest
+
+
+def beside(measured: Measured) -> tuple[Beside, ...]:
+    """Every published number of the study, in its order; those of claims first."""
+    rows: list[Beside] = []
+    study = measured.study
+    for claim in study.claims:
+        groups = (claim.arms,) if isinstance(claim.arms, str) else claim.arms or ()
+        if claim.metric and claim.published is not None and len(groups) == 1:
+            rows += _rows(measured, claim.metric, groups[0], claim.at, claim.published)
+    for entry in study.published:
+        rows += _rows(measured, entry.metric, entry.arms, entry.at, entry.value)
+    unique = {(row.group, row.metric, str(row.at)): row for row in rows}
+    return tuple(unique.values())
+
+
+def _rows(
+    measured: Measured, metric: str, group: str, at: At, value: float | tuple[float, ...]
+) -> Iterator[Beside]:
+    if group not in measured.group_names:
+        return
+    layers = at.layer if isinstance(at.layer, tuple) else (at.layer,)
+    values = value if isinstance(value, tuple) else (value,)
+    for layer, number in zip(layers, values, strict=False):
+        place = At(step=at.step, layer=layer)
+        yield Beside(group, metric, place, number, measured.summary(metric, group, place))

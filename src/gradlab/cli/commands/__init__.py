@@ -1,0 +1,1 @@
+"""Commands, one file each: `command` is the function, `RANK` its place in the help."""

@@ -1,0 +1,30 @@
+"""`gradlab check-part`: the contract tests of a user's own parts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+RANK = 50
+
+
+def command(
+    file: Annotated[Path, typer.Argument(help="A Python file that defines parts. It is run.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")] = False,
+) -> None:
+    """Check a part of your own: gradients against finite differences, shapes, purity, names."""
+    from gradlab.contracts import check_file
+
+    reports = check_file(file)
+    if as_json:
+        rows = [{"kind": r.kind, "name": r.name, "check": c.what, "problem": c.problem} for r in reports for c in r.checks]
+        typer.echo(json.dumps(rows, indent=2))
+    for report in reports if not as_json else ():
+        typer.echo(f"{report.kind} {report.name}")
+        for check in report.checks:
+            typer.echo(f"  {'ok  ' if check.problem is None else 'FAIL'} {check.what}" + (f": {check.problem}" if check.problem else ""))
+    if any(check.problem for report in reports for check in report.checks):
+        raise typer.Exit(1)

@@ -1,0 +1,31 @@
+"""`gradlab list`: what is built in."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+RANK = 20
+
+
+def command(
+    parts: Annotated[bool, typer.Option("--parts", help="List the parts that studies can name, too.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")] = False,
+) -> None:
+    """List the built-in studies, and with --parts every activation, skip, norm, init …"""
+    from gradlab import lab
+    from gradlab.parts import BUILT_IN, FOLDERS
+
+    questions = {name: lab.load(name).study.question for name in lab.list_studies()}
+    summaries = {kind: {name: BUILT_IN.get(kind, name).summary() for name in BUILT_IN.names(kind)} for kind in FOLDERS}
+    if as_json:
+        typer.echo(json.dumps({"studies": questions, **({"parts": summaries} if parts else {})}, indent=2))
+        return
+    for name, question in questions.items():
+        typer.echo(f"{name:<14} {question}")
+    for kind, found in summaries.items() if parts else ():
+        typer.echo(f"\n{kind}")
+        for name, summary in found.items():
+            typer.echo(f"  {name:<26} {summary}")

@@ -1,0 +1,29 @@
+"""`gradlab show`: a built-in study as YAML, ready to be copied and changed."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+RANK = 30
+
+
+def command(
+    study: Annotated[str, typer.Argument(help="A built-in name or a YAML file.")],
+    resolved: Annotated[bool, typer.Option("--resolved", help="Every group with every default filled in.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")] = False,
+) -> None:
+    """Show a study as it is written, or (--resolved) all that it means."""
+    from gradlab import lab, studies
+    from gradlab.spec.yaml_text import dump
+
+    loaded = lab.load(study)
+    if resolved:
+        groups = {group.name: group.config.model_dump(mode="json") for group in loaded.groups}
+        typer.echo(json.dumps(groups, indent=2) if as_json else dump(groups), nl=as_json)
+    elif as_json:
+        typer.echo(json.dumps(loaded.study.model_dump(mode="json", exclude_unset=True), indent=2))
+    else:
+        typer.echo(studies.locate(study).read_text(encoding="utf8"), nl=False)

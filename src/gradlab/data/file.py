@@ -1,0 +1,169 @@
+"""The user's own arrays: npz (never pickled), csv or parquet, classification or regression inferred and stated."""
+
+from __future__ import annotations
+
+import os
+from functools import lru_cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Annotated, Any, Literal
+from zipfile import BadZipFile
+
+import numpy as np
+from pydantic import Field
+
+from gradlab.data.base import Array, Dataset, Facts, Task
+from gradlab.errors import DataError, nearest
+
+MOST_CLASSES = 1000
+Fraction = Annotated[float, Field(ge=0, lt=1)]
+
+
+class File(Task):
+    """Samples by row. npz: arrays `x` and `y`; csv and parquet: the target is one column, the rest are inputs.
+
+    Whole-number or text targets with at most 1,000 distinct values are classes; anything else is a regression;
+    `kind` overrides the guess. Inputs are standardised per column unless `standardize` is off.
+    """
+
+    name = "file"
+    location = ("path",)
+
+    path: str
+    target: str = "y"
+    """npz: the array of targets; csv and parquet: the column."""
+    inputs: str = "x"
+    """npz: the array of inputs."""
+    kind: Literal["infer", "classification", "regression"] = "infer"
+    validation: Fraction = 0.1
+    test: Fraction = 0.1
+    standardize: bool = True
+
+    def fingerprint(self) -> str:
+        """Of the file's bytes."""
+        try:
+            return sha256(Path(self.path).read_bytes()).hexdigest()
+        except OSError as error:
+            raise DataError(f"data file {self.path}: {error.strerror or error}") from None
+
+    def facts(self) -> Facts:
+        """Reads the file: its sizes are not known otherwise."""
+        x, y, classes = self._read()
+        train, validation, test = self._counts(len(x))
+        task = "regression" if classes is None else f"classification with {classes} classes"
+        guessed = "inferred" if self.kind == "infer" else "as stated"
+        stated = f"{Path(self.path).name}: {len(x):,} samples of {x.shape[1]:,} numbers, {task} ({guessed})"
+        outputs = y.shape[1] if classes is None else classes
+        return Facts(x.shape[1], outputs, train, classes, x.nbytes + y.nbytes, validation + test, stated)
+
+    def load(self, samples: np.random.Generator, split: np.random.Generator) -> Dataset:
+        """Rows are shuffled by the split's stream, then cut; scaling uses the training rows alone."""
+        x, y, classes = self._read()
+        train, validation, _ = self._counts(len(x))
+        order = split.permutation(len(x))
+        if self.standardize:
+            mean, std = x[order[:train]].mean(0), x[order[:train]].std(0)
+            x = (x - mean) / np.where(std > 0, std, 1.0)
+        cuts = order[:train], order[train : train + validation], order[train + validation :]
+        return Dataset(x, y, *cuts, classes=classes)
+
+    def _counts(self, n: int) -> tuple[int, int, int]:
+        validation, test = int(n * self.validation), int(n * self.test)
+        train = n - validation - test
+        if train < 1:
+            raise DataError(f"data file {self.path}: {n} samples leave none for training; lower validation or test")
+        return train, validation, test
+
+    def _read(self) -> tuple[Array, Array, int | None]:
+        try:
+            changed = os.stat(self.path).st_mtime_ns
+        except OSError as error:
+            raise DataError(f"data file {self.path}: {error.strerror or error}") from None
+        return _read(self.path, changed, self.inputs, self.target, self.kind)
+
+
+@lru_cache(maxsize=4)
+def _read(path: str, changed: int, inputs: str, target: str, kind: str) -> tuple[Array, Array, int | None]:
+    """Inputs (n, d) as float64, targets, number of classes; `changed` makes an edited file a new entry."""
+    readers = {".npz": _npz, ".csv": _csv, ".parquet": _parquet}
+    reader = readers.get(Path(path).suffix.lower())
+    if reader is None:
+        raise DataError(f"data file {path}: not a kind the lab reads; use {', '.join(readers)}")
+    try:
+        x, y = reader(path, inputs, target)
+    except DataError:
+        raise
+    except MemoryError:
+        raise DataError(f"data file {path}: does not fit in memory") from None
+    except Exception as error:  # a damaged file can fail anywhere inside its reader
+        raise DataError(f"data file {path}: cannot be read, {type(error).__name__}: {str(error)[:200]}") from None
+    return _checked(path, x, y, kind)
+
+
+def _npz(path: str, inputs: str, target: str) -> tuple[Any, Any]:
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            if not hasattr(arrays, "files"):
+                raise DataError(f"data file {path}: a single array, not an npz archive with {inputs!r} and {target!r}")
+            for name in (inputs, target):
+                if name not in arrays.files:
+                    found = ", ".join(arrays.files)
+                    raise DataError(
+                        f"data file {path}: no array {name!r}; it has {found}{nearest(name, arrays.files)}"
+                    )
+            return arrays[inputs], arrays[target]
+    except BadZipFile:
+        raise DataError(f"data file {path}: damaged or not an npz archive") from None
+
+
+def _csv(path: str, inputs: str, target: str) -> tuple[Any, Any]:
+    import pandas as pd
+
+    return _columns(path, pd.read_csv(path), target)
+
+
+def _parquet(path: str, inputs: str, target: str) -> tuple[Any, Any]:
+    import pandas as pd
+
+    return _columns(path, pd.read_parquet(path), target)
+
+
+def _columns(path: str, frame: Any, target: str) -> tuple[Any, Any]:
+    names = [str(name) for name in frame.columns]
+    if target not in names:
+        raise DataError(
+            f"data file {path}: no column {target!r}; it has {', '.join(names[:12])}{nearest(target, names)}"
+        )
+    x = frame.drop(columns=target)
+    for name in x.columns:
+        if x[name].dtype.kind not in "biuf":
+            raise DataError(f"data file {path}: column {name!r} is not numeric; encode it as numbers or leave it out")
+    return x.to_numpy(np.float64), frame[target].to_numpy()
+
+
+def _checked(path: str, x: Any, y: Any, kind: str) -> tuple[Array, Array, int | None]:
+    if x.dtype.kind not in "biuf":
+        raise DataError(f"data file {path}: inputs are {x.dtype}, not numbers")
+    if x.ndim < 2 or y.ndim < 1 or len(x) != len(y) or len(x) == 0:
+        raise DataError(
+            f"data file {path}: inputs {x.shape} and targets {y.shape} do not fit; "
+            "give one row per sample in both, at least one"
+        )
+    x = x.reshape(len(x), -1).astype(np.float64)
+    if not np.isfinite(x).all():
+        raise DataError(f"data file {path}: {int((~np.isfinite(x)).sum())} inputs are NaN or infinite")
+    integral = y.dtype.kind in "biuOUS" and y.ndim == 1
+    classes = np.unique(y.astype(str)) if y.dtype.kind in "OUS" else np.unique(y) if integral else None
+    few = classes is not None and len(classes) <= MOST_CLASSES
+    if kind == "classification" and not few:
+        raise DataError(f"data file {path}: targets {y.dtype} {y.shape} are not classes; use kind: regression")
+    if kind != "regression" and few and classes is not None:
+        if len(classes) < 2:
+            raise DataError(f"data file {path}: all targets are {classes[0]!r}; a classification needs two classes")
+        return x, np.searchsorted(classes, y.astype(classes.dtype)), len(classes)
+    if y.dtype.kind not in "biuf":
+        raise DataError(f"data file {path}: targets are {y.dtype}, neither numbers nor at most {MOST_CLASSES} classes")
+    y = y.reshape(len(y), -1).astype(np.float64)
+    if not np.isfinite(y).all():
+        raise DataError(f"data file {path}: {int((~np.isfinite(y)).sum())} targets are NaN or infinite")
+    return x, y, None

@@ -1,0 +1,89 @@
+"""MNIST: 70,000 handwritten digits of 28 × 28 pixels, inside the package (see MNIST-NOTICE.md)."""
+
+from __future__ import annotations
+
+import lzma
+from functools import lru_cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Annotated, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from gradlab.data.base import Dataset, Facts, Task
+from gradlab.errors import DataError, StudyError
+
+PACKED = Path(__file__).with_name("mnist.xz")
+SHA256 = "e9b40985d011bd5a36195bdeb447f26b7824f3acd02e51a1636098d784d5fe98"
+TRAIN, TEST, PIXELS = 60_000, 10_000, 784
+
+MEAN, STD = 0.1307, 0.3081
+
+
+class Mnist(Task):
+    """Digits 0–9; training and validation images are drawn from the 60,000, test images from the 10,000."""
+
+    name = "mnist"
+
+    train: Annotated[int, Field(ge=1, le=TRAIN)] = 55_000
+    validation: Annotated[int, Field(ge=0, le=TRAIN - 1)] = 5_000
+    test: Annotated[int, Field(ge=0, le=TEST)] = 10_000
+    pixels: Literal["standardized", "unit", "raw"] = "standardized"
+    """(p/255 − 0.1307)/0.3081, or p/255, or p itself."""
+
+    def fingerprint(self) -> str:
+        """Of the packed file."""
+        return SHA256
+
+    def facts(self) -> Facts:
+        """784 pixels in, 10 classes out."""
+        if self.train + self.validation > TRAIN:
+            raise StudyError(
+                f"data.validation: {self.train:,} training and {self.validation:,} validation images are more "
+                f"than MNIST's {TRAIN:,}; make one of them smaller"
+            )
+        size = (TRAIN + TEST) * PIXELS
+        return Facts(PIXELS, 10, self.train, 10, size, evaluated=self.validation + self.test)
+
+    def load(self, samples: np.random.Generator, split: np.random.Generator) -> Dataset:
+        """The images as stored, with rows drawn for each split."""
+        images, labels = packed_images()
+        factor, offset = {
+            "standardized": (1 / (255 * STD), -MEAN / STD),
+            "unit": (1 / 255, 0.0),
+            "raw": (1.0, 0.0),
+        }[self.pixels]
+        order = split.permutation(TRAIN)
+        tests = split.permutation(TEST) if self.test < TEST else np.arange(TEST)
+        return Dataset(
+            images,
+            labels,
+            train=order[: self.train],
+            validation=order[self.train : self.train + self.validation],
+            test=TRAIN + tests[: self.test],
+            classes=10,
+            factor=factor,
+            offset=offset,
+        )
+
+
+@lru_cache(maxsize=1)
+def packed_images(path: Path = PACKED, expected: str = SHA256) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """All 70,000 images (training first) and labels, read-only; the file is checked before it is used."""
+    try:
+        packed = path.read_bytes()
+    except OSError as error:
+        raise DataError(f"MNIST file {path}: {error.strerror or error}; reinstall gradlab") from None
+    found = sha256(packed).hexdigest()
+    if found != expected:
+        raise DataError(
+            f"MNIST file {path} is damaged: its SHA-256 is {found[:16]}…, expected {expected[:16]}…; reinstall gradlab"
+        )
+    raw = np.frombuffer(lzma.decompress(packed), np.uint8)
+    count = TRAIN + TEST
+    images = raw[: count * PIXELS].reshape(count, PIXELS)
+    labels = raw[count * PIXELS :].astype(np.int64)
+    labels.setflags(write=False)
+    return images, labels

@@ -1,0 +1,5 @@
+"""How a trial is trained. `reference.py` is the definition; every other engine has to agree with it."""
+
+from gradlab.engines.base import Engine
+
+__all__ = ["Engine"]

@@ -1,0 +1,43 @@
+"""What an engine is: it takes a realised trial and trains it."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import ClassVar
+
+import numpy as np
+
+from gradlab.errors import EnvironmentFault
+from gradlab.parts import Part
+from gradlab.trial.outcome import Outcome
+from gradlab.trial.setup import Setup
+
+Tick = Callable[[int], None]
+"""Called now and then with the number of steps done."""
+
+
+class Engine(Part):
+    """Trains trials. Its `numerics` version is part of every trial's id."""
+
+    part: ClassVar[str] = "engine"
+    numerics: ClassVar[int]
+    """Raised whenever the engine's bits change."""
+
+    @abstractmethod
+    def train(self, setup: Setup, tick: Tick | None = None) -> Outcome:
+        """Train to the end, or to the step at which it diverges."""
+
+
+def require_denormals() -> None:
+    """Refuse a thread that flushes denormal numbers to zero.
+
+    A plain deep network's vanishing values are denormal float32. Flushing them changes results, and some
+    libraries switch it on for the thread that loads them.
+    """
+    if np.float32(1e-38) * np.float32(0.01) == 0:
+        raise EnvironmentFault(
+            "this thread flushes denormal numbers to zero, so vanishing gradients would be wrong; something "
+            "loaded into this process switched it on (torch.set_flush_denormal, or a library built with "
+            "-ffast-math): switch it off, or run the lab in a process of its own"
+        )

@@ -1,0 +1,1 @@
+"""Nonlinearities, one file each."""

@@ -1,0 +1,46 @@
+"""Initial parameters, drawn once and handed to any engine.
+
+Each layer's matrix comes from a stream keyed by layer number and shape and is scaled afterwards, so arms
+whose layer has the same shape start from the same draw.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradlab.errors import StudyError
+from gradlab.network.inits.base import Init
+from gradlab.network.mlp import MLP
+from gradlab.parts import Catalog
+from gradlab.spec.base import scale_value
+from gradlab.spec.choice import InitChoice
+from gradlab.streams import Streams
+
+
+def initial_parameters(mlp: MLP, choice: InitChoice, streams: Streams, catalog: Catalog) -> NDArray[np.float64]:
+    """The flat vector before training, in float64: gains 1, shifts 0, α as the skip says."""
+    init: Init = choice.build(catalog)
+    check_bias(init, choice)
+    scale = scale_value(choice.scale, mlp.depth)
+    flat = np.zeros(mlp.layout.size)
+    p = mlp.layout.windows(flat)
+    for layer, own in zip(mlp.layers, p.layers, strict=True):
+        u = streams.uniform("init", (layer.fan_in, layer.fan_out), layer.number)
+        own.weight[:] = init.weights(u)
+        if choice.scale_on == "all" or layer.in_block:
+            own.weight[:] *= scale
+        if own.bias is not None and choice.bias == "same":
+            u = streams.uniform("init-bias", (layer.fan_out,), layer.number)
+            own.bias[:] = init.quantile(u, layer.fan_in, layer.fan_out)
+        if own.gain is not None:
+            own.gain[:] = 1.0
+    if p.alphas is not None:
+        p.alphas[:] = mlp.skip.alpha(mlp.depth)
+    return flat
+
+
+def check_bias(init: Init, choice: InitChoice) -> None:
+    """`bias: same` needs a distribution of single entries."""
+    if choice.bias == "same" and not init.elementwise:
+        raise StudyError(f"model.init.bias: 'same' has no meaning for the init {init.name!r}; use zeros")

@@ -1,0 +1,1 @@
+"""Initialisations, one file each."""

@@ -1,0 +1,266 @@
+"""The network: optional stem, width-preserving blocks, optional head. Forward and backward, as equations.
+
+    stem    h = f(norm(x W + b))                    input width -> width
+    block   h = skip(h, branch(h))                  width -> width, see skips/base.py
+    head    y = h W + b                             width -> output width
+
+Layers are numbered from 1 in forward order over the weight matrices. A forward pass leaves a *tape*: one
+record per layer with what backward needs and what probes read. δ of a layer is dL/dz for its z = x W + b.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradlab.errors import StudyError
+from gradlab.network.activations.base import Activation
+from gradlab.network.activations.identity import Identity
+from gradlab.network.layout import Layout, Parameters, Role
+from gradlab.network.norms.base import Norm, Running
+from gradlab.network.norms.none import NoNorm
+from gradlab.network.skips.base import Skip
+from gradlab.parts import Catalog
+from gradlab.spec.config import Model
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One weight matrix with the norm and the activation that belong to it."""
+
+    number: int
+    fan_in: int
+    fan_out: int
+    activation: Activation
+    norm: Norm
+    in_block: bool
+
+
+@dataclass
+class Record:
+    """What one layer leaves on the tape in a forward pass; `delta` is added by backward."""
+
+    x: Array
+    """What the weight matrix multiplied, (n, fan_in)."""
+    pre: Array
+    """What entered the nonlinearity."""
+    post: Array
+    """What left it."""
+    cache: Any = None
+    """What the norm's backward needs."""
+    branch: Array | None = None
+    """F(x) of the block that ends here."""
+    stream: Array | None = None
+    """Output of the block that ends here, after the skip."""
+    delta: Array | None = None
+    """dL/dz of this layer."""
+
+
+@dataclass
+class Tape:
+    """The records of a forward pass by layer, and the norms' running statistics after it."""
+
+    records: list[Record] = field(default_factory=list)
+    running: list[Running] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class MLP:
+    """The network of a model specification, without its parameters: they come in a flat vector."""
+
+    stem: Layer | None
+    blocks: tuple[tuple[Layer, ...], ...]
+    head: Layer | None
+    skip: Skip
+    depth: int
+    layout: Layout
+
+    @staticmethod
+    def of(model: Model, input_width: int, output_width: int, catalog: Catalog) -> MLP:
+        """Lay out the network; a `StudyError` where widths do not fit."""
+        return _lay_out(model, input_width, output_width, catalog)
+
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        """All weight matrices in forward order."""
+        inner = [layer for block in self.blocks for layer in block]
+        return tuple(layer for layer in (self.stem, *inner, self.head) if layer is not None)
+
+    def initial_running(self, dtype: Any) -> list[Running]:
+        """Running mean 0 and variance 1 for norms with a memory."""
+        return [
+            (np.zeros(layer.fan_out, dtype), np.ones(layer.fan_out, dtype)) if layer.norm.has_memory else None
+            for layer in self.layers
+        ]
+
+    def flops(self, samples: int, *, backward: bool) -> int:
+        """Of the matrix products alone; the gradient of the input is not needed and not counted."""
+        products = [layer.fan_in * layer.fan_out for layer in self.layers]
+        return 2 * samples * (3 * sum(products) - products[0] if backward else sum(products))
+
+    # ------------------------------------------------------------------ forward
+
+    def forward(self, p: Parameters, x: Array, running: list[Running], *, training: bool = True) -> tuple[Array, Tape]:
+        """Output of shape (n, output width), and the tape."""
+        tape = Tape()
+
+        def linear(layer: Layer, x: Array) -> Array:
+            parameters = p.layers[layer.number - 1]
+            z: Array = x @ parameters.weight
+            if parameters.bias is not None:
+                z += parameters.bias
+            return z
+
+        def normed(layer: Layer, x: Array) -> tuple[Array, Any]:
+            parameters = p.layers[layer.number - 1]
+            y, cache, after = layer.norm.forward(
+                x, parameters.gain, parameters.shift, running[layer.number - 1], training  # type: ignore[arg-type]
+            )
+            tape.running.append(after)
+            return y, cache
+
+        h = x
+        if self.stem is not None:
+            pre, cache = normed(self.stem, linear(self.stem, h))
+            post = self.stem.activation.forward(pre)
+            tape.records.append(Record(h, pre, post, cache, stream=post))
+            h = post
+
+        for index, block in enumerate(self.blocks):
+            entry, alpha = h, self._alpha(p, index)
+            for layer in block:
+                last, branch = layer is block[-1], None
+                if self.skip.place == "before":  # W f(norm(h)) + b
+                    pre, cache = normed(layer, h)
+                    x_in = post = layer.activation.forward(pre)
+                    h = linear(layer, post)
+                else:  # f(norm(W h + b))
+                    x_in = h
+                    pre, cache = normed(layer, linear(layer, h))
+                    if last and self.skip.place == "inside":
+                        branch = pre
+                        pre = self.skip.combine(entry, branch, alpha)
+                    h = post = layer.activation.forward(pre)
+                tape.records.append(Record(x_in, pre, post, cache, branch))
+            end = tape.records[-1]
+            if self.skip.place != "inside":
+                end.branch = h
+                h = self.skip.combine(entry, h, alpha)
+            end.stream = h
+
+        if self.head is not None:
+            y = linear(self.head, h)
+            tape.running.append(None)
+            tape.records.append(Record(h, y, y))
+            h = y
+        return h, tape
+
+    # ----------------------------------------------------------------- backward
+
+    def backward(self, p: Parameters, tape: Tape, d_output: Array, gradient: Parameters) -> None:
+        """Fill `gradient` with dL/dθ, given dL/d output; leaves each layer's δ on the tape."""
+
+        def linear(layer: Layer, dz: Array) -> None:  # dW = xᵀ δ, db = Σ δ
+            record, g = tape.records[layer.number - 1], gradient.layers[layer.number - 1]
+            record.delta = dz
+            np.matmul(record.x.T, dz, out=g.weight)
+            if g.bias is not None:
+                np.add.reduce(dz, axis=0, out=g.bias)
+
+        def through(layer: Layer, dz: Array) -> Array:  # dx = δ Wᵀ
+            linear(layer, dz)
+            dx: Array = dz @ p.layers[layer.number - 1].weight.T
+            return dx
+
+        def activation(layer: Layer, dy: Array) -> Array:  # d pre = dy f'(pre)
+            record = tape.records[layer.number - 1]
+            return dy * layer.activation.slope(record.pre, record.post)
+
+        def norm(layer: Layer, dy: Array) -> Array:
+            g = gradient.layers[layer.number - 1]
+            if g.gain is None:
+                return dy
+            parameters = p.layers[layer.number - 1]
+            dx, g.gain[:], d_shift = layer.norm.backward(
+                dy, parameters.gain, tape.records[layer.number - 1].cache  # type: ignore[arg-type]
+            )
+            if g.shift is not None:
+                g.shift[:] = d_shift
+            return dx
+
+        dh = d_output
+        if self.head is not None:
+            dh = through(self.head, dh)
+
+        for index in reversed(range(len(self.blocks))):
+            block, alpha = self.blocks[index], self._alpha(p, index)
+            branch = tape.records[block[-1].number - 1].branch
+            assert branch is not None
+            along_skip: Array | None = None
+            d_alpha: Any = 0.0
+            if self.skip.place != "inside":
+                along_skip, dh, d_alpha = self.skip.backward(dh, branch, alpha)
+            for layer in reversed(block):
+                if self.skip.place == "before":
+                    dh = norm(layer, activation(layer, through(layer, dh)))
+                else:
+                    dh = activation(layer, dh)
+                    if layer is block[-1] and self.skip.place == "inside":
+                        along_skip, dh, d_alpha = self.skip.backward(dh, branch, alpha)
+                    dh = through(layer, norm(layer, dh))
+            if along_skip is not None:
+                dh = dh + along_skip
+            if gradient.alphas is not None:
+                gradient.alphas[index] = d_alpha
+
+        if self.stem is not None:
+            linear(self.stem, norm(self.stem, activation(self.stem, dh)))
+
+    def _alpha(self, p: Parameters, block: int) -> Any:
+        return p.alphas[block] if p.alphas is not None else self.skip.alpha(self.depth)
+
+
+def _lay_out(model: Model, input_width: int, output_width: int, catalog: Catalog) -> MLP:
+    width = model.width
+    if model.stem == "none" and input_width != width:
+        raise StudyError(
+            f"model.stem: without a stem the input width {input_width} has to be the model's width {width}; "
+            f"use stem: linear or width: {input_width}"
+        )
+    if model.head == "none" and output_width != width:
+        raise StudyError(
+            f"model.head: without a head the output width {output_width} has to be the model's width {width}; "
+            f"use head: linear or width: {output_width}"
+        )
+    skip: Skip = model.skip.build(catalog)
+    activation: Activation = model.activation.build(catalog)
+    norm: Norm = model.norm.build(catalog)
+
+    def hidden(number: int, fan_in: int, in_block: bool) -> Layer:
+        linear = number == model.depth and not model.last_activation
+        return Layer(number, fan_in, width, Identity() if linear else activation, norm, in_block)
+
+    stem = hidden(1, input_width, False) if model.stem == "linear" else None
+    inner = [hidden(n, width, True) for n in range(2 if stem else 1, model.depth + 1)]
+    per = model.layers_per_block
+    blocks = tuple(tuple(inner[i : i + per]) for i in range(0, len(inner), per))
+    head = Layer(model.depth + 1, width, output_width, Identity(), NoNorm(), False) if model.head == "linear" else None
+
+    shapes: list[tuple[Role, int, tuple[int, ...]]] = []
+    for layer in (stem, *inner, head):
+        if layer is not None:
+            shapes.append(("weight", layer.number, (layer.fan_in, layer.fan_out)))
+            if model.bias:
+                shapes.append(("bias", layer.number, (layer.fan_out,)))
+            if layer.norm.has_gain:
+                shapes.append(("gain", layer.number, (layer.fan_out,)))
+            if layer.norm.has_shift:
+                shapes.append(("shift", layer.number, (layer.fan_out,)))
+    if skip.learned:
+        shapes += [("alpha", block + 1, ()) for block in range(len(blocks))]
+    return MLP(stem, blocks, head, skip, model.depth, Layout.of(shapes))

@@ -1,0 +1,1 @@
+"""Normalisations, one file each."""

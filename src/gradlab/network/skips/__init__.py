@@ -1,0 +1,1 @@
+"""Skips, one file each."""

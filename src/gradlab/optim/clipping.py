@@ -1,0 +1,17 @@
+"""Gradient clipping by global norm."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def clipped(gradient: NDArray[Any], largest: float | None) -> NDArray[Any]:
+    """g · min(1, c/(‖g‖ + 10⁻⁶)), torch's definition; the norm is taken over all parameters, in float64."""
+    if largest is None:
+        return gradient
+    norm = float(np.linalg.norm(gradient.astype(np.float64)))
+    factor = largest / (norm + 1e-6)
+    return gradient * factor if not factor >= 1 else gradient

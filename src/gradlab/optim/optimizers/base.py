@@ -1,0 +1,45 @@
+"""What an optimiser is: a pair of pure functions on flat vectors.
+
+    state = init(θ)
+    Δ, state = update(g, state, θ, η)          θ ← θ + Δ
+
+`weight_decay` λ applies to every parameter, as in torch: added to the gradient (g + λθ) except in AdamW,
+which decays the parameters themselves.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Annotated, Any, ClassVar
+
+from numpy.typing import NDArray
+from pydantic import Field
+
+from gradlab.parts import Part
+
+Array = NDArray[Any]
+State = dict[str, Any]
+"""Vectors of θ's length, and step counters."""
+
+Decay = Annotated[float, Field(ge=0)]
+Rate = Annotated[float, Field(ge=0, lt=1)]
+Positive = Annotated[float, Field(gt=0)]
+
+
+class Optimizer(Part):
+    """Pure `init` and `update`: neither changes what it is given."""
+
+    part: ClassVar[str] = "optimizer"
+
+    @abstractmethod
+    def init(self, theta: Array) -> State:
+        """The state before the first step."""
+
+    @abstractmethod
+    def update(self, gradient: Array, state: State, theta: Array, lr: float) -> tuple[Array, State]:
+        """Δ and the state after this step."""
+
+
+def decayed(gradient: Array, theta: Array, weight_decay: float) -> Array:
+    """g + λθ."""
+    return gradient + weight_decay * theta if weight_decay else gradient

@@ -1,0 +1,26 @@
+"""RMSProp."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gradlab.optim.optimizers.base import Array, Decay, Optimizer, Positive, Rate, State, decayed
+
+
+class RmsProp(Optimizer):
+    """s ← α s + (1 − α) g², Δ = −η g/(√s + ε)."""
+
+    name = "rmsprop"
+    alpha: Rate = 0.99
+    epsilon: Positive = 1e-8
+    weight_decay: Decay = 0.0
+
+    def init(self, theta: Array) -> State:
+        """s = 0."""
+        return {"s": np.zeros_like(theta)}
+
+    def update(self, gradient: Array, state: State, theta: Array, lr: float) -> tuple[Array, State]:
+        """Each gradient is divided by its own running size."""
+        g = decayed(gradient, theta, self.weight_decay)
+        s = self.alpha * state["s"] + (1 - self.alpha) * (g * g)
+        return -lr * g / (np.sqrt(s) + self.epsilon), {"s": s}

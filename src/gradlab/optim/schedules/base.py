@@ -1,0 +1,31 @@
+"""What a schedule is: step -> factor on the learning rate."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+from gradlab.parts import Part
+
+
+@dataclass(frozen=True)
+class Horizon:
+    """What a schedule may look at: how many steps there are in all, and per epoch."""
+
+    steps: int
+    steps_per_epoch: int
+
+    def epoch(self, step: int) -> int:
+        """The epoch (from 0) that a step (from 0) belongs to."""
+        return step // self.steps_per_epoch
+
+
+class Schedule(Part):
+    """η(step) = lr · factor(step), steps counted from 0."""
+
+    part: ClassVar[str] = "schedule"
+
+    @abstractmethod
+    def factor(self, step: int, horizon: Horizon) -> float:
+        """What multiplies the learning rate in this step."""

@@ -1,0 +1,15 @@
+"""No schedule."""
+
+from __future__ import annotations
+
+from gradlab.optim.schedules.base import Horizon, Schedule
+
+
+class Fixed(Schedule):
+    """η = lr."""
+
+    name = "fixed"
+
+    def factor(self, step: int, horizon: Horizon) -> float:
+        """1."""
+        return 1.0

@@ -1,0 +1,84 @@
+"""What a trial costs: arithmetic and memory from its sizes, time from this machine's measured speed."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from time import perf_counter
+
+import numpy as np
+
+from gradlab.data.base import Facts
+from gradlab.network.mlp import MLP
+from gradlab.optim.schedules.base import Horizon
+
+_PARAMETER_COPIES = 9  # θ, g, Δ, two moments, and the temporaries of an update
+_ACTIVATION_COPIES = 7  # what a layer's record keeps, and the temporaries of a backward pass
+_STEP_BYTES = 48  # learning rate, loss and its place in the table
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Of one trial."""
+
+    parameters: int
+    steps: int
+    flops: int
+    bytes: int
+    layer_steps: int
+    """Layers × steps: what the interpreter has to do, whatever the sizes."""
+
+
+def trial_cost(mlp: MLP, facts: Facts, horizon: Horizon, batch: int, evaluations: int, itemsize: int) -> Cost:
+    """Matrix products of training and evaluation; parameters, activations and data in memory."""
+    samples = min(horizon.steps * batch, horizon.steps * facts.samples // max(horizon.steps_per_epoch, 1))
+    flops = mlp.flops(samples, backward=True) + evaluations * mlp.flops(facts.evaluated, backward=False)
+    widths = sum(layer.fan_in + layer.fan_out for layer in mlp.layers)
+    memory = itemsize * (_PARAMETER_COPIES * mlp.layout.size + _ACTIVATION_COPIES * batch * widths)
+    memory += facts.bytes + _STEP_BYTES * horizon.steps
+    return Cost(mlp.layout.size, horizon.steps, flops, memory, len(mlp.layers) * max(horizon.steps, 1))
+
+
+@dataclass(frozen=True)
+class Speed:
+    """Of this machine, on one core."""
+
+    flops_per_second: float
+    seconds_per_layer_step: float
+
+    def seconds(self, cost: Cost) -> float:
+        """A rough time: arithmetic plus the interpreter's share."""
+        return cost.flops / self.flops_per_second + cost.layer_steps * self.seconds_per_layer_step
+
+
+def measure_speed() -> Speed:
+    """Two quick timings (about 0.1 s): a mid-sized product, and the small NumPy calls that make up a layer's step."""
+    rng = np.random.default_rng(0)
+    a, b = rng.random((256, 128), np.float32), rng.random((128, 128), np.float32)
+    product = _best(lambda: a @ b)
+    small = rng.random((64, 64), np.float32)
+    call = _best(lambda: np.maximum(small, 0))
+    calls_per_layer_step = 18  # forward, backward and its share of the update, counted in the reference engine
+    return Speed(2 * a.size * 128 / product, calls_per_layer_step * call)
+
+
+def _best(action: object, rounds: int = 20, repeat: int = 20) -> float:
+    times = []
+    for _ in range(rounds):
+        start = perf_counter()
+        for _ in range(repeat):
+            action()  # type: ignore[operator]
+        times.append((perf_counter() - start) / repeat)
+    return min(times)
+
+
+def available_bytes() -> int:
+    """Memory that a new process could use now (0 where the system does not tell)."""
+    try:
+        with open("/proc/meminfo", encoding="ascii") as lines:
+            for line in lines:
+                if line.startswith("MemAvailable:"):
+                    return int(line.split()[1]) * 1024
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (OSError, ValueError, AttributeError):
+        return 0

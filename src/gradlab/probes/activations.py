@@ -1,0 +1,26 @@
+"""The signal that goes forward: activations by place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from gradlab.probes.base import LayerView, Probe
+
+
+class Activations(Probe):
+    """Mean and standard deviation over batch and units, at `pre` (before the nonlinearity), `post` and `stream`."""
+
+    name = "activations"
+    measures = tuple(f"activation_{what}.{place}" for place in ("pre", "post", "stream") for what in ("mean", "std"))
+
+    def measure(self, layer: LayerView) -> Mapping[str, float]:
+        """`stream` only where a block (or the stem) ends."""
+        numbers = {}
+        for place, values in (("pre", layer.pre), ("post", layer.post), ("stream", layer.stream)):
+            if values is not None:
+                exact = values.astype(np.float64)
+                numbers[f"activation_mean.{place}"] = float(exact.mean())
+                numbers[f"activation_std.{place}"] = float(exact.std())
+        return numbers

@@ -1,0 +1,23 @@
+"""The signal that backpropagation carries: δ = dL/dz of each layer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gradlab.probes.base import LayerView, Probe, l2, rms
+
+
+class BackpropSignal(Probe):
+    """‖δ‖₂ and the root mean square of δ over the probe batch.
+
+    The weight gradient is the product xᵀδ: where signal and δ fall in opposite directions it hides both.
+    """
+
+    name = "backprop_signal"
+    measures = ("delta_l2", "delta_rms")
+    needs = frozenset({"backward"})
+
+    def measure(self, layer: LayerView) -> Mapping[str, float]:
+        """Two sizes of the same matrix."""
+        assert layer.delta is not None
+        return {"delta_l2": l2(layer.delta), "delta_rms": rms(layer.delta)}

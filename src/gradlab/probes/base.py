@@ -1,0 +1,70 @@
+"""What a probe is: it declares what it needs and when, reads one layer at a time, and changes nothing.
+
+Norms are taken in float64: the square of a small float32 would already be zero.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradlab.parts import Part
+
+Array = NDArray[Any]
+Moment = Literal["start", "during", "end"]
+Need = Literal["backward", "update"]
+
+
+@dataclass(frozen=True)
+class LayerView:
+    """One layer as a probe sees it, on the probe batch of n samples."""
+
+    number: int
+    weight: Array
+    """(fan_in, fan_out)"""
+    weight_gradient: Array | None
+    bias_gradient: Array | None
+    delta: Array | None
+    """dL/dz, (n, fan_out)"""
+    pre: Array
+    """What entered the nonlinearity."""
+    post: Array
+    """What left it."""
+    stream: Array | None
+    """Output of the block that ends in this layer, after the skip."""
+    slope: Array
+    """f'(pre)"""
+    update: Array | None
+    """What the latest step added to the weight."""
+
+
+class Probe(Part):
+    """Named numbers of one layer. A number that does not exist there is left out, never set to 0."""
+
+    part: ClassVar[str] = "probe"
+    measures: ClassVar[tuple[str, ...]]
+    """The names of the numbers it gives."""
+    needs: ClassVar[frozenset[Need]] = frozenset()
+    """`backward`: a backward pass on the probe batch; `update`: the latest step's Δ."""
+    moments: ClassVar[frozenset[Moment]] = frozenset({"start", "during", "end"})
+    """When it can be taken."""
+
+    @abstractmethod
+    def measure(self, layer: LayerView) -> Mapping[str, float]:
+        """The numbers of this layer."""
+
+
+def l2(values: Array) -> float:
+    """√Σ v², in float64."""
+    flat = values.ravel().astype(np.float64)
+    return float(np.sqrt(flat @ flat))
+
+
+def rms(values: Array) -> float:
+    """√mean v², in float64."""
+    return l2(values) / float(np.sqrt(values.size))

@@ -1,0 +1,23 @@
+"""The gradient of each weight matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from gradlab.probes.base import LayerView, Probe, l2, rms
+
+
+class WeightGradient(Probe):
+    """‖dL/dW‖₂, mean |dL/dW| and its root mean square."""
+
+    name = "weight_gradient"
+    measures = ("grad_l2", "grad_mean_abs", "grad_rms")
+    needs = frozenset({"backward"})
+
+    def measure(self, layer: LayerView) -> Mapping[str, float]:
+        """Three sizes of the same matrix."""
+        g = layer.weight_gradient
+        assert g is not None
+        return {"grad_l2": l2(g), "grad_mean_abs": float(np.abs(g).mean(dtype=np.float64)), "grad_rms": rms(g)}

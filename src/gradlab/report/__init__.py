@@ -1,0 +1,1 @@
+"""Figures, tables and the Markdown report. Everything here draws what `analysis` computed."""

@@ -1,0 +1,179 @@
+"""Charts as data, and the two ways of drawing them: lines with bands, and boxes.
+
+On a log axis exact zeros are drawn on a marked floor below the smallest positive value, never dropped.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradlab.report.look import GRID, INK, SOFT, stroke
+
+Numbers = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Line:
+    """A group's centre with a band over seeds; `style` is the group's place in the study."""
+
+    label: str
+    x: Numbers
+    y: Numbers
+    low: Numbers
+    high: Numbers
+    style: int
+    markers: bool = False
+
+
+@dataclass(frozen=True)
+class Points:
+    """Published numbers, drawn as hollow stars in the colour of their group."""
+
+    label: str
+    x: Numbers
+    y: Numbers
+    style: int
+
+
+@dataclass(frozen=True)
+class LineChart:
+    """Everything that a line figure shows."""
+
+    title: str
+    x_label: str
+    y_label: str
+    lines: tuple[Line, ...]
+    points: tuple[Points, ...] = ()
+    log_y: bool = False
+    whole_x: bool = False
+    levels: tuple[tuple[float, str], ...] = ()
+    """Horizontal reference lines with their names."""
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class BoxChart:
+    """Distributions side by side: one box (5, 25, 50, 75, 95 %) per place."""
+
+    title: str
+    x_label: str
+    y_label: str
+    places: tuple[int, ...]
+    samples: tuple[Numbers, ...]
+    points: tuple[Points, ...] = ()
+    log_y: bool = True
+    note: str = ""
+    levels: tuple[tuple[float, str], ...] = field(default=((1.0, "equal"),))
+
+
+Chart = LineChart | BoxChart
+
+
+def draw(chart: Chart, ax: Any) -> None:
+    """Draw a chart on axes."""
+    if isinstance(chart, LineChart):
+        _draw_lines(chart, ax)
+    else:
+        _draw_boxes(chart, ax)
+    ax.set_title(chart.title, pad=26)
+    ax.set_xlabel(chart.x_label)
+    ax.set_ylabel(chart.y_label)
+    if chart.note:
+        ax.annotate(
+            chart.note, (0, 0), (0, -40), xycoords="axes fraction", textcoords="offset points", color=SOFT, fontsize=8
+        )
+    ax.legend(loc="lower left", bbox_to_anchor=(-0.01, 0.985), ncols=4, borderaxespad=0, handlelength=2.6, columnspacing=1.4)
+
+
+def _draw_lines(chart: LineChart, ax: Any) -> None:
+    floor = _floor(chart) if chart.log_y else None
+    for line in chart.lines:
+        s = stroke(line.style)
+        marker = s.marker if line.markers else None
+        y, low, high = (_lifted(values, floor) for values in (line.y, line.low, line.high))
+        ax.fill_between(line.x, low, high, color=s.colour, alpha=0.16, linewidth=0)
+        ax.plot(line.x, y, color=s.colour, linestyle=s.dashes, marker=marker, markersize=4.5, label=line.label)
+        if floor is not None and (zero := line.y == 0).any():
+            ax.plot(line.x[zero], np.full(zero.sum(), floor), "v", color=s.colour, markersize=6, markerfacecolor="white")
+    for points in chart.points:
+        s = stroke(points.style)
+        ax.plot(
+            points.x, points.y, "*", color=s.colour, markersize=12, markerfacecolor="white", label=points.label, zorder=5
+        )
+    if chart.log_y:
+        ax.set_yscale("log")
+    if chart.whole_x:
+        _whole_ticks(ax, chart.lines)
+    for value, name in chart.levels:
+        ax.axhline(value, color=SOFT, linewidth=1, linestyle=(0, (1, 2)))
+        ax.annotate(
+            name, (1, value), (-2, 3), xycoords=("axes fraction", "data"), textcoords="offset points",
+            ha="right", color=SOFT, fontsize=8,
+        )  # fmt: skip
+    if floor is not None and any((line.low == 0).any() for line in chart.lines):
+        ax.axhline(floor, color=INK, linewidth=0.8)
+        ax.annotate(
+            "exactly 0", (1, floor), (-2, 3), xycoords=("axes fraction", "data"), textcoords="offset points",
+            ha="right", color=INK, fontsize=8,
+        )  # fmt: skip
+
+
+def _whole_ticks(ax: Any, lines: tuple[Line, ...]) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=11, steps=[1, 2, 5, 10]))
+    largest = max((float(line.x.max()) for line in lines if len(line.x)), default=1)
+    ax.set_xlim(0.5, largest + 0.5)
+
+
+def _floor(chart: LineChart) -> float | None:
+    """A decade or more below the smallest positive value, where zeros are drawn."""
+    everything = np.concatenate([np.concatenate([line.y, line.low, line.high]) for line in chart.lines] or [np.empty(0)])
+    finite = everything[np.isfinite(everything)]
+    positive = finite[finite > 0]
+    if len(positive) == 0 or not (finite == 0).any():
+        return None
+    decades = max(1.0, 0.06 * float(np.log10(positive.max() / positive.min())))
+    return float(positive.min() / 10**decades)
+
+
+def _lifted(values: Numbers, floor: float | None) -> Numbers:
+    return values if floor is None else np.where(values == 0, floor, values)
+
+
+def _draw_boxes(chart: BoxChart, ax: Any) -> None:
+    colour = stroke(1).colour
+    boxes = [
+        dict(zip(("whislo", "q1", "med", "q3", "whishi"), np.quantile(s, (0.05, 0.25, 0.5, 0.75, 0.95)), strict=True))
+        for s in chart.samples
+    ]
+    ax.bxp(
+        boxes,
+        positions=chart.places,
+        showfliers=False,
+        widths=0.5,
+        patch_artist=True,
+        boxprops={"facecolor": colour, "alpha": 0.25, "edgecolor": colour},
+        medianprops={"color": colour, "linewidth": 2.4},
+        whiskerprops={"color": colour},
+        capprops={"color": colour},
+    )
+    ax.plot([], [], color=colour, linewidth=2.4, label="median; box 25–75 %, whiskers 5–95 % of draws")
+    for points in chart.points:
+        ax.plot(points.x, points.y, "*", color=stroke(points.style).colour, markersize=12, markerfacecolor="white",
+                label=points.label, zorder=5)  # fmt: skip
+    if chart.log_y:
+        ax.set_yscale("log")
+    for value, name in chart.levels:
+        ax.axhline(value, color=INK, linewidth=1, linestyle=(0, (1, 2)))
+        ax.annotate(
+            name, (1, value), (-2, 3), xycoords=("axes fraction", "data"), textcoords="offset points",
+            ha="right", color=INK, fontsize=8,
+        )  # fmt: skip
+    ax.grid(axis="x", visible=False)
+    ax.set_facecolor("white")
+    ax.tick_params(axis="x", color=GRID)

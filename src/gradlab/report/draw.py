@@ -1,0 +1,63 @@
+"""From a figure's name to a matplotlib figure and its files."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+from gradlab.analysis.measured import Measured
+from gradlab.report.charts import Chart, draw
+from gradlab.report.figures.base import Figure
+from gradlab.report.look import look
+
+SIZE = (6.8, 4.3)
+
+
+def charts(measured: Measured) -> dict[str, Chart]:
+    """The charts of the study's figures (all that apply, if it names none), by name."""
+    catalog = measured.plan.resolved.catalog
+    names = measured.study.figures or catalog.names("figure")
+    found = {}
+    for name in names:
+        figure: Figure = catalog.make("figure", name, {})
+        chart = figure.chart(measured)
+        if chart is not None:
+            found[name] = chart
+    return found
+
+
+def draw_one(chart: Chart, ax: Any = None) -> Any:
+    """A matplotlib figure with this chart, or the chart on the given axes."""
+    from matplotlib.figure import Figure as Canvas
+
+    with look():
+        if ax is not None:
+            draw(chart, ax)
+            return ax.figure
+        canvas = Canvas(figsize=SIZE, layout="constrained")
+        draw(chart, canvas.add_subplot())
+        return canvas
+
+
+def draw_overview(found: dict[str, Chart], title: str) -> Any:
+    """Up to four charts on one page, under the question."""
+    from matplotlib.figure import Figure as Canvas
+
+    chosen = list(found.values())[:4]
+    columns = 1 if len(chosen) == 1 else 2
+    rows = -(-len(chosen) // columns)
+    with look():
+        canvas = Canvas(figsize=(SIZE[0] * columns * 0.92, SIZE[1] * rows * 0.92 + 0.5), layout="constrained")
+        canvas.get_layout_engine().set(w_pad=0.12, h_pad=0.12)  # type: ignore[union-attr, call-arg]
+        canvas.suptitle(title, fontsize=14, fontweight="bold", x=0.012, ha="left")
+        for index, chart in enumerate(chosen):
+            draw(chart, canvas.add_subplot(rows, columns, index + 1))
+        return canvas
+
+
+def image(canvas: Any, kind: str) -> bytes:
+    """The figure as `png` or `svg`, the same bytes for the same figure."""
+    buffer = io.BytesIO()
+    with look():
+        canvas.savefig(buffer, format=kind, metadata={"Date": None} if kind == "svg" else {"Software": None})
+    return buffer.getvalue()

@@ -1,0 +1,32 @@
+"""Training loss over the steps."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gradlab.analysis.measured import Measured
+from gradlab.report.charts import Line, LineChart
+from gradlab.report.figures.base import MOST_LINES, Figure, band, seeds_note
+
+
+class TrainingLoss(Figure):
+    """Training loss of every step, on a log axis."""
+
+    name = "training_loss"
+
+    def chart(self, measured: Measured) -> LineChart | None:
+        """One line per group; a diverged trial's curve ends where it diverged."""
+        lines = []
+        for index, name in enumerate(measured.group_names[:MOST_LINES]):
+            curves = [values for _, values in measured.curve("loss", name) if len(values)]
+            if not curves:
+                continue
+            longest = max(map(len, curves))
+            table = np.full((len(curves), longest), np.nan)
+            for row, values in zip(table, curves, strict=True):
+                row[: len(values)] = values
+            centre, low, high = band(table)
+            lines.append(Line(name, np.arange(1.0, longest + 1), centre, low, high, index))
+        if not lines:
+            return None
+        return LineChart("Training loss", "step", "loss", tuple(lines), log_y=True, note=seeds_note(measured))

@@ -1,0 +1,27 @@
+"""A small HTML view of a result for notebooks. Every name is escaped."""
+
+from __future__ import annotations
+
+from html import escape
+
+from gradlab.analysis.answer import answer
+from gradlab.analysis.measured import Measured
+from gradlab.report.charts import Chart
+from gradlab.report.draw import draw_overview, image
+from gradlab.report.tables import Table, groups_table, layers_table, published_table
+
+
+def html_view(measured: Measured, charts: dict[str, Chart]) -> str:
+    """The question, its answer, the overview figure and the tables."""
+    parts = [f"<h3>{escape(measured.study.question)}</h3>", f"<p><b>{escape(answer(measured))}</b></p>"]
+    if charts:
+        svg = image(draw_overview(charts, ""), "svg").decode()
+        parts.append(svg[svg.index("<svg") :])
+    tables = [groups_table(measured), published_table(measured), layers_table(measured)]
+    return "\n".join([*parts, *(_table(table) for table in tables if table is not None)])
+
+
+def _table(table: Table) -> str:
+    head = "".join(f"<th>{escape(cell)}</th>" for cell in table.header)
+    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in table.rows)
+    return f"<h4>{escape(table.title)}</h4><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

@@ -1,0 +1,66 @@
+"""How figures look: a colour-blind-safe palette that also survives grey, by marker and dash."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+INK, SOFT, GRID = "#1f2933", "#66727f", "#e3e7eb"
+
+
+@dataclass(frozen=True)
+class Stroke:
+    """How one group is drawn in every figure."""
+
+    colour: str
+    marker: str
+    dashes: str | tuple[int, tuple[float, ...]]
+
+
+STROKES = (
+    Stroke("#c2410c", "o", "-"),
+    Stroke("#0b5fa5", "s", (0, (6, 1.6))),
+    Stroke("#117a4f", "^", (0, (2, 1.2))),
+    Stroke("#8a3ffc", "D", (0, (6, 1.5, 1.5, 1.5))),
+    Stroke("#a16207", "v", (0, (1, 1))),
+    Stroke("#475569", "P", (0, (8, 2, 2, 2))),
+)
+
+
+def stroke(index: int) -> Stroke:
+    """The stroke of the group with this place in the study."""
+    return STROKES[index % len(STROKES)]
+
+
+@contextmanager
+def look() -> Iterator[None]:
+    """Matplotlib's settings for our figures, and no display needed."""
+    import matplotlib as mpl
+
+    settings = {
+        "figure.dpi": 110,
+        "savefig.dpi": 160,
+        "font.size": 10,
+        "axes.titlesize": 11.5,
+        "axes.titleweight": "bold",
+        "axes.titlelocation": "left",
+        "axes.labelcolor": INK,
+        "axes.edgecolor": SOFT,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.grid": True,
+        "axes.axisbelow": True,
+        "grid.color": GRID,
+        "grid.linewidth": 0.8,
+        "xtick.color": SOFT,
+        "ytick.color": SOFT,
+        "text.color": INK,
+        "lines.linewidth": 1.8,
+        "legend.frameon": False,
+        "legend.fontsize": 9,
+        "svg.hashsalt": "gradlab",
+        "svg.fonttype": "none",
+    }
+    with mpl.rc_context(settings):
+        yield

@@ -1,0 +1,95 @@
+"""The Markdown report: the question and its answer on top, then what it rests on."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from gradlab.analysis.answer import answer
+from gradlab.analysis.measured import Measured
+from gradlab.report.charts import Chart
+from gradlab.report.tables import Table, failures, groups_table, layers_table, published_table
+
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>|#&])")
+
+
+def escape(text: str) -> str:
+    """Any name as plain text in Markdown: no markup, no HTML."""
+    return _SPECIAL.sub(r"\\\1", text).replace("\\<", "&lt;").replace("\\>", "&gt;").replace("\\&", "&amp;")
+
+
+def markdown_report(
+    measured: Measured, charts: Mapping[str, Chart], environment: Mapping[str, Any], command: str, note: str = ""
+) -> str:
+    """The whole report; figures are linked relative to its folder."""
+    study = measured.study
+    lines = [f"# {escape(study.question)}", "", f"**{escape(answer(measured))}**", ""]
+    if note:
+        lines += [f"> {escape(note)}", ""]
+    if study.source:
+        lines += [f"Source of the claim: {escape(study.source)}.", ""]
+    if charts:
+        lines += ["![overview](figures/overview.png)", ""]
+    tables = [groups_table(measured), published_table(measured), layers_table(measured)]
+    for table in filter(None, tables):
+        lines += [f"## {table.title}", "", *_table(table), ""]
+    lines += _claims(measured)
+    if broken := failures(measured):
+        lines += ["## Trials that failed", "", *(f"- {escape(line)}" for line in broken), ""]
+    if charts:
+        lines += ["## Figures", ""]
+        for name, chart in charts.items():
+            lines += [f"![{escape(chart.title)}](figures/{name}.png)", "", f"*{escape(_caption(chart))}*", ""]
+    return "\n".join([*lines, *_design(measured), *_again(measured, environment, command)])
+
+
+def _table(table: Table) -> Iterable[str]:
+    yield "| " + " | ".join(map(escape, table.header)) + " |"
+    yield "|" + " --- |" * len(table.header)
+    for row in table.rows:
+        yield "| " + " | ".join(map(escape, row)) + " |"
+
+
+def _caption(chart: Chart) -> str:
+    return f"{chart.title}: {chart.y_label} against {chart.x_label}. {chart.note}".strip().rstrip(".") + "."
+
+
+def _claims(measured: Measured) -> list[str]:
+    claims = measured.study.claims
+    if not claims:
+        return []
+    return ["## Claims (stated by the study; not yet judged)", "", *(f"- {escape(claim.text)}" for claim in claims), ""]
+
+
+def _design(measured: Measured) -> list[str]:
+    """What the arms are allowed to differ in, and what each is."""
+    plan, study = measured.plan, measured.study
+    lines = ["## Design", ""]
+    factor = ", ".join(f"`{path}`" for path in study.factor) or "none declared"
+    seeds = len(study.trial_seeds)
+    lines += [f"Declared factor: {factor}. {seeds} seeds, shared by all groups (common random numbers).", ""]
+    lines += ["| group | settings | parameters | steps | GFLOP per trial |", "| --- | --- | --- | --- | --- |"]
+    for planned in plan.groups:
+        settings = ", ".join(f"{path} = {value}" for path, value in planned.group.settings.items()) or "the base"
+        cost = planned.cost
+        cells = (planned.group.name, settings, f"{cost.parameters:,}", f"{cost.steps:,}", f"{cost.flops / 1e9:,.3g}")
+        lines.append("| " + " | ".join(map(escape, cells)) + " |")
+    stated = dict.fromkeys(planned.stated for planned in plan.groups if planned.stated)
+    return [*lines, *(f"\nData: {escape(text)}." for text in stated), ""]
+
+
+def _again(measured: Measured, environment: Mapping[str, Any], command: str) -> list[str]:
+    packages = ", ".join(f"{name} {version}" for name, version in environment["packages"].items() if version)
+    return [
+        "## Run it again",
+        "",
+        "```",
+        command,
+        "```",
+        "",
+        f"Python {environment['python']}, {packages}; {environment['processor']} ({environment['system']}). "
+        "BLAS pinned to one thread, denormals kept (no flush-to-zero). The resolved study is in `study.yaml`, "
+        "the numbers are in `trials.parquet`, `curves.parquet` and `layers.parquet`.",
+        "",
+    ]

@@ -1,0 +1,46 @@
+"""The ground of every specification: frozen, closed, and helpful about misspelt keys."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
+
+from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic_core import PydanticCustomError
+
+from gradlab.errors import nearest, shortened
+
+Scale = float | Literal["1/sqrt(depth)"]
+"""A number, or the one expression in use: `1/sqrt(depth)`."""
+
+
+def scale_value(scale: Scale, depth: int) -> float:
+    """The number that a scale stands for in a network of this depth."""
+    return depth**-0.5 if isinstance(scale, str) else float(scale)
+
+
+class Frozen(BaseModel):
+    """A specification: immutable, without unknown keys, without NaN or infinity."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, validate_default=True)
+    noun: ClassVar[str] = "this section"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _known_keys_only(cls, raw: Any) -> Any:
+        if not isinstance(raw, Mapping):
+            return raw
+        for key in raw:
+            if key not in cls.model_fields and cls.model_config.get("extra") != "allow":
+                accepted = list(cls.model_fields)
+                raise refusal(
+                    f"unknown key {shortened(key)} in {cls.noun}; "
+                    f"accepted: {', '.join(accepted)}{nearest(key, accepted)}",
+                    where=str(key),
+                )
+        return raw
+
+
+def refusal(message: str, *, where: str = "", value: object = None) -> PydanticCustomError:
+    """A validation error whose message is already complete; `where` is the path below the field."""
+    return PydanticCustomError("gradlab", "{message}", {"message": message, "where": where, "value": value})

@@ -1,0 +1,142 @@
+"""A choice of a part: a name, and the part's own parameters beside it.
+
+    activation: relu                              # short
+    activation: {kind: leaky_relu, slope: 0.2}    # with parameters
+
+Reading a choice checks the name against the catalog and the parameters against the part, and fills in
+every default, so that a resolved study states all it depends on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
+
+from pydantic import ConfigDict, ValidationError, ValidationInfo, model_serializer, model_validator
+
+from gradlab.errors import PartError, nearest, shortened
+from gradlab.parts import BUILT_IN, Catalog, explain
+from gradlab.spec.base import Frozen, Scale, refusal
+
+
+class Choice(Frozen):
+    """A part's name under `key`, its parameters as further keys."""
+
+    model_config = ConfigDict(extra="allow")
+    part: ClassVar[str]
+    key: ClassVar[str] = "kind"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_in(cls, raw: Any, info: ValidationInfo) -> Any:
+        if isinstance(raw, Choice):
+            return raw
+        if isinstance(raw, str):
+            raw = {cls.key: raw}
+        if not isinstance(raw, Mapping):
+            raise refusal(f"{shortened(raw)} is not a name or a mapping with the key {cls.key!r}", value=raw)
+        if cls.key not in raw:
+            raise refusal(f"the key {cls.key!r} is missing: it names the {cls.part}", where=cls.key)
+        catalog: Catalog = (info.context or {}).get("catalog", BUILT_IN)
+        try:
+            part = catalog.get(cls.part, raw[cls.key])
+        except PartError as error:
+            raise refusal(str(error), where=cls.key if isinstance(raw[cls.key], str) else "") from None
+        own = {key: value for key, value in raw.items() if key in cls.model_fields}
+        rest = {key: value for key, value in raw.items() if key not in own}
+        accepted = part.parameter_names()
+        for key in rest:
+            if key not in accepted:
+                names = [*accepted, *(name for name in cls.model_fields if name != cls.key)]
+                raise refusal(
+                    f"unknown key {shortened(key)} of {cls.part} {raw[cls.key]!r}; "
+                    f"accepted: {', '.join(names) or 'none'}{nearest(key, names)}",
+                    where=str(key),
+                )
+        try:
+            return own | part.parse(rest).parameters()
+        except ValidationError as error:
+            where, value, message = explain(error)
+            raise refusal(f"{message}, not {shortened(value)}", where=where) from None
+
+    @model_serializer(mode="plain")
+    def _short(self) -> Any:
+        values = {name: getattr(self, name) for name in type(self).model_fields} | self.parameters
+        return values[self.key] if len(values) == 1 else values
+
+    @property
+    def name(self) -> str:
+        """The name of the part."""
+        return str(getattr(self, self.key))
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The part's parameters, defaults included."""
+        return dict(self.__pydantic_extra__ or {})
+
+    def build(self, catalog: Catalog) -> Any:
+        """The part itself."""
+        return catalog.make(self.part, self.name, self.parameters)
+
+
+class KindChoice(Choice):
+    """A choice whose name stands under `kind`."""
+
+    kind: str
+
+
+class ActivationChoice(KindChoice):
+    """Which nonlinearity."""
+
+    part = "activation"
+
+
+class SkipChoice(KindChoice):
+    """How a block's input joins its branch."""
+
+    part = "skip"
+
+
+class NormChoice(KindChoice):
+    """Which normalisation stands before the nonlinearity."""
+
+    part = "norm"
+
+
+class LossChoice(KindChoice):
+    """What is minimised."""
+
+    part = "loss"
+
+
+class OptimizerChoice(KindChoice):
+    """Which optimiser."""
+
+    part = "optimizer"
+
+
+class ScheduleChoice(KindChoice):
+    """How the learning rate changes over the steps."""
+
+    part = "schedule"
+
+
+class InitChoice(KindChoice):
+    """How weights start: a distribution, an explicit scale on top, and what biases start from."""
+
+    part = "init"
+    scale: Scale = 1.0
+    """Multiplies the drawn weight matrices (never the biases)."""
+    scale_on: Literal["all", "blocks"] = "all"
+    """Which weight matrices the scale multiplies: all, or only those inside blocks (not stem and head)."""
+    bias: Literal["zeros", "same"] = "zeros"
+    """Biases start at zero, or are drawn from the same distribution as their layer's weights."""
+
+
+class DataChoice(Choice):
+    """Which task, its own fields, and whether its split is shared by all trials of the study."""
+
+    part = "task"
+    key = "task"
+    task: str
+    split: Literal["per_study", "per_trial"] = "per_study"

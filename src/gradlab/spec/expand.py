@@ -1,0 +1,113 @@
+"""Study -> groups: each arm, or each point of the grid, resolved to a whole configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+from typing import Any
+
+from pydantic import ValidationError
+
+from gradlab.errors import StudyError, nearest, shortened
+from gradlab.parts import Catalog
+from gradlab.spec.config import Config
+from gradlab.spec.paths import flatten, value_at, with_all
+from gradlab.spec.refusals import study_error
+from gradlab.spec.study import Study
+
+MOST_GROUPS = 100_000
+
+
+@dataclass(frozen=True)
+class Group:
+    """One arm or grid point: what it is called, how it differs, and its configuration."""
+
+    name: str
+    settings: Mapping[str, Any]
+    config: Config
+
+
+def expand(study: Study, catalog: Catalog) -> tuple[Group, ...]:
+    """Every group of the study; a `StudyError` says where in the file a group goes wrong."""
+    _check_probes(study, catalog)
+    _check_figures(study, catalog)
+    variants = _variants(study)
+    varied = sorted({path for _, overrides, _ in variants for path, _ in flatten(overrides)})
+    groups = []
+    for name, overrides, written in variants:
+        config = _resolve(study, overrides, written, catalog)
+        tree = config.model_dump(mode="json")
+        groups.append(Group(name, {path: value_at(tree, path) for path in varied}, config))
+    for path in study.factor:
+        if value_at(groups[0].config.model_dump(mode="json"), path) is None and path not in varied:
+            raise StudyError(f"factor: {path!r} is not a path of this study{nearest(path, varied)}")
+    return tuple(groups)
+
+
+def _variants(study: Study) -> list[tuple[str, Mapping[str, Any], str]]:
+    """(name, overrides, where they are written) of each group."""
+    if study.arms is not None:
+        return [(name, overrides, f"arms.{name}") for name, overrides in study.arms.items()]
+    if study.axes is None:
+        return [("all", {}, "base")]
+    if prod(len(values) for values in study.axes.values()) > MOST_GROUPS:
+        raise StudyError(f"axes: the grid has more than {MOST_GROUPS:,} points")
+    points = [dict(zip(study.axes, values, strict=True)) for values in product(*study.axes.values())]
+    return [(_point_name(point), point, "axes") for point in points]
+
+
+def _point_name(point: Mapping[str, Any]) -> str:
+    return ", ".join(f"{path.split('.')[-1]}={_plain(value)}" for path, value in point.items())
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return str(value.get("kind", value.get("task", dict(value))))
+    return str(value)
+
+
+def _resolve(study: Study, overrides: Mapping[str, Any], written: str, catalog: Catalog) -> Config:
+    for section in overrides:
+        if str(section).split(".")[0] not in ("data", "model", "train"):
+            accepted = ("data", "model", "train")
+            raise StudyError(
+                f"{written}.{section}: {shortened(section)} is not a path of the base; it starts with "
+                f"{', '.join(accepted)}{nearest(str(section).split('.')[0], accepted)}"
+            )
+    if "measure" in study.base:
+        raise StudyError("base.measure: measure belongs to the study, not to its base; move it one level up")
+    try:
+        tree = with_all(study.base, overrides)
+    except StudyError as error:
+        raise StudyError(f"{written}.{error}") from None
+    changed = [path for path, _ in flatten(overrides)]
+
+    def place(path: str) -> str:
+        here = any(path == c or path.startswith(c + ".") or c.startswith(path + ".") for c in changed)
+        return f"{written}.{path}" if here else f"base.{path}"
+
+    try:
+        config = Config.model_validate(tree | {"measure": study.measure}, context={"catalog": catalog})
+    except ValidationError as error:
+        raise study_error(error, "", place) from None
+    _known("train.engine", place, config.train.engine, catalog.names("engine"))
+    return config
+
+
+def _known(path: str, place: Any, value: str, accepted: list[str]) -> None:
+    if value not in accepted:
+        raise StudyError(
+            f"{place(path)}: {shortened(value)} is not known; accepted: {', '.join(accepted)}{nearest(value, accepted)}"
+        )
+
+
+def _check_probes(study: Study, catalog: Catalog) -> None:
+    for probe in () if study.measure.probes == "all" else study.measure.probes:
+        _known("measure.probes", lambda path: path, probe, catalog.names("probe"))
+
+
+def _check_figures(study: Study, catalog: Catalog) -> None:
+    for figure in study.figures or ():
+        _known("figures", lambda path: path, figure, catalog.names("figure"))

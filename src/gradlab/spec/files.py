@@ -1,0 +1,146 @@
+"""Study files: read, override, resolve, write."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from gradlab.errors import StudyError, nearest, shortened
+from gradlab.parts import BUILT_IN, Catalog
+from gradlab.spec import yaml_text
+from gradlab.spec.expand import Group, expand
+from gradlab.spec.paths import flatten, with_all, with_value
+from gradlab.spec.refusals import study_error
+from gradlab.spec.study import Study
+
+BASE_SECTIONS = ("data", "model", "train")
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """A study with its parts loaded and every group resolved: all that a plan needs."""
+
+    study: Study
+    groups: tuple[Group, ...]
+    catalog: Catalog
+    quick: bool = False
+
+
+def read(path: Path) -> dict[str, Any]:
+    """The raw tree of a study file, named after the file unless it names itself."""
+    try:
+        text = path.read_text(encoding="utf8")
+    except UnicodeDecodeError:
+        raise StudyError(f"{path}: not a UTF-8 text file") from None
+    except OSError as error:
+        raise StudyError(f"{path}: {error.strerror or error}") from None
+    tree = checked_tree(yaml_text.parse(text, str(path)), str(path))
+    tree.setdefault("name", name_from(path.stem))
+    return _anchored(tree, path.resolve().parent)
+
+
+def _anchored(tree: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Relative paths of parts and data files are relative to the study file, wherever the lab is started."""
+    if isinstance(tree.get("parts"), list):
+        tree["parts"] = [str(folder / part) if isinstance(part, str) else part for part in tree["parts"]]
+    base = tree.get("base")
+    data = base.get("data") if isinstance(base, Mapping) else None
+    if isinstance(base, Mapping) and isinstance(data, Mapping) and isinstance(data.get("path"), str):
+        tree["base"] = {**base, "data": {**data, "path": str(folder / data["path"])}}
+    return tree
+
+
+def checked_tree(raw: Any, source: str) -> dict[str, Any]:
+    """The raw tree, if it is a mapping with words as keys."""
+    if not isinstance(raw, Mapping):
+        raise StudyError(f"{source}: a study is a mapping with a question, a base and arms or axes, not {shortened(raw)}")
+    return dict(raw)
+
+
+def name_from(stem: str) -> str:
+    """A study name from a file name: small letters, digits, dot, dash."""
+    return re.sub(r"[^a-z0-9._-]+", "-", stem.lower()).strip("-._")[:60] or "study"
+
+
+def apply_overrides(tree: Mapping[str, Any], overrides: Iterable[str | tuple[str, Any]]) -> dict[str, Any]:
+    """`path=value` texts or pairs, applied in order; paths below data, model and train belong to the base."""
+    result = dict(tree)
+    for override in overrides:
+        path, value = _parsed(override) if isinstance(override, str) else override
+        result = _override(result, path, value)
+    return result
+
+
+def _parsed(text: str) -> tuple[str, Any]:
+    path, equals, value = text.partition("=")
+    path = path.strip()
+    if not equals or not path:
+        raise StudyError(f"--set {shortened(text)}: write it as path=value, like train.lr=3e-4")
+    return path, yaml_text.parse(value, f"--set {path}")
+
+
+def _override(tree: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
+    first, _, rest = path.partition(".")
+    if first in BASE_SECTIONS:
+        axes = tree.get("axes")
+        if isinstance(axes, Mapping) and path in axes:
+            raise StudyError(f"--set {path}: the study sweeps it; set axes.{path}=[…] instead")
+        base = tree.get("base")
+        return tree | {"base": with_value(base if isinstance(base, Mapping) else {}, path, value)}
+    if first not in Study.model_fields:
+        accepted = [*BASE_SECTIONS, *Study.model_fields]
+        raise StudyError(
+            f"--set {path}: {first!r} is not a part of a study; a path starts with one of "
+            f"{', '.join(accepted)}{nearest(first, accepted)}"
+        )
+    if first == "axes" and rest:
+        return tree | {"axes": {**(tree.get("axes") or {}), rest: value if isinstance(value, list) else [value]}}
+    if first == "arms" and rest:
+        return tree | {"arms": _override_arm(tree.get("arms"), rest, value)}
+    return with_value(tree, path, value)
+
+
+def _override_arm(arms: Any, path: str, value: Any) -> dict[str, Any]:
+    arms = dict(arms) if isinstance(arms, Mapping) else {}
+    for name in sorted(map(str, arms), key=len, reverse=True):
+        if path.startswith(name + "."):
+            below = path[len(name) + 1 :]
+            kept = {p: v for p, v in flatten(arms[name] or {}) if p != below and not p.startswith(below + ".")}
+            return arms | {name: kept | {below: value}}
+    raise StudyError(f"--set arms.{path}: the study's arms are {', '.join(map(str, arms)) or 'none'}")
+
+
+def quick_form(tree: Mapping[str, Any]) -> dict[str, Any]:
+    """The tree with its own `quick` overrides applied."""
+    quick = tree.get("quick")
+    if not isinstance(quick, Mapping) or not quick:
+        raise StudyError("quick: this study states no reduced budget (a `quick:` section with overrides)")
+    result = dict(tree)
+    for path, value in flatten(quick):
+        result = _override(result, path, value)
+    return result
+
+
+def resolve(tree: Mapping[str, Any], source: str, *, quick: bool = False) -> Resolved:
+    """The study of a raw tree, with its parts loaded and every group checked; `quick` only marks it so."""
+    try:
+        study = Study.model_validate(tree)
+    except ValidationError as error:
+        raise study_error(error, source) from None
+    except RecursionError:
+        raise StudyError(f"{source}: nested too deeply") from None
+    catalog = Catalog.with_files(study.parts) if study.parts else BUILT_IN
+    try:
+        return Resolved(study, expand(study, catalog), catalog, quick)
+    except StudyError as error:
+        raise StudyError(f"{source}: {error}" if source else str(error)) from None
+
+
+def to_yaml(study: Study) -> str:
+    """The study as YAML, with the fields it sets."""
+    return yaml_text.dump(study.model_dump(mode="json", exclude_unset=True, exclude_none=True))

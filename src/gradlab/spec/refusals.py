@@ -1,0 +1,47 @@
+"""From pydantic's errors to a message a person can act on: path, value, what is accepted, nearest name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from pydantic import ValidationError
+
+from gradlab.errors import StudyError, nearest, shortened
+
+_BRANCH = re.compile(r"^(tuple\[|literal\[|constrained-|function-|model-|dict|int$|float$|str$|lax-or|list\[)")
+_SHOWN = 5
+
+
+def study_error(error: ValidationError, source: str, place: Callable[[str], str] = lambda path: path) -> StudyError:
+    """A `StudyError` with one line per problem; `place` says where in the file a path was written."""
+    lines: list[str] = []
+    for problem in error.errors():
+        line = f"{place(_path(problem))}: {_message(problem)}"
+        if line not in lines:
+            lines.append(line)
+    more = len(lines) - _SHOWN
+    shown = lines[:_SHOWN] + ([f"… and {more} more"] if more > 0 else [])
+    head = f"{source}: " if source else ""
+    return StudyError(head + ("\n" + " " * 2).join(shown) if len(shown) == 1 else f"{head}\n  " + "\n  ".join(shown))
+
+
+def _path(problem: Any) -> str:
+    keys = [str(key) for key in problem["loc"] if not (isinstance(key, str) and _BRANCH.match(key))]
+    where = problem.get("ctx", {}).get("where")
+    return ".".join([*keys, where] if where else keys) or "study"
+
+
+def _message(problem: Any) -> str:
+    kind, value, context = problem["type"], problem.get("input"), problem.get("ctx", {})
+    if kind == "gradlab":
+        return str(context["message"])
+    if kind == "missing":
+        return "is missing"
+    message = problem["msg"][0].lower() + problem["msg"][1:]
+    if kind in ("literal_error", "enum"):
+        accepted = re.findall(r"'([^']*)'", context["expected"])
+        message = f"{shortened(value)} is not accepted; use {context['expected']}{nearest(value, accepted)}"
+        return message
+    return f"{message}, not {shortened(value)}"

@@ -1,0 +1,117 @@
+"""A study: a question, the arms that could answer it, and what they are allowed to differ in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Self
+
+from pydantic import ConfigDict, Field, field_validator, model_validator
+
+from gradlab.spec.base import Frozen, refusal
+from gradlab.spec.config import Measure
+
+Label = Annotated[str, Field(min_length=1, max_length=80, pattern=r"^[^\x00-\x1f\x7f]+$")]
+Text = Annotated[str, Field(min_length=1, max_length=2000)]
+Seed = Annotated[int, Field(ge=0, lt=2**63, strict=True)]
+Tree = Mapping[str, Any]
+
+
+class At(Frozen):
+    """Where a value is taken: after which step, in which layer(s)."""
+
+    noun: ClassVar[str] = "at"
+
+    step: int | str | None = None
+    layer: int | str | tuple[int, ...] | None = None
+
+
+class Published(Frozen):
+    """A number (or one per layer) from the write-up, to stand beside what is measured."""
+
+    noun: ClassVar[str] = "published"
+
+    metric: str
+    arms: Label
+    at: At = At()
+    value: float | tuple[float, ...]
+
+
+class Claim(Frozen):
+    """A sentence about the result, with the number that it rests on. Further keys are kept as they are."""
+
+    model_config = ConfigDict(extra="allow")
+    noun: ClassVar[str] = "claim"
+
+    text: Text
+    metric: str | None = None
+    arms: Label | tuple[Label, ...] | None = None
+    at: At = At()
+    op: str | None = None
+    value: float | tuple[float, ...] | None = None
+    published: float | tuple[float, ...] | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _sentence_alone(cls, raw: Any) -> Any:
+        return {"text": raw} if isinstance(raw, str) else raw
+
+
+class Headline(Frozen):
+    """The measure that answers the question, and where it is taken."""
+
+    noun: ClassVar[str] = "headline"
+
+    metric: str
+    at: At = At()
+
+
+class Study(Frozen):
+    """What is to be run. `base` and the arms are configuration trees; `gradlab.spec.expand` resolves them."""
+
+    noun: ClassVar[str] = "study"
+
+    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,59}$")] = "study"
+    question: Text
+    source: Text | None = None
+    """The write-up whose claim this is."""
+    factor: tuple[str, ...] = ()
+    """Paths in which the arms are allowed to differ."""
+    parts: tuple[str, ...] = ()
+    """Python files with parts of the user's own. They are run."""
+    base: Tree
+    arms: Mapping[Label, Tree] | None = None
+    axes: Mapping[str, Annotated[tuple[Any, ...], Field(min_length=1, max_length=10_000)]] | None = None
+    seeds: Annotated[int, Field(ge=1, le=1_000_000, strict=True)] | Annotated[tuple[Seed, ...], Field(min_length=1)] = 3
+    """How many trial seeds (0, 1, 2, …), or which."""
+    seed: Seed = 0
+    """The root seed of the study."""
+    measure: Measure = Measure()
+    headline: Headline | None = None
+    claims: tuple[Claim, ...] = ()
+    published: tuple[Published, ...] = ()
+    figures: tuple[str, ...] | None = None
+    """Figures of the report, in order; none: all that apply."""
+    quick: Tree = Field(default_factory=dict)
+    """Overrides for a reduced budget (`--quick`)."""
+
+    @field_validator("factor", mode="before")
+    @classmethod
+    def _one_factor(cls, raw: Any) -> Any:
+        return (raw,) if isinstance(raw, str) else raw
+
+    @model_validator(mode="after")
+    def _arms_or_axes(self) -> Self:
+        if self.arms is not None and self.axes is not None:
+            raise refusal("a study has arms or axes, not both", where="axes")
+        if self.arms is not None and not self.arms:
+            raise refusal("a study needs at least one arm", where="arms")
+        if self.axes is not None and not self.axes:
+            raise refusal("a study needs at least one axis", where="axes")
+        if isinstance(self.seeds, tuple) and len(set(self.seeds)) != len(self.seeds):
+            raise refusal("a seed is listed twice", where="seeds")
+        return self
+
+    @property
+    def trial_seeds(self) -> tuple[int, ...]:
+        """The seeds that every group is trained with."""
+        return tuple(range(self.seeds)) if isinstance(self.seeds, int) else self.seeds

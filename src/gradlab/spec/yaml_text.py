@@ -1,0 +1,82 @@
+"""YAML in and out, strictly: no duplicate keys, no aliases, `1e-3` is a number, size limits."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable
+from typing import Any
+
+import yaml
+
+from gradlab.errors import StudyError, shortened
+
+LARGEST = 1_000_000
+"""Characters; a study is a page, not a data file."""
+
+
+class _Loader(yaml.SafeLoader):
+    """SafeLoader that refuses what would surprise the reader."""
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.check_event(yaml.AliasEvent):
+            event = self.peek_event()  # type: ignore[no-untyped-call]
+            raise yaml.MarkedYAMLError(problem="aliases are not accepted; write the value out", problem_mark=event.start_mark)
+        return super().compose_node(parent, index)
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Hashable, Any]:
+        seen: set[Any] = set()
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node, deep=True)  # type: ignore[no-untyped-call]
+            if not isinstance(key, str | int | float | bool):
+                raise yaml.MarkedYAMLError(problem="a key has to be a word", problem_mark=key_node.start_mark)
+            if key in seen:
+                raise yaml.MarkedYAMLError(problem=f"the key {key!r} stands twice", problem_mark=key_node.start_mark)
+            seen.add(key)
+        return super().construct_mapping(node, deep)
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if not tag.endswith((":float", ":timestamp", ":merge"))]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(r"^[-+]?(?:[0-9][0-9_]*\.[0-9_]*|\.[0-9_]+|[0-9][0-9_]*(?=[eE]))(?:[eE][-+]?[0-9]+)?$|^[-+]?\.(?:inf|Inf|INF)$|^\.(?:nan|NaN|NAN)$"),
+    list("-+0123456789."),
+)
+
+
+def parse(text: str, source: str) -> Any:
+    """The value of a YAML text; a `StudyError` names source, line and column."""
+    if len(text) > LARGEST:
+        raise StudyError(f"{source}: longer than {LARGEST:,} characters; that is not a study")
+    try:
+        return yaml.load(text, Loader=_Loader)  # noqa: S506 - _Loader is a SafeLoader
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        where = f" line {mark.line + 1}, column {mark.column + 1}:" if mark else ""
+        raise StudyError(f"{source}:{where} {error.problem or error.context}") from None
+    except yaml.YAMLError as error:
+        raise StudyError(f"{source}: {' '.join(str(error).split())}") from None
+    except RecursionError:
+        raise StudyError(f"{source}: nested too deeply") from None
+    except ValueError as error:
+        raise StudyError(f"{source}: {shortened(str(error))}") from None
+
+
+class _Dumper(yaml.SafeDumper):
+    """Block style for sections, flow style for lists of plain values."""
+
+
+def _list(dumper: _Dumper, values: list[Any]) -> yaml.Node:
+    plain = all(not isinstance(value, dict | list) for value in values)
+    return dumper.represent_sequence("tag:yaml.org,2002:seq", values, flow_style=plain)
+
+
+_Dumper.add_representer(list, _list)
+_Dumper.add_representer(tuple, lambda dumper, values: _list(dumper, list(values)))
+
+
+def dump(value: Any) -> str:
+    """YAML text in the order of the value's own keys."""
+    return yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)

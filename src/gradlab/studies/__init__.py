@@ -1,0 +1,27 @@
+"""The built-in studies: YAML files in this folder, with the published numbers they are compared with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gradlab.errors import StudyError, nearest
+
+FOLDER = Path(__file__).parent
+
+
+def names() -> list[str]:
+    """A study exists because its file exists."""
+    return sorted(path.stem for path in FOLDER.glob("*.yaml"))
+
+
+def locate(study: str) -> Path:
+    """The file of a built-in study, or a file of the user's; a `StudyError` where there is neither."""
+    if study in names():
+        return FOLDER / f"{study}.yaml"
+    path = Path(study)
+    if path.suffix in (".yaml", ".yml") or path.is_file():
+        return path
+    raise StudyError(
+        f"there is no built-in study {study!r} and no file of that name; "
+        f"built in: {', '.join(names())}{nearest(study, names())}"
+    )

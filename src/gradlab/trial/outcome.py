@@ -1,0 +1,41 @@
+"""What a trial gives back: numbers, curves and layer measures. Divergence is an outcome, not an exception."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A metric over the steps at which it was taken. What was not taken is not there."""
+
+    metric: str
+    steps: NDArray[np.int64]
+    values: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class LayerTable:
+    """Layer measures in columns of equal length: step × layer × measure -> value."""
+
+    step: NDArray[np.int64]
+    layer: NDArray[np.int64]
+    measure: tuple[str, ...]
+    value: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The result of one trial; `metrics` has None where a number does not exist."""
+
+    status: Literal["done", "diverged"]
+    metrics: Mapping[str, float | int | None]
+    curves: tuple[Curve, ...]
+    layers: LayerTable
+    theta: NDArray[Any]
+    """Parameters after the last step."""
