@@ -13,7 +13,9 @@ import sys
 from hashlib import sha256
 from pathlib import Path
 
-FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME, "dict_size": 64 << 20, "lc": 4, "lp": 0, "pb": 0}]
+FILTERS = [
+    {"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME, "dict_size": 64 << 20, "lc": 4, "lp": 0, "pb": 0}
+]
 
 
 def idx_body(path: Path) -> bytes:

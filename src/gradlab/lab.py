@@ -126,8 +126,7 @@ class Result:
     @property
     def study(self) -> Study:
         """The study that was run."""
-        study: Study = self.measured.study
-        return study
+        return self.measured.study
 
     @property
     def answer(self) -> str:

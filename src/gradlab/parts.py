@@ -25,7 +25,7 @@ import sys
 from abc import ABC
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from functools import lru_cache
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from types import ModuleType
@@ -68,7 +68,8 @@ class Part(ABC):
     @classmethod
     def parse(cls, parameters: Mapping[str, Any]) -> Self:
         """The part with these parameters; pydantic's `ValidationError` where they do not fit."""
-        return _adapter(cls).validate_python(dict(parameters))
+        made: Self = _adapter(cls).validate_python(dict(parameters))
+        return made
 
     @classmethod
     def parameter_names(cls) -> list[str]:
@@ -85,7 +86,7 @@ class Part(ABC):
         return asdict(self)  # type: ignore[call-overload, no-any-return]
 
 
-@lru_cache(maxsize=None)
+@cache
 def _adapter(cls: type[Part]) -> TypeAdapter[Any]:
     return TypeAdapter(cls)
 
@@ -139,14 +140,14 @@ class Catalog:
 BUILT_IN = Catalog()
 
 
-@lru_cache(maxsize=None)
+@cache
 def built_in_names(kind: str) -> tuple[str, ...]:
     """The names that exist because a file exists; nothing is imported but the folder."""
     folder = importlib.import_module(FOLDERS[kind])
     return tuple(sorted(m.name for m in pkgutil.iter_modules(folder.__path__) if m.name != "base" and not m.ispkg))
 
 
-@lru_cache(maxsize=None)
+@cache
 def _built_in(kind: str, name: str) -> type[Part]:
     module = importlib.import_module(f"{FOLDERS[kind]}.{name}")
     return _parts_of(module)[kind, name]

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from hashlib import blake2b
 
 import numpy as np
-
 from numpy.typing import NDArray
 
 _HALF_STEP = 2.0**-54  # half the spacing of Generator.random(): keeps 0 out, and 1 stays out

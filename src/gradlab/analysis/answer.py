@@ -13,8 +13,7 @@ PREFERRED = ("test_accuracy", "test_loss", "validation_loss", "final_loss", "ini
 def headline_of(measured: Measured) -> Headline | None:
     """What the study names as its headline, or the first of the usual metrics that exists."""
     if measured.study.headline is not None:
-        headline: Headline = measured.study.headline
-        return headline
+        return measured.study.headline
     for metric in PREFERRED:
         if metric in measured.metrics:
             return Headline(metric=metric)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 from gradlab.analysis.summary import Summary, summarise
 from gradlab.execute.base import TrialResult
 from gradlab.plan.plan import Plan
-from gradlab.spec.study import At
+from gradlab.spec.study import At, Study
 
 Key = tuple[int, int, str]
 
@@ -37,7 +36,7 @@ class Measured:
     results: tuple[TrialResult, ...]
 
     @property
-    def study(self) -> Any:
+    def study(self) -> Study:
         """The study that was run."""
         return self.plan.resolved.study
 
@@ -103,7 +102,7 @@ class Measured:
         measured = self.steps_measured(group)
         if step in (None, "end"):
             return measured[-1] if measured else 0
-        return 0 if step == "start" else int(step)  # type: ignore[arg-type]
+        return 0 if step == "start" else int(step)
 
     def values(self, metric: str, group: str, at: At | None = None) -> dict[int, float | int | None]:
         """Trial seed -> value of a trial metric, or of a layer measure at a layer and step."""
@@ -133,9 +132,5 @@ class Measured:
 
     def curve(self, metric: str, group: str) -> list[tuple[NDArray[np.int64], NDArray[np.float64]]]:
         """(steps, values) of a curve, one per trial that has it."""
-        found = []
-        for result in self.by_group[group]:
-            for curve in result.outcome.curves if result.outcome else ():
-                if curve.metric == metric:
-                    found.append((curve.steps, curve.values))
-        return found
+        curves = [curve for r in self.by_group[group] if r.outcome for curve in r.outcome.curves]
+        return [(curve.steps, curve.values) for curve in curves if curve.metric == metric]

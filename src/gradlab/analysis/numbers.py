@@ -18,8 +18,10 @@ def number(value: float | int | None, digits: int = 4) -> str:
         return "0"
     if isinstance(value, int) or (float(value).is_integer() and abs(value) < 1e6):
         return f"{int(value):,}"
-    if 1e-3 <= abs(value) < 1e5:
+    if 1e-3 <= abs(value) < 10**digits:
         return f"{value:.{digits}g}"
+    if abs(value) < 1e6 and abs(value) >= 1:
+        return f"{float(f'{value:.{digits}g}'):,.0f}"
     return f"{value:.{digits - 1}e}"
 
 

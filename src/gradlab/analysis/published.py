@@ -32,18 +32,15 @@ def beside(measured: Measured) -> tuple[Beside, ...]:
     rows: list[Beside] = []
     study = measured.study
     for claim in study.claims:
-        groups = (claim.arms,) if isinstance(claim.arms, str) else claim.arms or ()
-        if claim.metric and claim.published is not None and len(groups) == 1:
-            rows += _rows(measured, claim.metric, groups[0], claim.at, claim.published)
+        if claim.metric and claim.published is not None and isinstance(claim.arms, str):
+            rows += _rows(measured, claim.metric, claim.arms, claim.at, claim.published)
     for entry in study.published:
         rows += _rows(measured, entry.metric, entry.arms, entry.at, entry.value)
     unique = {(row.group, row.metric, str(row.at)): row for row in rows}
     return tuple(unique.values())
 
 
-def _rows(
-    measured: Measured, metric: str, group: str, at: At, value: float | tuple[float, ...]
-) -> Iterator[Beside]:
+def _rows(measured: Measured, metric: str, group: str, at: At, value: float | tuple[float, ...]) -> Iterator[Beside]:
     if group not in measured.group_names:
         return
     layers = at.layer if isinstance(at.layer, tuple) else (at.layer,)

@@ -46,7 +46,9 @@ def plan(planned: Plan, stream: TextIO) -> None:
         settings = ", ".join(f"{path}={value}" for path, value in group.group.settings.items())
         cost = group.cost
         console.print(
-            escape(f"  {group.group.name}: {settings or 'the base'}; {cost.parameters:,} parameters, {cost.steps:,} steps")
+            escape(
+                f"  {group.group.name}: {settings or 'the base'}; {cost.parameters:,} parameters, {cost.steps:,} steps"
+            )
         )
     for text in dict.fromkeys(group.stated for group in planned.groups if group.stated):
         console.print(escape(f"  data: {text}"))
@@ -113,9 +115,7 @@ class Progress:
         """A trial is finished."""
         self._before += self._steps[result.trial.group]
         self._finished += 1
-        self._bar.update(
-            self._task, completed=self._before, description=f"{self._finished} of {self._trials} trials"
-        )
+        self._bar.update(self._task, completed=self._before, description=f"{self._finished} of {self._trials} trials")
 
 
 def result(found: Result, folder: Path) -> None:

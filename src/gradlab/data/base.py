@@ -21,7 +21,6 @@ Rows = NDArray[np.intp]
 SplitName = Literal["train", "validation", "test"]
 
 
-
 def no_rows() -> Rows:
     """An empty split."""
     return np.empty(0, np.intp)

@@ -108,9 +108,7 @@ def _npz(path: str, inputs: str, target: str) -> tuple[Any, Any]:
             for name in (inputs, target):
                 if name not in arrays.files:
                     found = ", ".join(arrays.files)
-                    raise DataError(
-                        f"data file {path}: no array {name!r}; it has {found}{nearest(name, arrays.files)}"
-                    )
+                    raise DataError(f"data file {path}: no array {name!r}; it has {found}{nearest(name, arrays.files)}")
             return arrays[inputs], arrays[target]
     except BadZipFile:
         raise DataError(f"data file {path}: damaged or not an npz archive") from None

@@ -97,8 +97,7 @@ def _evaluations(setup: Setup, p: Parameters, running: list[Running], done: int)
     if done != setup.steps and epoch % setup.trial.config.measure.evaluate_every:
         return {}
     numbers = {}
-    for split in ("validation", "test"):
-        rows = setup.dataset.rows(split)  # type: ignore[arg-type]
+    for split, rows in (("validation", setup.dataset.validation), ("test", setup.dataset.test)):
         if len(rows) == 0:
             continue
         loss, correct = 0.0, 0

@@ -13,9 +13,7 @@ from gradlab.execute.base import TrialResult, run_trial
 from gradlab.trial.trial import Trial
 
 
-def run_inline(
-    trials: Iterable[Trial], tick: Callable[[Trial, int], None] | None = None
-) -> Iterator[TrialResult]:
+def run_inline(trials: Iterable[Trial], tick: Callable[[Trial, int], None] | None = None) -> Iterator[TrialResult]:
     """Results in the order of the trials, each as soon as it is there."""
     import numpy as np
 

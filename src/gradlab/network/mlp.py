@@ -119,7 +119,11 @@ class MLP:
         def normed(layer: Layer, x: Array) -> tuple[Array, Any]:
             parameters = p.layers[layer.number - 1]
             y, cache, after = layer.norm.forward(
-                x, parameters.gain, parameters.shift, running[layer.number - 1], training  # type: ignore[arg-type]
+                x,
+                parameters.gain,  # type: ignore[arg-type]
+                parameters.shift,  # type: ignore[arg-type]
+                running[layer.number - 1],
+                training,
             )
             tape.running.append(after)
             return y, cache
@@ -187,7 +191,9 @@ class MLP:
                 return dy
             parameters = p.layers[layer.number - 1]
             dx, g.gain[:], d_shift = layer.norm.backward(
-                dy, parameters.gain, tape.records[layer.number - 1].cache  # type: ignore[arg-type]
+                dy,
+                parameters.gain,  # type: ignore[arg-type]
+                tape.records[layer.number - 1].cache,
             )
             if g.shift is not None:
                 g.shift[:] = d_shift

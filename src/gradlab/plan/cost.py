@@ -15,6 +15,9 @@ from gradlab.optim.schedules.base import Horizon
 _PARAMETER_COPIES = 9  # θ, g, Δ, two moments, and the temporaries of an update
 _ACTIVATION_COPIES = 7  # what a layer's record keeps, and the temporaries of a backward pass
 _STEP_BYTES = 48  # learning rate, loss and its place in the table
+_CALLS_PER_LAYER_STEP = 18  # forward, backward and a share of the update, counted in the reference engine
+_CALLS_PER_LAYER_MOMENT = 120  # all probes at one moment
+_CALLS_PER_TRIAL = 500  # streams, data, initial parameters
 
 
 @dataclass(frozen=True)
@@ -25,18 +28,21 @@ class Cost:
     steps: int
     flops: int
     bytes: int
-    layer_steps: int
-    """Layers × steps: what the interpreter has to do, whatever the sizes."""
+    calls: int
+    """Small NumPy calls: what the interpreter has to do, whatever the sizes."""
 
 
-def trial_cost(mlp: MLP, facts: Facts, horizon: Horizon, batch: int, evaluations: int, itemsize: int) -> Cost:
+def trial_cost(
+    mlp: MLP, facts: Facts, horizon: Horizon, batch: int, evaluations: int, moments: int, itemsize: int
+) -> Cost:
     """Matrix products of training and evaluation; parameters, activations and data in memory."""
     samples = min(horizon.steps * batch, horizon.steps * facts.samples // max(horizon.steps_per_epoch, 1))
     flops = mlp.flops(samples, backward=True) + evaluations * mlp.flops(facts.evaluated, backward=False)
     widths = sum(layer.fan_in + layer.fan_out for layer in mlp.layers)
     memory = itemsize * (_PARAMETER_COPIES * mlp.layout.size + _ACTIVATION_COPIES * batch * widths)
     memory += facts.bytes + _STEP_BYTES * horizon.steps
-    return Cost(mlp.layout.size, horizon.steps, flops, memory, len(mlp.layers) * max(horizon.steps, 1))
+    per_layer = _CALLS_PER_LAYER_STEP * horizon.steps + _CALLS_PER_LAYER_MOMENT * moments
+    return Cost(mlp.layout.size, horizon.steps, flops, memory, _CALLS_PER_TRIAL + len(mlp.layers) * per_layer)
 
 
 @dataclass(frozen=True)
@@ -44,11 +50,11 @@ class Speed:
     """Of this machine, on one core."""
 
     flops_per_second: float
-    seconds_per_layer_step: float
+    seconds_per_call: float
 
     def seconds(self, cost: Cost) -> float:
         """A rough time: arithmetic plus the interpreter's share."""
-        return cost.flops / self.flops_per_second + cost.layer_steps * self.seconds_per_layer_step
+        return cost.flops / self.flops_per_second + cost.calls * self.seconds_per_call
 
 
 def measure_speed() -> Speed:
@@ -58,8 +64,7 @@ def measure_speed() -> Speed:
     product = _best(lambda: a @ b)
     small = rng.random((64, 64), np.float32)
     call = _best(lambda: np.maximum(small, 0))
-    calls_per_layer_step = 18  # forward, backward and its share of the update, counted in the reference engine
-    return Speed(2 * a.size * 128 / product, calls_per_layer_step * call)
+    return Speed(2 * a.size * 128 / product, call)
 
 
 def _best(action: object, rounds: int = 20, repeat: int = 20) -> float:

@@ -58,7 +58,9 @@ def make_plan(resolved: Resolved) -> Plan:
     """Check every group, name every trial; a `StudyError` where a group cannot be trained."""
     study, catalog = resolved.study, resolved.catalog
     if len(resolved.groups) * len(study.trial_seeds) > MOST_TRIALS:
-        raise StudyError(f"{study.name}: {len(resolved.groups):,} groups × {len(study.trial_seeds):,} seeds is too much")
+        raise StudyError(
+            f"{study.name}: {len(resolved.groups):,} groups × {len(study.trial_seeds):,} seeds is too much"
+        )
     planned, tasks = [], []
     for group in resolved.groups:
         try:
@@ -104,10 +106,10 @@ def _checked(config: Config, task: Task, catalog: Catalog) -> tuple[Cost, str]:
     _fits_roughly(config, facts)
     mlp = MLP.of(config.model, facts.input_width, facts.output_width, catalog)
     horizon, batch = horizon_of(config.train, facts.samples)
-    moments_of(config.measure, horizon.steps)
+    moments = len(moments_of(config.measure, horizon.steps))
     evaluations = horizon.steps // horizon.steps_per_epoch // config.measure.evaluate_every if facts.evaluated else 0
     itemsize = 4 if config.train.precision == "float32" else 8
-    return trial_cost(mlp, facts, horizon, batch, evaluations, itemsize), facts.stated
+    return trial_cost(mlp, facts, horizon, batch, evaluations, moments, itemsize), facts.stated
 
 
 def _check_target(config: Config, facts: Facts, task: Task) -> None:

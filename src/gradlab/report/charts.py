@@ -31,7 +31,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Points:
-    """Published numbers, drawn as hollow stars in the colour of their group."""
+    """Published numbers, drawn as hollow stars in the colour of their group; `label` explains the star."""
 
     label: str
     x: Numbers
@@ -86,7 +86,9 @@ def draw(chart: Chart, ax: Any) -> None:
         ax.annotate(
             chart.note, (0, 0), (0, -40), xycoords="axes fraction", textcoords="offset points", color=SOFT, fontsize=8
         )
-    ax.legend(loc="lower left", bbox_to_anchor=(-0.01, 0.985), ncols=4, borderaxespad=0, handlelength=2.6, columnspacing=1.4)
+    ax.legend(
+        loc="lower left", bbox_to_anchor=(-0.01, 0.985), ncols=3, borderaxespad=0, handlelength=2.6, columnspacing=1.4
+    )
 
 
 def _draw_lines(chart: LineChart, ax: Any) -> None:
@@ -98,12 +100,10 @@ def _draw_lines(chart: LineChart, ax: Any) -> None:
         ax.fill_between(line.x, low, high, color=s.colour, alpha=0.16, linewidth=0)
         ax.plot(line.x, y, color=s.colour, linestyle=s.dashes, marker=marker, markersize=4.5, label=line.label)
         if floor is not None and (zero := line.y == 0).any():
-            ax.plot(line.x[zero], np.full(zero.sum(), floor), "v", color=s.colour, markersize=6, markerfacecolor="white")
-    for points in chart.points:
-        s = stroke(points.style)
-        ax.plot(
-            points.x, points.y, "*", color=s.colour, markersize=12, markerfacecolor="white", label=points.label, zorder=5
-        )
+            ax.plot(
+                line.x[zero], np.full(zero.sum(), floor), "v", color=s.colour, markersize=6, markerfacecolor="white"
+            )
+    _draw_points(chart.points, ax)
     if chart.log_y:
         ax.set_yscale("log")
     if chart.whole_x:
@@ -122,6 +122,15 @@ def _draw_lines(chart: LineChart, ax: Any) -> None:
         )  # fmt: skip
 
 
+def _draw_points(groups: tuple[Points, ...], ax: Any) -> None:
+    """Stars in the colour of their group; one neutral star explains them all."""
+    star = {"marker": "*", "linestyle": "none", "markersize": 12, "markerfacecolor": "white", "zorder": 5}
+    for points in groups:
+        ax.plot(points.x, points.y, color=stroke(points.style).colour, **star)
+    if groups:
+        ax.plot([], [], color=SOFT, label=groups[0].label, **star)
+
+
 def _whole_ticks(ax: Any, lines: tuple[Line, ...]) -> None:
     from matplotlib.ticker import MaxNLocator
 
@@ -132,7 +141,9 @@ def _whole_ticks(ax: Any, lines: tuple[Line, ...]) -> None:
 
 def _floor(chart: LineChart) -> float | None:
     """A decade or more below the smallest positive value, where zeros are drawn."""
-    everything = np.concatenate([np.concatenate([line.y, line.low, line.high]) for line in chart.lines] or [np.empty(0)])
+    everything = np.concatenate(
+        [np.concatenate([line.y, line.low, line.high]) for line in chart.lines] or [np.empty(0)]
+    )
     finite = everything[np.isfinite(everything)]
     positive = finite[finite > 0]
     if len(positive) == 0 or not (finite == 0).any():
@@ -163,9 +174,7 @@ def _draw_boxes(chart: BoxChart, ax: Any) -> None:
         capprops={"color": colour},
     )
     ax.plot([], [], color=colour, linewidth=2.4, label="median; box 25–75 %, whiskers 5–95 % of draws")
-    for points in chart.points:
-        ax.plot(points.x, points.y, "*", color=stroke(points.style).colour, markersize=12, markerfacecolor="white",
-                label=points.label, zorder=5)  # fmt: skip
+    _draw_points(chart.points, ax)
     if chart.log_y:
         ax.set_yscale("log")
     for value, name in chart.levels:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 INK, SOFT, GRID = "#1f2933", "#66727f", "#e3e7eb"
 
@@ -38,7 +39,7 @@ def look() -> Iterator[None]:
     """Matplotlib's settings for our figures, and no display needed."""
     import matplotlib as mpl
 
-    settings = {
+    settings: dict[Any, Any] = {
         "figure.dpi": 110,
         "savefig.dpi": 160,
         "font.size": 10,

@@ -41,7 +41,11 @@ def groups_table(measured: Measured) -> Table:
         results = measured.by_group[name]
         diverged = sum(r.status == "diverged" for r in results)
         failed = sum(r.status == "failed" for r in results)
-        trials = str(len(results)) + (f", {diverged} diverged" if diverged else "") + (f", {failed} failed" if failed else "")
+        trials = (
+            str(len(results))
+            + (f", {diverged} diverged" if diverged else "")
+            + (f", {failed} failed" if failed else "")
+        )
         cells = [interval(measured.summary(metric, name, at)) for metric, at in columns]
         rows.append((name, trials, *cells))
     titles = [metric if at is None else where(metric, at) for metric, at in columns]

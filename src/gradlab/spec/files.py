@@ -14,7 +14,7 @@ from gradlab.errors import StudyError, nearest, shortened
 from gradlab.parts import BUILT_IN, Catalog
 from gradlab.spec import yaml_text
 from gradlab.spec.expand import Group, expand
-from gradlab.spec.paths import flatten, with_all, with_value
+from gradlab.spec.paths import flatten, with_value
 from gradlab.spec.refusals import study_error
 from gradlab.spec.study import Study
 
@@ -58,7 +58,9 @@ def _anchored(tree: dict[str, Any], folder: Path) -> dict[str, Any]:
 def checked_tree(raw: Any, source: str) -> dict[str, Any]:
     """The raw tree, if it is a mapping with words as keys."""
     if not isinstance(raw, Mapping):
-        raise StudyError(f"{source}: a study is a mapping with a question, a base and arms or axes, not {shortened(raw)}")
+        raise StudyError(
+            f"{source}: a study is a mapping with a question, a base and arms or axes, not {shortened(raw)}"
+        )
     return dict(raw)
 
 
@@ -106,13 +108,13 @@ def _override(tree: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
 
 
 def _override_arm(arms: Any, path: str, value: Any) -> dict[str, Any]:
-    arms = dict(arms) if isinstance(arms, Mapping) else {}
-    for name in sorted(map(str, arms), key=len, reverse=True):
+    known: dict[str, Any] = dict(arms) if isinstance(arms, Mapping) else {}
+    for name in sorted(map(str, known), key=len, reverse=True):
         if path.startswith(name + "."):
             below = path[len(name) + 1 :]
-            kept = {p: v for p, v in flatten(arms[name] or {}) if p != below and not p.startswith(below + ".")}
-            return arms | {name: kept | {below: value}}
-    raise StudyError(f"--set arms.{path}: the study's arms are {', '.join(map(str, arms)) or 'none'}")
+            kept = {p: v for p, v in flatten(known[name] or {}) if p != below and not p.startswith(below + ".")}
+            return {**known, name: {**kept, below: value}}
+    raise StudyError(f"--set arms.{path}: the study's arms are {', '.join(map(str, known)) or 'none'}")
 
 
 def quick_form(tree: Mapping[str, Any]) -> dict[str, Any]:

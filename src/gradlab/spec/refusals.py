@@ -42,6 +42,5 @@ def _message(problem: Any) -> str:
     message = problem["msg"][0].lower() + problem["msg"][1:]
     if kind in ("literal_error", "enum"):
         accepted = re.findall(r"'([^']*)'", context["expected"])
-        message = f"{shortened(value)} is not accepted; use {context['expected']}{nearest(value, accepted)}"
-        return message
+        return f"{shortened(value)} is not accepted; use {context['expected']}{nearest(value, accepted)}"
     return f"{message}, not {shortened(value)}"

@@ -1,7 +1,7 @@
 """A run's folder: the study as it was resolved, the environment, the tables, the report.
 
-    runs/identity/
-      study.yaml  environment.json  trials.parquet  curves.parquet  layers.parquet  report.md  figures/
+runs/identity/
+  study.yaml  environment.json  trials.parquet  curves.parquet  layers.parquet  report.md  figures/
 """
 
 from __future__ import annotations

@@ -90,7 +90,9 @@ class Recorder:
             at, values = zip(*points, strict=True)
             curves.append(Curve(metric, np.array(at), np.array(values, float)))
         columns = list(zip(*self._layers, strict=True)) or [(), (), (), ()]
-        table = LayerTable(np.array(columns[0], int), np.array(columns[1], int), columns[2], np.array(columns[3], float))
+        table = LayerTable(
+            np.array(columns[0], int), np.array(columns[1], int), columns[2], np.array(columns[3], float)
+        )
         status = "done" if self.diverged_step is None else "diverged"
         return Outcome(status, self._metrics(), tuple(curves), table, theta)  # type: ignore[arg-type]
 
@@ -99,7 +101,7 @@ class Recorder:
         tail = self.losses[-FINAL_STEPS:]
         last = {metric: points[-1][1] for metric, points in self._points.items()}
         if self.diverged_step is not None:  # the last evaluation is of a network that no longer exists
-            last = dict.fromkeys(last)  # type: ignore[arg-type]
+            last = {}
         reached = self._reached(setup.trial.config.measure.target)
         per_step = self._training_seconds / steps if steps else None
         return {

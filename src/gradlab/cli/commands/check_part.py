@@ -20,11 +20,16 @@ def command(
 
     reports = check_file(file)
     if as_json:
-        rows = [{"kind": r.kind, "name": r.name, "check": c.what, "problem": c.problem} for r in reports for c in r.checks]
+        rows = [
+            {"kind": r.kind, "name": r.name, "check": c.what, "problem": c.problem} for r in reports for c in r.checks
+        ]
         typer.echo(json.dumps(rows, indent=2))
     for report in reports if not as_json else ():
         typer.echo(f"{report.kind} {report.name}")
         for check in report.checks:
-            typer.echo(f"  {'ok  ' if check.problem is None else 'FAIL'} {check.what}" + (f": {check.problem}" if check.problem else ""))
+            typer.echo(
+                f"  {'ok  ' if check.problem is None else 'FAIL'} {check.what}"
+                + (f": {check.problem}" if check.problem else "")
+            )
     if any(check.problem for report in reports for check in report.checks):
         raise typer.Exit(1)

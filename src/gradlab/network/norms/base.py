@@ -23,7 +23,9 @@ class Norm(Part):
     has_memory: ClassVar[bool] = False
 
     @abstractmethod
-    def forward(self, x: Array, gain: Array, shift: Array, running: Running, training: bool) -> tuple[Array, Any, Running]:
+    def forward(
+        self, x: Array, gain: Array, shift: Array, running: Running, training: bool
+    ) -> tuple[Array, Any, Running]:
         """Y, what backward needs, and the running statistics after this batch."""
 
     @abstractmethod

@@ -19,7 +19,9 @@ class BatchNorm(Norm):
     momentum: Annotated[float, Field(gt=0, le=1)] = 0.1
     """Weight of the newest batch in the running statistics (torch's definition)."""
 
-    def forward(self, x: Array, gain: Array, shift: Array, running: Running, training: bool) -> tuple[Array, Any, Running]:
+    def forward(
+        self, x: Array, gain: Array, shift: Array, running: Running, training: bool
+    ) -> tuple[Array, Any, Running]:
         """Training uses the batch's own statistics; the running variance keeps the unbiased one, as in torch."""
         if not training:
             assert running is not None

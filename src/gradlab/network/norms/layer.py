@@ -16,7 +16,9 @@ class LayerNorm(Norm):
     name = "layer"
     epsilon: Annotated[float, Field(gt=0)] = 1e-5
 
-    def forward(self, x: Array, gain: Array, shift: Array, running: Running, training: bool) -> tuple[Array, Any, Running]:
+    def forward(
+        self, x: Array, gain: Array, shift: Array, running: Running, training: bool
+    ) -> tuple[Array, Any, Running]:
         """The same in training and evaluation."""
         centred = x - x.mean(1, keepdims=True)
         inverse_std = 1 / np.sqrt(np.mean(centred * centred, 1, keepdims=True) + self.epsilon)

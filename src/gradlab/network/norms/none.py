@@ -14,7 +14,9 @@ class NoNorm(Norm):
     has_gain = False
     has_shift = False
 
-    def forward(self, x: Array, gain: Array, shift: Array, running: Running, training: bool) -> tuple[Array, Any, Running]:
+    def forward(
+        self, x: Array, gain: Array, shift: Array, running: Running, training: bool
+    ) -> tuple[Array, Any, Running]:
         """x itself."""
         return x, None, running
 

@@ -17,7 +17,9 @@ class RmsNorm(Norm):
     has_shift = False
     epsilon: Annotated[float, Field(gt=0)] = 1e-5
 
-    def forward(self, x: Array, gain: Array, shift: Array, running: Running, training: bool) -> tuple[Array, Any, Running]:
+    def forward(
+        self, x: Array, gain: Array, shift: Array, running: Running, training: bool
+    ) -> tuple[Array, Any, Running]:
         """The same in training and evaluation."""
         inverse_rms = 1 / np.sqrt(np.mean(x * x, 1, keepdims=True) + self.epsilon)
         x_hat = x * inverse_rms

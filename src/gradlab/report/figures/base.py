@@ -15,6 +15,7 @@ from gradlab.report.charts import Chart, Line, LineChart, Points
 
 Numbers = NDArray[np.float64]
 MOST_LINES = 8
+FEW_SEEDS = 20
 
 
 class Figure(Part):
@@ -28,13 +29,16 @@ class Figure(Part):
 
 
 def band(values: Numbers) -> tuple[Numbers, Numbers, Numbers]:
-    """Median, smallest and largest over seeds (axis 0), of the finite values; NaN where there is none."""
+    """Median and band over seeds (axis 0) of the finite values; NaN where there is none.
+
+    The band is smallest to largest for few seeds, 5 % to 95 % of them for many.
+    """
     finite = np.where(np.isfinite(values), values, np.nan)
     there = np.isfinite(finite).any(0)
-    centre, low, high = (np.full(values.shape[1], np.nan) for _ in range(3))
-    centre[there] = np.nanmedian(finite[:, there], 0)
-    low[there] = np.nanmin(finite[:, there], 0)
-    high[there] = np.nanmax(finite[:, there], 0)
+    edge = 0.05 if len(values) > FEW_SEEDS else 0.0
+    rows = np.full((3, values.shape[1]), np.nan)
+    rows[:, there] = np.nanquantile(finite[:, there], (0.5, edge, 1 - edge), axis=0)
+    centre, low, high = rows
     return centre, low, high
 
 
@@ -85,11 +89,14 @@ def published_points(measured: Measured, measure: str, step: str) -> tuple[Point
         ]
         if rows:
             x = np.array([float(row.at.layer) for row in rows])  # type: ignore[arg-type]
-            found.append(Points(f"{name}, published", x, np.array([row.published for row in rows]), index))
+            found.append(Points("published", x, np.array([row.published for row in rows]), index))
     return tuple(found)
 
 
 def seeds_note(measured: Measured) -> str:
     """What line and band are."""
     count = len(measured.study.trial_seeds)
-    return f"line: median, band: smallest to largest of {count} seeds" if count > 1 else "one seed"
+    if count == 1:
+        return "one seed"
+    extent = "smallest to largest" if count <= FEW_SEEDS else "5 % to 95 %"
+    return f"line: median, band: {extent} of {count:,} seeds"

@@ -1,0 +1,23 @@
+"""What many tests need: a tiny study, and a way to run trials."""
+
+from __future__ import annotations
+
+import os
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from gradlab.contracts.trials import small_tree
+
+settings.register_profile("lab", deadline=None, suppress_health_check=list(HealthCheck))
+settings.load_profile("lab")
+
+
+@pytest.fixture
+def tree() -> dict[str, Any]:
+    """A study of two arms that trains in milliseconds."""
+    return small_tree()

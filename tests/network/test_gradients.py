@@ -1,0 +1,146 @@
+"""Promise 1: gradients of every block × activation × norm × loss, against central differences and torch autograd."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch_oracle
+
+from gradlab.contracts.gradients import (
+    TOLERANCE,
+    analytic_gradient,
+    away_from_kinks,
+    gradient_error,
+    worst_error,
+)
+from gradlab.network.mlp import MLP
+from gradlab.parts import BUILT_IN
+from gradlab.spec.config import Model
+
+SKIPS = BUILT_IN.names("skip")
+ACTIVATIONS = BUILT_IN.names("activation")
+NORMS = BUILT_IN.names("norm")
+LOSSES = BUILT_IN.names("loss")
+INPUTS, WIDTH, OUTPUTS, SAMPLES = 4, 5, 3, 7
+
+
+def fields(skip: str, activation: str, norm: str, **more: Any) -> dict[str, Any]:
+    plain = {"stem": "linear", "head": "linear", "layers_per_block": 1, "last_activation": True, "bias": True}
+    return {**plain, "depth": 4, "width": WIDTH, "skip": skip, "activation": activation, "norm": norm, **more}
+
+
+def network(model: dict[str, Any]) -> MLP:
+    inputs = INPUTS if model["stem"] == "linear" else WIDTH
+    outputs = OUTPUTS if model["head"] == "linear" else WIDTH
+    return MLP.of(Model.model_validate(model), inputs, outputs, BUILT_IN)
+
+
+def draw(mlp: MLP, loss: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Random parameters (a ReZero α is not 0), inputs and targets, away from kinks."""
+    inputs, outputs = mlp.layers[0].fan_in, mlp.layers[-1].fan_out
+    for seed in range(3000):
+        rng = np.random.default_rng(seed)
+        theta = 0.7 * rng.standard_normal(mlp.layout.size)
+        for layer in mlp.layout.windows(theta).layers:
+            if layer.gain is not None:
+                layer.gain[:] = 1 + 0.4 * layer.gain
+        x = rng.standard_normal((SAMPLES, inputs))
+        y = rng.integers(outputs, size=SAMPLES) if loss == "cross_entropy" else rng.standard_normal((SAMPLES, outputs))
+        if away_from_kinks(mlp, theta, x) and well_conditioned(mlp, theta, x):
+            return theta, x, y
+    raise AssertionError("no draw away from kinks")
+
+
+def well_conditioned(mlp: MLP, theta: np.ndarray, x: np.ndarray) -> bool:
+    """No norm divides by almost nothing, which would amplify rounding in both implementations."""
+    _, tape = mlp.forward(mlp.layout.windows(theta), x, mlp.initial_running(float))
+    return all(record.cache is None or record.cache[1].max() < 10 for record in tape.records)
+
+
+def autograd(mlp: MLP, model: dict[str, Any], loss: str, theta: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    p = {name: torch.tensor(value, requires_grad=True) for name, value in mlp.layout.named(theta).items()}
+    alpha = mlp.skip.alpha(mlp.depth)
+    output = torch_oracle.forward(model, p, torch.tensor(x), alpha)
+    torch_oracle.loss(loss, output, torch.tensor(y)).backward()
+    gradient = np.zeros_like(theta)
+    for name, window in mlp.layout.named(gradient).items():
+        if p[name].grad is not None:
+            window[...] = p[name].grad.numpy()
+    return gradient
+
+
+EVERYTHING = [fields(*combination) for combination in itertools.product(SKIPS, ACTIVATIONS, NORMS)]
+SHAPES = [
+    fields(skip, "gelu", norm, **shape)
+    for skip in SKIPS
+    for norm in ("none", "layer", "batch")
+    for shape in (
+        {"stem": "none", "head": "none"},
+        {"layers_per_block": 3},
+        {"depth": 1},
+        {"last_activation": False},
+        {"bias": False},
+        {"stem": "none", "layers_per_block": 2, "last_activation": False},
+    )
+]
+
+
+def named(model: dict[str, Any]) -> str:
+    return "-".join(f"{value}" for key, value in model.items() if key != "width")
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("model", EVERYTHING + SHAPES, ids=named)
+def test_gradient_agrees_with_central_differences_and_with_autograd(model: dict[str, Any], loss: str) -> None:
+    mlp = network(model)
+    theta, x, y = draw(mlp, loss)
+    part = BUILT_IN.make("loss", loss, {})
+    assert gradient_error(mlp, part, theta, x, y) <= TOLERANCE
+
+    ours = analytic_gradient(mlp, part, theta, x, y)
+    assert worst_error(mlp, ours, autograd(mlp, model, loss, theta, x, y)) <= 1e-12
+
+    single = [a.astype(np.float32) if a.dtype == np.float64 else a for a in (theta, x, y)]
+    ours32 = analytic_gradient(mlp, part, *single)
+    assert ours32.dtype == np.float32
+    # biases in front of a batch norm have no gradient in exact arithmetic, only rounding noise: a higher floor
+    floor = 0.1 if model["norm"] == "batch" else 1e-2
+    assert worst_error(mlp, ours32.astype(float), autograd(mlp, model, loss, *single).astype(float), floor) <= 1e-5
+
+
+def test_outputs_agree_with_torch_in_float64() -> None:
+    for model in EVERYTHING:
+        mlp = network(model)
+        theta, x, _ = draw(mlp, "mse")
+        ours = mlp.forward(mlp.layout.windows(theta), x, mlp.initial_running(float))[0]
+        p = {name: torch.tensor(value) for name, value in mlp.layout.named(theta).items()}
+        theirs = torch_oracle.forward(model, p, torch.tensor(x), mlp.skip.alpha(mlp.depth)).numpy()
+        np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-14)
+
+
+def test_a_network_of_zeros_has_finite_gradients_and_agrees_with_autograd() -> None:
+    for norm in NORMS:
+        model = fields("rezero", "relu", norm)
+        mlp = network(model)
+        theta, x, y = np.zeros(mlp.layout.size), np.ones((SAMPLES, INPUTS)), np.ones((SAMPLES, OUTPUTS))
+        ours = analytic_gradient(mlp, BUILT_IN.make("loss", "mse", {}), theta, x, y)
+        np.testing.assert_allclose(ours, autograd(mlp, model, "mse", theta, x, y), atol=1e-15)
+
+
+def test_delta_on_the_tape_is_the_gradient_of_the_linear_output() -> None:
+    model = fields("add_then_activate", "tanh", "layer")
+    mlp = network(model)
+    theta, x, y = draw(mlp, "mse")
+    gradient = np.zeros_like(theta)
+    p = mlp.layout.windows(theta)
+    output, tape = mlp.forward(p, x, mlp.initial_running(float))
+    mlp.backward(p, tape, 2 * (output - y) / output.size, mlp.layout.windows(gradient))
+    for layer, record in zip(mlp.layout.windows(gradient).layers, tape.records, strict=True):
+        assert record.delta is not None
+        np.testing.assert_allclose(record.x.T @ record.delta, layer.weight, atol=1e-15)
+        assert layer.bias is not None
+        np.testing.assert_allclose(record.delta.sum(0), layer.bias, atol=1e-15)

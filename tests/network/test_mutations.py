@@ -1,0 +1,87 @@
+"""The gradient tests can fail: seeded mutations of the hand-written code are all caught by them."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import sys
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from gradlab.contracts.gradients import TOLERANCE, gradient_error
+from gradlab.network.losses.mse import Mse
+from gradlab.parts import BUILT_IN
+from gradlab.spec.config import Model
+
+MUTATIONS = [
+    # (module, original, mutant, model fields under which the mutant lives)
+    ("network.mlp", "record.x.T, dz", "record.x[:, ::-1].T, dz", {}),
+    ("network.mlp", "dz @ p.layers[layer.number - 1].weight.T", "dz @ p.layers[layer.number - 1].weight", {}),
+    ("network.mlp", "dh = dh + along_skip", "dh = dh", {"skip": "identity"}),
+    ("network.mlp", "dh = dh + along_skip", "dh = dh - along_skip", {"skip": "identity"}),
+    ("network.mlp", "return dy * layer.activation.slope(record.pre, record.post)", "return dy", {}),
+    ("network.mlp", "gradient.alphas[index] = d_alpha", "gradient.alphas[index] = -d_alpha", {"skip": "rezero"}),
+    ("network.mlp", "np.add.reduce(dz, axis=0, out=g.bias)", "pass", {}),
+    ("network.mlp", "g.shift[:] = d_shift", "g.shift[:] = -d_shift", {"norm": "layer"}),
+    ("network.norms.layer", "- x_hat * np.mean", "+ x_hat * np.mean", {"norm": "layer"}),
+    ("network.norms.layer", "u - u.mean(1, keepdims=True)", "u", {"norm": "layer"}),
+    ("network.norms.rms", "u = gain * dy", "u = dy", {"norm": "rms"}),
+    ("network.norms.batch", "u - u.mean(0)", "u", {"norm": "batch"}),
+    ("network.skips.scaled", "return dy, alpha * dy, 0.0", "return dy, dy, 0.0", {"skip": "scaled"}),
+    ("network.skips.rezero", "np.vdot(dy, branch)", "np.vdot(dy, dy)", {"skip": "rezero"}),
+    ("network.activations.tanh", "1 - y * y", "1 + y * y", {"activation": "tanh"}),
+    ("network.activations.gelu", "+ x * np.exp", "- x * np.exp", {"activation": "gelu"}),
+    ("network.activations.silu", "s + y * (1 - s)", "s + y * s", {"activation": "silu"}),
+    ("network.activations.sigmoid", "return y * (1 - y)", "return y * (1 + y)", {"activation": "sigmoid"}),
+    ("network.losses.mse", "error * (2 / error.size)", "error * (1 / error.size)", {}),
+]
+
+
+def mutated(name: str, original: str, mutant: str) -> ModuleType:
+    module = importlib.import_module(f"gradlab.{name}")
+    source = inspect.getsource(module)
+    assert original in source, f"{name} no longer contains {original!r}: update the mutation"
+    twin = ModuleType(f"{module.__name__}_mutant")
+    sys.modules[twin.__name__] = twin
+    try:
+        exec(compile(source.replace(original, mutant), name, "exec"), twin.__dict__)
+    finally:
+        del sys.modules[twin.__name__]
+    return twin
+
+
+@pytest.mark.parametrize(
+    ("name", "original", "mutant", "fields"), MUTATIONS, ids=[f"{m[0].split('.')[-1]}: {m[2]}" for m in MUTATIONS]
+)
+def test_mutant_is_caught(
+    name: str, original: str, mutant: str, fields: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    activation = fields.get("activation", "tanh")
+    model = Model.model_validate({"depth": 3, "width": 4, "activation": activation, **fields})
+    rng = np.random.default_rng(1)
+    x, y = rng.standard_normal((6, 4)), rng.standard_normal((6, 4))
+
+    def error() -> float:
+        mlp_module = importlib.import_module("gradlab.network.mlp")
+        mlp = mlp_module.MLP.of(model, 4, 4, BUILT_IN)
+        theta = 0.6 * np.random.default_rng(0).standard_normal(mlp.layout.size)
+        loss = importlib.import_module("gradlab.network.losses.mse").Mse()
+        return gradient_error(mlp, loss, theta, x, y)
+
+    assert error() <= TOLERANCE, "the healthy code has to pass first"
+    twin = mutated(name, original, mutant)
+    original_module = importlib.import_module(f"gradlab.{name}")
+    for key, value in vars(twin).items():
+        if not inspect.isclass(value) or value.__module__ != twin.__name__:
+            continue
+        healthy = vars(original_module)[key]
+        for method, body in vars(value).items():
+            if inspect.isfunction(body):
+                monkeypatch.setattr(healthy, method, body)
+    assert error() > TOLERANCE
+
+
+def test_the_loss_value_itself_is_mean_squared_error() -> None:
+    assert Mse().value(np.array([[1.0, 2.0]]), np.array([[0.0, 0.0]])) == 2.5
