@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from gradlab.errors import GradlabError as GradlabError
     from gradlab.lab import Result as Result
+    from gradlab.lab import dry_run as dry_run
     from gradlab.lab import list_studies as list_studies
     from gradlab.lab import load as load
-    from gradlab.lab import plan as plan
     from gradlab.lab import run as run
     from gradlab.spec.study import Study as Study
 
@@ -28,13 +28,13 @@ _HOMES = {
     "GradlabError": "gradlab.errors",
     "Result": "gradlab.lab",
     "Study": "gradlab.spec.study",
+    "dry_run": "gradlab.lab",
     "list_studies": "gradlab.lab",
     "load": "gradlab.lab",
-    "plan": "gradlab.lab",
     "run": "gradlab.lab",
 }
 
-__all__ = ["GradlabError", "Result", "Study", "__version__", "list_studies", "load", "plan", "run"]
+__all__ = ["GradlabError", "Result", "Study", "__version__", "dry_run", "list_studies", "load", "run"]
 
 
 def __getattr__(name: str) -> Any:

@@ -67,7 +67,7 @@ def load(
     return files.resolve(tree, source, quick=quick)
 
 
-def plan(study: StudyLike, **options: Any) -> Plan:
+def dry_run(study: StudyLike, **options: Any) -> Plan:
     """Every trial of a study and its cost; nothing is run. Options as for `load`."""
     return make_plan(load(study, **options))
 
@@ -87,7 +87,7 @@ def run(
 
     Ctrl-C keeps the finished trials: the result says so in `interrupted`.
     """
-    planned = study if isinstance(study, Plan) else plan(study, overrides=overrides, seeds=seeds, quick=quick)
+    planned = study if isinstance(study, Plan) else dry_run(study, overrides=overrides, seeds=seeds, quick=quick)
     folder = RunFolder.open(Path(out)) if out is not None else None
     surroundings = environment()
     if folder is not None:

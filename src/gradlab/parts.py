@@ -24,7 +24,7 @@ import re
 import sys
 from abc import ABC
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -63,7 +63,9 @@ class Part(ABC):
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
+        description = cls.__dict__.get("__doc__")
         dataclass(frozen=True)(cls)
+        cls.__doc__ = description  # dataclass would put the signature where there is none
 
     @classmethod
     def parse(cls, parameters: Mapping[str, Any]) -> Self:
@@ -74,7 +76,7 @@ class Part(ABC):
     @classmethod
     def parameter_names(cls) -> list[str]:
         """The parameters that YAML may set."""
-        return list(cls.__dataclass_fields__)  # type: ignore[attr-defined]
+        return [parameter.name for parameter in fields(cls)]  # type: ignore[arg-type]
 
     @classmethod
     def summary(cls) -> str:

@@ -21,8 +21,9 @@ def checks(part: Task) -> Iterator[Check]:
         found = (data.input_width, data.output_width, len(data.train), data.classes)
         stated = (said.input_width, said.output_width, said.samples, said.classes)
         require(found == stated, f"facts say {stated} (inputs, outputs, samples, classes), the data are {found}")
-        rest = len(data.validation) + len(data.test)
-        require(said.evaluated == rest, f"facts say {said.evaluated} evaluated rows, there are {rest}")
+        rest = (len(data.validation), len(data.test))
+        stated_rest = (said.validation, said.test)
+        require(stated_rest == rest, f"facts say {stated_rest} (validation, test), the data are {rest}")
 
     def splits() -> None:
         data = load()
@@ -52,6 +53,7 @@ def checks(part: Task) -> Iterator[Check]:
 
     def fresh() -> None:
         drawn = part.fresh(np.random.default_rng(0), 5)
+        require((drawn is not None) == part.draws_fresh, "fresh is defined but draws nothing")
         if drawn is not None:
             require(drawn[0].shape == (5, part.facts().input_width), f"fresh gives inputs {drawn[0].shape}")
             require(len(drawn[1]) == 5, "fresh gives another number of targets than asked for")

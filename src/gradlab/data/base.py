@@ -80,10 +80,15 @@ class Facts:
     samples: int
     classes: int | None
     bytes: int
-    evaluated: int = 0
-    """Rows of validation and test together."""
+    validation: int = 0
+    test: int = 0
     stated: str = ""
     """What was inferred, in words, for the plan."""
+
+    @property
+    def evaluated(self) -> int:
+        """Rows that are evaluated after an epoch."""
+        return self.validation + self.test
 
 
 class Task(Part):
@@ -106,5 +111,10 @@ class Task(Part):
         """The data set. The same generators give the same bits."""
 
     def fresh(self, generator: np.random.Generator, count: int) -> tuple[Array, Array] | None:
-        """New samples from the task's own distribution, unscaled; None where there is no such thing."""
+        """New samples from the task's own distribution, unscaled. Tasks that cannot draw leave this as it is."""
         return None
+
+    @property
+    def draws_fresh(self) -> bool:
+        """Whether the task can draw new samples."""
+        return type(self).fresh is not Task.fresh

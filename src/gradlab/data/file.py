@@ -54,7 +54,7 @@ class File(Task):
         guessed = "inferred" if self.kind == "infer" else "as stated"
         stated = f"{Path(self.path).name}: {len(x):,} samples of {x.shape[1]:,} numbers, {task} ({guessed})"
         outputs = y.shape[1] if classes is None else classes
-        return Facts(x.shape[1], outputs, train, classes, x.nbytes + y.nbytes, validation + test, stated)
+        return Facts(x.shape[1], outputs, train, classes, x.nbytes + y.nbytes, validation, test, stated)
 
     def load(self, samples: np.random.Generator, split: np.random.Generator) -> Dataset:
         """Rows are shuffled by the split's stream, then cut; scaling uses the training rows alone."""
@@ -102,7 +102,7 @@ def _read(path: str, changed: int, inputs: str, target: str, kind: str) -> tuple
 
 def _npz(path: str, inputs: str, target: str) -> tuple[Any, Any]:
     try:
-        with np.load(path, allow_pickle=False) as arrays:
+        with open(path, "rb") as opened, np.load(opened, allow_pickle=False) as arrays:
             if not hasattr(arrays, "files"):
                 raise DataError(f"data file {path}: a single array, not an npz archive with {inputs!r} and {target!r}")
             for name in (inputs, target):

@@ -45,7 +45,7 @@ class Mnist(Task):
                 f"than MNIST's {TRAIN:,}; make one of them smaller"
             )
         size = (TRAIN + TEST) * PIXELS
-        return Facts(PIXELS, 10, self.train, 10, size, evaluated=self.validation + self.test)
+        return Facts(PIXELS, 10, self.train, 10, size, validation=self.validation, test=self.test)
 
     def load(self, samples: np.random.Generator, split: np.random.Generator) -> Dataset:
         """The images as stored, with rows drawn for each split."""

@@ -102,6 +102,7 @@ def _checked(config: Config, task: Task, catalog: Catalog) -> tuple[Cost, str]:
             f"use {' or '.join(fitting)}"
         )
     _check_target(config, facts, task)
+    _check_probe_batch(config, facts, task)
     check_bias(config.model.init.build(catalog), config.model.init)
     _fits_roughly(config, facts)
     mlp = MLP.of(config.model, facts.input_width, facts.output_width, catalog)
@@ -120,6 +121,16 @@ def _check_target(config: Config, facts: Facts, task: Task) -> None:
         raise StudyError(f"measure.target.metric: the task {task.name!r} is a regression and has no accuracy")
     if not target.metric.startswith("train") and facts.evaluated == 0:
         raise StudyError(f"measure.target.metric: the task {task.name!r} has neither validation nor test samples")
+
+
+def _check_probe_batch(config: Config, facts: Facts, task: Task) -> None:
+    batch = config.measure.probe.batch
+    if batch == "fresh" and not task.draws_fresh:
+        raise StudyError(
+            f"measure.probe.batch: the task {task.name!r} cannot draw fresh samples; use train, validation or test"
+        )
+    if (batch == "validation" and not facts.validation) or (batch == "test" and not facts.test):
+        raise StudyError(f"measure.probe.batch: the task {task.name!r} has no {batch} samples; use train")
 
 
 def _fits_roughly(config: Config, facts: Facts) -> None:

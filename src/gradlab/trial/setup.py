@@ -135,14 +135,9 @@ def _probe_batch(config: Config, task: Task, dataset: Dataset, streams: Streams,
     probe, generator = config.measure.probe, streams.generator("probe")
     if probe.batch == "fresh":
         drawn = task.fresh(generator, probe.size)
-        if drawn is None:
-            raise StudyError(
-                f"measure.probe.batch: the task {task.name!r} cannot draw fresh samples; use train, validation or test"
-            )
+        assert drawn is not None, "the plan has refused this"
         return dataset.scaled(drawn[0], dtype), dataset.typed(drawn[1], dtype)
     split: SplitName = probe.batch
     rows = dataset.rows(split)
-    if len(rows) == 0:
-        raise StudyError(f"measure.probe.batch: the task {task.name!r} has no {split} samples; use train")
     chosen = generator.permutation(len(rows))[: probe.size]
     return dataset.gather(rows[chosen], dtype)

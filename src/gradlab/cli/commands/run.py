@@ -28,7 +28,7 @@ def command(
     from gradlab import lab
     from gradlab.cli import show
 
-    planned = lab.plan(study, overrides=overrides or [], seeds=seeds, quick=quick)
+    planned = lab.dry_run(study, overrides=overrides or [], seeds=seeds, quick=quick)
     if dry_run:
         if as_json:
             typer.echo(json.dumps(show.plan_json(planned), indent=2))

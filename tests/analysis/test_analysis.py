@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import gradlab
+from gradlab.analysis.answer import against, answer
+from gradlab.analysis.comparison import Comparison, compare
+from gradlab.analysis.numbers import interval, number, times
+from gradlab.analysis.published import beside
+from gradlab.analysis.summary import summarise
+from gradlab.spec.study import At
+
+
+def test_the_interval_is_students_t() -> None:
+    values = np.random.default_rng(0).standard_normal(7)
+    s = summarise(values.tolist())
+    low, high = stats.t.interval(0.95, 6, values.mean(), stats.sem(values))
+    assert (s.mean, s.low, s.high) == pytest.approx((values.mean(), low, high))
+    assert (s.n, s.median, s.smallest, s.largest) == (7, np.median(values), values.min(), values.max())
+
+
+def test_what_is_not_a_plain_number_is_counted_beside() -> None:
+    s = summarise([1.0, math.nan, math.inf, None, 0.0, 3])
+    assert (s.n, s.nonfinite, s.missing, s.zeros, s.mean) == (3, 2, 1, 1, pytest.approx(4 / 3))
+    assert summarise([None]).mean is None
+    single = summarise([2.0])
+    assert (single.mean, single.low, single.high, single.n) == (2.0, None, None, 1)
+
+
+@pytest.fixture
+def result(tree: dict[str, Any]) -> gradlab.Result:
+    tree["seeds"] = 5
+    tree["published"] = [{"metric": "grad_l2", "arms": "plain", "at": {"layer": [1, 3], "step": "start"}, "value": [1, 2]}]
+    return gradlab.run(tree)
+
+
+def test_comparisons_are_paired_over_seeds(result: gradlab.Result) -> None:
+    a, b = (np.array(list(result.measured.values("final_loss", name).values())) for name in ("plain", "residual"))
+    c = compare(result.measured, "final_loss", "plain", "residual")
+    low, high = stats.t.interval(0.95, 4, (b - a).mean(), stats.sem(b - a))
+    assert (c.difference, c.difference_low, c.difference_high) == pytest.approx(((b - a).mean(), low, high))
+    logs = np.log(b / a)
+    low, high = stats.t.interval(0.95, 4, logs.mean(), stats.sem(logs))
+    assert (c.ratio, c.ratio_low, c.ratio_high) == pytest.approx(tuple(np.exp((logs.mean(), low, high))))
+    assert c.n == 5
+
+
+def test_layer_values_are_found_by_step_and_layer(result: gradlab.Result) -> None:
+    frame = result.layers()
+    first = frame.query("group == 'plain' and seed == 2 and step == 20 and layer == 3 and measure == 'grad_l2'")
+    for at in (At(layer=3, step="end"), At(layer="last"), At(layer=3, step=20)):
+        assert result.measured.values("grad_l2", "plain", at)[2] == first.value.item()
+    assert result.measured.values("grad_l2", "plain", At(layer=9))[2] is None
+
+
+def test_published_numbers_stand_beside_measured_ones(result: gradlab.Result) -> None:
+    rows = beside(result.measured)
+    assert [(row.at.layer, row.published, row.measured.n) for row in rows] == [(1, 1.0, 5), (3, 2.0, 5)]
+    assert rows[0].inside_seeds == (rows[0].measured.smallest <= 1.0 <= rows[0].measured.largest)
+
+
+def test_the_answer_is_written_from_the_numbers(result: gradlab.Result) -> None:
+    text = answer(result.measured)
+    assert text.startswith("final_loss: plain ")
+    assert "over 5 seeds" in text
+    assert interval(result.measured.summary("final_loss", "residual")) in text
+
+
+@pytest.mark.parametrize(
+    ("ratio", "low", "high", "words"),
+    [
+        (0.2, 0.1, 0.4, "b is 5× lower than a (95 % interval 2.5× to 10×), paired over 9 seeds."),
+        (3.0, 2.0, 4.5, "b is 3× higher than a (95 % interval 2× to 4.5×), paired over 9 seeds."),
+        (1.1, 0.9, 1.3, "not settled: the interval contains 1"),
+        (0.9, 0.7, 1.2, "not settled: the interval contains 1"),
+    ],
+)
+def test_a_comparison_reads_as_a_sentence(ratio: float, low: float, high: float, words: str) -> None:
+    assert words in against(Comparison("m", "a", "b", 9, 0.0, None, None, ratio, low, high, 0))
+
+
+def test_a_comparison_without_a_ratio_gives_the_difference() -> None:
+    c = Comparison("m", "a", "b", 3, -0.5, -0.7, -0.3, None, None, None, 0)
+    assert against(c) == "b minus a: -0.5, 95 % interval [-0.7, -0.3], paired over 3 seeds."
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "–"), (math.nan, "NaN"), (math.inf, "∞"), (-math.inf, "−∞"), (0.0, "0"), (3, "3"), (12345, "12,345"),
+        (0.33333, "0.3333"), (1.234e-9, "1.234e-09"), (16.0, "16"), (12345.678, "12,350"), (5e12, "5.000e+12"),
+    ],
+)  # fmt: skip
+def test_numbers_read_well(value: Any, text: str) -> None:
+    assert number(value) == text
+
+
+def test_large_ratios_read_well() -> None:
+    assert times(2512.3) == "2,510×"

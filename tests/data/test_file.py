@@ -1,0 +1,148 @@
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import gradlab
+from gradlab.data.file import File
+from gradlab.errors import DataError
+
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((60, 3))
+CLASSES = np.array([0, 1, 2] * 20)
+
+
+def write(folder: Path, kind: str, y: Any = CLASSES) -> str:
+    path = folder / f"mine.{kind}"
+    if kind == "npz":
+        np.savez(path, x=X, y=y)
+    else:
+        frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(y=y)
+        frame.to_csv(path, index=False) if kind == "csv" else frame.to_parquet(path)
+    return str(path)
+
+
+def load(path: str, **fields: Any) -> Any:
+    return File(path=path, **fields).load(np.random.default_rng(0), np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("kind", ["npz", "csv", "parquet"])
+def test_the_three_kinds_of_file_give_the_same_data(kind: str, tmp_path: Path) -> None:
+    data = load(write(tmp_path, kind), standardize=False)
+    np.testing.assert_allclose(data.inputs, X, rtol=1e-12)
+    assert data.targets.tolist() == CLASSES.tolist()
+    assert data.classes == 3
+    assert (len(data.train), len(data.validation), len(data.test)) == (48, 6, 6)
+
+
+def test_whole_numbers_and_words_are_classes_and_real_numbers_a_regression(tmp_path: Path) -> None:
+    assert File(path=write(tmp_path, "csv")).facts().classes == 3
+    assert File(path=write(tmp_path, "npz", np.array(["cat", "dog", "eel"] * 20))).facts().classes == 3
+    real = File(path=write(tmp_path, "parquet", X[:, 0])).facts()
+    assert real.classes is None
+    assert "regression (inferred)" in real.stated
+    forced = File(path=write(tmp_path, "csv"), kind="regression").facts()
+    assert (forced.classes, forced.output_width) == (None, 1)
+    assert "regression (as stated)" in forced.stated
+
+
+def test_inputs_are_standardised_on_the_training_rows(tmp_path: Path) -> None:
+    data = load(write(tmp_path, "npz"))
+    train = data.inputs[data.train]
+    np.testing.assert_allclose(train.mean(0), 0, atol=1e-12)
+    np.testing.assert_allclose(train.std(0), 1, atol=1e-12)
+
+
+def test_a_study_runs_on_a_file_beside_it_from_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path, "csv")
+    study = tmp_path / "own.yaml"
+    study.write_text(
+        "question: Does it run?\n"
+        "base:\n  data: {task: file, path: mine.csv}\n  model: {depth: 2, width: 4}\n"
+        "  train: {loss: cross_entropy, optimizer: adam, lr: 1e-2, batch: 8, epochs: 2}\nseeds: 2\n"
+    )
+    monkeypatch.chdir(Path(tmp_path.anchor))
+    result = gradlab.run(study)
+    assert result.measured.counts() == {"done": 2, "failed": 0, "diverged": 0}
+    assert result.measured.summary("test_accuracy", "all").n == 2
+    assert "classification with 3 classes (inferred)" in result.report()
+
+
+def test_the_trial_id_follows_the_content_of_the_file_not_its_place(tmp_path: Path) -> None:
+    def first_id(path: str) -> str:
+        tree = {
+            "question": "?",
+            "base": {
+                "data": {"task": "file", "path": path},
+                "model": {"depth": 1, "width": 2},
+                "train": {"loss": "cross_entropy", "optimizer": "sgd", "lr": 1, "batch": 8, "steps": 1},
+            },
+        }
+        return gradlab.dry_run(tree).trials[0].id
+
+    (tmp_path / "other").mkdir()
+    here, there = write(tmp_path, "npz"), write(tmp_path / "other", "npz")
+    Path(there).write_bytes(Path(here).read_bytes())
+    assert first_id(here) == first_id(there)
+    changed = write(tmp_path / "other", "npz", CLASSES[::-1].copy())
+    assert first_id(here) != first_id(changed)
+
+
+BROKEN: dict[str, tuple[str, bytes]] = {
+    "not an archive": ("a.npz", b"hello"),
+    "empty npz": ("b.npz", b""),
+    "empty csv": ("c.csv", b""),
+    "not parquet": ("d.parquet", b"PAR1 but not really"),
+    "binary csv": ("e.csv", bytes(range(256))),
+    "unknown kind": ("f.xlsx", b"x"),
+    "text column": ("g.csv", b"a,y\nred,1\nblue,0\n"),
+    "no target": ("h.csv", b"a,b\n1,2\n"),
+    "a hole": ("i.csv", b"a,y\n1,0\n,1\n"),
+    "one class": ("j.csv", b"a,y\n1,0\n2,0\n"),
+    "no rows": ("k.csv", b"a,y\n"),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_a_file_that_cannot_be_used_is_named(case: str, tmp_path: Path) -> None:
+    name, content = BROKEN[case]
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=rf"data file .*{name}"):
+        File(path=str(path)).facts()
+
+
+@pytest.mark.parametrize("cut", range(0, 2000, 97))
+def test_a_truncated_archive_is_an_error_at_every_length(cut: int, tmp_path: Path) -> None:
+    whole = Path(write(tmp_path, "npz")).read_bytes()
+    path = tmp_path / "cut.npz"
+    path.write_bytes(whole[: min(cut, len(whole) - 1)])
+    with pytest.raises(DataError, match=r"cut\.npz"):
+        File(path=str(path)).facts()
+
+
+def test_wrong_shapes_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "bad.npz"
+    np.savez(path, x=X, y=CLASSES[:-1])
+    with pytest.raises(DataError, match=r"\(60, 3\).*\(59,\)"):
+        File(path=str(path)).facts()
+
+
+def test_nothing_is_ever_unpickled(tmp_path: Path) -> None:
+    class Trap:
+        def __reduce__(self) -> Any:
+            return (Path(tmp_path / "sprung").write_text, ("!",))
+
+    path = tmp_path / "trap.npz"
+    np.savez(path, x=X, y=np.array([Trap()] * 60, dtype=object))
+    with pytest.raises(DataError, match="trap"):
+        File(path=str(path)).facts()
+    (tmp_path / "plain.npz").write_bytes(pickle.dumps(Trap()))
+    with pytest.raises(DataError, match="plain"):
+        File(path=str(tmp_path / "plain.npz")).facts()
+    assert not (tmp_path / "sprung").exists()

@@ -1,0 +1,87 @@
+"""What the write-ups measured, through the reference engine."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+import gradlab
+from gradlab.network.losses.mse import Mse
+from gradlab.network.mlp import MLP
+from gradlab.parts import BUILT_IN
+from gradlab.spec.config import Model
+
+WITH = [0.010994031, 0.006011885, 0.011236266, 0.008820828, 0.103108749]
+WITHOUT = [4.809e-5, 1.0998e-5, 1.6676e-5, 3.2153e-5, 1.3453e-4]
+
+
+@pytest.mark.parametrize(("skip", "published", "rel"), [("identity", WITH, 2e-6), ("none", WITHOUT, 1.1e-4)])
+def test_gradflow_columns_from_the_published_draw(skip: str, published: list[float], rel: float) -> None:
+    """To the published digits. torch.manual_seed(123): the input first, then the layers, as the write-up draws them."""
+    torch.manual_seed(123)
+    x = torch.randn(1, 10)
+    layers = [torch.nn.Linear(10, 10, bias=False) for _ in range(4)] + [torch.nn.Linear(10, 1, bias=False)]
+    model = Model.model_validate({"depth": 4, "width": 10, "stem": "none", "bias": False, "skip": skip})
+    mlp = MLP.of(model, 10, 1, BUILT_IN)
+    theta = np.concatenate([layer.weight.detach().numpy().T.ravel() for layer in layers])
+    gradient = np.zeros_like(theta)
+    p = mlp.layout.windows(theta)
+    output, tape = mlp.forward(p, x.numpy(), mlp.initial_running(np.float32))
+    _, d_output = Mse().value_and_gradient(output, np.zeros((1, 1), np.float32))
+    mlp.backward(p, tape, d_output, mlp.layout.windows(gradient))
+    means = [np.abs(layer.weight).mean() for layer in mlp.layout.windows(gradient).layers]
+    np.testing.assert_allclose(means, published, rtol=rel)
+
+
+@pytest.fixture(scope="module")
+def identity() -> gradlab.Result:
+    return gradlab.run("identity")
+
+
+def test_identity_fair_version_over_ten_seeds(identity: gradlab.Result) -> None:
+    measured = identity.measured
+    assert measured.counts() == {"done": 20, "failed": 0, "diverged": 0}
+    assert measured.summary("final_loss", "plain").mean == pytest.approx(0.333, abs=0.01)
+    assert 10 <= measured.summary("initial_loss", "residual").mean <= 19
+    assert measured.summary("final_loss", "residual").mean <= 0.07
+    after = measured.profile("grad_l2", "plain", "end").values
+    assert after[:, 0].mean() < 1e-13
+
+
+def test_at_initialisation_the_plain_nets_weight_gradient_is_flat_while_signal_and_delta_fall(
+    identity: gradlab.Result,
+) -> None:
+    def slope(measure: str) -> float:
+        """Factor per layer, from layer 2 to 19."""
+        values = np.log(np.median(identity.measured.profile(measure, "plain", "start").values, 0))
+        return float(np.exp(np.polyfit(np.arange(2, 20), values[1:19], 1)[0]))
+
+    assert slope("grad_l2") == pytest.approx(1, abs=0.15)
+    assert slope("delta_l2") == pytest.approx(4.47, rel=0.08)
+    assert slope("activation_std.pre") == pytest.approx(1 / 4.47, rel=0.08)
+
+
+def test_the_report_answers_the_question_and_shows_published_beside_measured(identity: gradlab.Result) -> None:
+    report = identity.report()
+    head = report.split("\n")[2]
+    assert "residual is 5" in head
+    assert "lower than plain" in head
+    assert "8.650e-19" in report
+    assert "13.83" in report
+
+
+def test_the_unscaled_residual_net_starts_above_ten_million() -> None:
+    result = gradlab.run("identity", seeds=3, overrides={"model.init.scale": 1, "train.steps": 1})
+    assert result.measured.summary("initial_loss", "residual").smallest > 1e7
+
+
+def test_gradflow_over_draws_has_exact_zeros_and_the_largest_ratio_at_the_last_layer() -> None:
+    result = gradlab.run("gradflow", seeds=400)
+    plain, residual = (result.measured.profile("grad_mean_abs", name, "start").values for name in ("plain", "residual"))
+    zero = (plain == 0).all(1)
+    assert 0 < zero.mean() < 0.03
+    ratios = np.median(residual[~zero] / plain[~zero], axis=0)
+    assert (ratios > 100).all()
+    assert ratios.argmax() == 4
+    assert "have no ratio" in result.report()

@@ -1,0 +1,72 @@
+"""Optimisers against torch.optim over 50 steps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from gradlab.optim.clipping import clipped
+from gradlab.parts import BUILT_IN
+
+CASES: list[tuple[str, dict[str, Any], Any]] = [
+    ("sgd", {}, lambda p, lr: torch.optim.SGD(p, lr)),
+    ("sgd", {"weight_decay": 0.1}, lambda p, lr: torch.optim.SGD(p, lr, weight_decay=0.1)),
+    ("momentum", {}, lambda p, lr: torch.optim.SGD(p, lr, momentum=0.9)),
+    ("momentum", {"weight_decay": 0.1}, lambda p, lr: torch.optim.SGD(p, lr, momentum=0.9, weight_decay=0.1)),
+    ("nesterov", {}, lambda p, lr: torch.optim.SGD(p, lr, momentum=0.9, nesterov=True)),
+    ("nesterov", {"weight_decay": 0.1, "momentum": 0.5},
+     lambda p, lr: torch.optim.SGD(p, lr, momentum=0.5, nesterov=True, weight_decay=0.1)),
+    ("rmsprop", {}, lambda p, lr: torch.optim.RMSprop(p, lr)),
+    ("rmsprop", {"alpha": 0.9, "weight_decay": 0.1}, lambda p, lr: torch.optim.RMSprop(p, lr, 0.9, weight_decay=0.1)),
+    ("adam", {}, lambda p, lr: torch.optim.Adam(p, lr)),
+    ("adam", {"weight_decay": 0.1}, lambda p, lr: torch.optim.Adam(p, lr, weight_decay=0.1)),
+    ("adam", {"beta1": 0.5, "beta2": 0.9, "epsilon": 1e-3}, lambda p, lr: torch.optim.Adam(p, lr, (0.5, 0.9), 1e-3)),
+    ("adamw", {}, lambda p, lr: torch.optim.AdamW(p, lr)),
+    ("adamw", {"weight_decay": 0.2}, lambda p, lr: torch.optim.AdamW(p, lr, weight_decay=0.2)),
+]  # fmt: skip
+
+
+def test_every_optimizer_is_compared() -> None:
+    assert {name for name, _, _ in CASES} == set(BUILT_IN.names("optimizer"))
+
+
+@pytest.mark.parametrize(("name", "parameters", "make"), CASES, ids=[f"{n}-{p}" for n, p, _ in CASES])
+def test_fifty_steps_agree_with_torch(name: str, parameters: dict[str, Any], make: Any) -> None:
+    ours = BUILT_IN.make("optimizer", name, parameters)
+    rng = np.random.default_rng(0)
+    theta = rng.standard_normal(12)
+    matrix = rng.standard_normal((12, 12))
+    theirs = torch.tensor(theta, requires_grad=True)
+    optimizer = make([theirs], 0.01)
+    state = ours.init(theta)
+    for step in range(50):
+        lr = 0.01 * (1 + step % 3)  # the rate may change between steps
+        gradient = matrix @ theta
+        delta, state = ours.update(gradient, state, theta, lr)
+        for group in optimizer.param_groups:
+            group["lr"] = lr
+        theirs.grad = torch.tensor(matrix) @ theirs.detach()
+        optimizer.step()
+        theta = theta + delta
+        np.testing.assert_allclose(theta, theirs.detach().numpy(), rtol=1e-10)
+
+
+@pytest.mark.parametrize("largest", [0.5, 5.0, 1e6])
+def test_clipping_agrees_with_torch(largest: float) -> None:
+    gradient = np.random.default_rng(0).standard_normal(20)
+    theirs = torch.zeros(20, dtype=torch.float64, requires_grad=True)
+    theirs.grad = torch.tensor(gradient)
+    torch.nn.utils.clip_grad_norm_([theirs], largest)
+    np.testing.assert_allclose(clipped(gradient, largest), theirs.grad.numpy(), rtol=1e-12)
+
+
+def test_no_clipping_gives_the_gradient_itself() -> None:
+    gradient = np.array([3.0, 4.0])
+    assert clipped(gradient, None) is gradient
+
+
+def test_clipping_a_gradient_that_is_not_finite_does_not_hide_it() -> None:
+    assert np.isnan(clipped(np.array([np.nan, 1.0]), 1.0)).any()

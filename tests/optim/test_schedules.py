@@ -1,0 +1,74 @@
+"""Schedules against their closed forms, and against torch's schedulers where those exist."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from gradlab.optim.rates import learning_rates
+from gradlab.optim.schedules.base import Horizon
+from gradlab.parts import BUILT_IN
+
+STEPS, PER_EPOCH, LR = 60, 4, 0.2
+
+
+def rates(name: str, warmup: int = 0, steps: int = STEPS, **parameters: Any) -> np.ndarray:
+    schedule = BUILT_IN.make("schedule", name, parameters)
+    return learning_rates(schedule, LR, warmup, Horizon(steps, PER_EPOCH))
+
+
+def torch_rates(make: Any, steps: int = STEPS, every: int = 1) -> list[float]:
+    optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], LR)
+    scheduler, found = make(optimizer), []
+    for step in range(steps):
+        found.append(optimizer.param_groups[0]["lr"])
+        optimizer.step()
+        if (step + 1) % every == 0 and step + 1 < steps:
+            scheduler.step()
+    return found
+
+
+def test_closed_forms() -> None:
+    t = np.arange(STEPS)
+    np.testing.assert_allclose(rates("fixed"), LR)
+    np.testing.assert_allclose(rates("step", every=3, gamma=0.5), LR * 0.5 ** (t // PER_EPOCH // 3))
+    np.testing.assert_allclose(rates("exponential", gamma=0.9), LR * 0.9 ** (t // PER_EPOCH))
+    np.testing.assert_allclose(rates("cosine"), LR * (1 + np.cos(math.pi * t / STEPS)) / 2)
+    np.testing.assert_allclose(rates("cosine", floor=0.1)[0], LR)
+    np.testing.assert_allclose(rates("linear"), LR * (1 - t / STEPS))
+    assert rates("one_cycle").max() == pytest.approx(LR)
+    assert rates("one_cycle")[0] == pytest.approx(LR / 25)
+    assert rates("one_cycle")[-1] == pytest.approx(LR / 25e4)
+
+
+def test_they_agree_with_torch() -> None:
+    schedulers = torch.optim.lr_scheduler
+    step = torch_rates(lambda o: schedulers.StepLR(o, 3, 0.5), every=PER_EPOCH)
+    np.testing.assert_allclose(rates("step", every=3, gamma=0.5), step, rtol=1e-12)
+    exponential = torch_rates(lambda o: schedulers.ExponentialLR(o, 0.9), every=PER_EPOCH)
+    np.testing.assert_allclose(rates("exponential", gamma=0.9), exponential, rtol=1e-12)
+    np.testing.assert_allclose(rates("cosine"), torch_rates(lambda o: schedulers.CosineAnnealingLR(o, STEPS)), rtol=1e-9)
+    linear = torch_rates(lambda o: schedulers.LinearLR(o, 1.0, 0.0, STEPS))
+    np.testing.assert_allclose(rates("linear"), linear, rtol=1e-9, atol=1e-15)
+    cycle = torch_rates(lambda o: schedulers.OneCycleLR(o, LR, total_steps=STEPS, cycle_momentum=False))
+    np.testing.assert_allclose(rates("one_cycle"), cycle, rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", BUILT_IN.names("schedule"))
+def test_warmup_rises_linearly_and_the_schedule_starts_after_it(name: str) -> None:
+    warm = rates(name, warmup=10)
+    np.testing.assert_allclose(warm[:10], LR * np.arange(1, 11) / 10)
+    np.testing.assert_allclose(warm[10:], rates(name, steps=STEPS - 10))
+
+
+def test_a_warmup_longer_than_the_budget_never_reaches_the_full_rate() -> None:
+    np.testing.assert_allclose(rates("cosine", warmup=100, steps=5), LR * np.arange(1, 6) / 100)
+
+
+@pytest.mark.parametrize("name", BUILT_IN.names("schedule"))
+def test_no_steps_no_rates(name: str) -> None:
+    assert len(rates(name, steps=0)) == 0

@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import gradlab
+from gradlab.errors import StudyError
+from gradlab.plan import plan as planning
+from gradlab.plan.cost import measure_speed
+
+
+def test_trials_are_paired_over_seeds_and_named(tree: dict[str, Any]) -> None:
+    trials = gradlab.dry_run(tree).trials
+    assert [(t.group, t.seed) for t in trials] == [("plain", 0), ("residual", 0), ("plain", 1), ("residual", 1)]
+    assert trials[3].name == "residual · seed 1"
+    assert len({t.id for t in trials}) == 4
+
+
+def test_an_id_says_what_a_trial_is_not_what_it_is_called(tree: dict[str, Any]) -> None:
+    ids = {t.id for t in gradlab.dry_run(tree).trials}
+    renamed = {**tree, "arms": {"a": {}, "b": tree["arms"]["residual"]}, "question": "Another?", "seeds": [1, 0]}
+    assert {t.id for t in gradlab.dry_run(renamed).trials} == ids
+    explicit = {**tree, "base": {**tree["base"], "model": {**tree["base"]["model"], "activation": "relu"}}}
+    assert {t.id for t in gradlab.dry_run(explicit).trials} == ids
+    for override in ("train.lr=0.02", "seed=1", "model.init.scale=2", "train.precision=float32", "data.samples=16"):
+        assert not {t.id for t in gradlab.dry_run(tree, overrides=[override]).trials} & ids
+
+
+def test_the_engines_numerics_version_is_part_of_the_id(tree: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    from gradlab.engines.reference import Reference
+
+    before = gradlab.dry_run(tree).trials[0].id
+    monkeypatch.setattr(Reference, "numerics", Reference.numerics + 1)
+    assert gradlab.dry_run(tree).trials[0].id != before
+
+
+def test_ids_are_pinned() -> None:
+    """An id that changes by accident would make finished trials run again."""
+    assert gradlab.dry_run("identity").trials[0].id == PINNED
+
+
+def test_the_cost_counts_what_will_be_computed(tree: dict[str, Any]) -> None:
+    plan = gradlab.dry_run(tree)
+    result = gradlab.run(tree)
+    assert plan.flops == sum(r.outcome.metrics["flops"] for r in result.measured.results)
+    assert plan.groups[0].cost.parameters == 60
+    assert plan.bytes > 0
+    speed = measure_speed()
+    assert plan.seconds(speed) > 0
+    assert gradlab.dry_run(tree, seeds=20).seconds(speed) == pytest.approx(10 * plan.seconds(speed))
+
+
+@pytest.mark.parametrize(
+    "override",
+    ["model.width=100000", "data.samples=900000000", "train.steps=100000000", "model.depth=10000", "train.batch=full"],
+)
+def test_what_cannot_fit_in_memory_is_refused_before_anything_is_made(
+    override: str, tree: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(planning, "available_bytes", lambda: 200_000)
+    tree["base"]["data"]["samples"] = 1000
+    with pytest.raises(StudyError, match="GiB"):
+        gradlab.dry_run(tree, overrides=[override])
+
+
+PINNED = "ab9e9b6c74e5097d"

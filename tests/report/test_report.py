@@ -1,0 +1,139 @@
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+import gradlab
+from gradlab.report.charts import BoxChart, Line, LineChart, draw
+from gradlab.report.draw import draw_one, image
+from gradlab.report.markdown import escape
+
+HOSTILE = '<script>alert("x")</script> | `rm` ![x](http://e.vil) *b*'
+
+
+@pytest.fixture
+def result(tree: dict[str, Any]) -> gradlab.Result:
+    return gradlab.run(tree)
+
+
+def test_every_link_of_the_report_leads_to_a_file(tree: dict[str, Any], tmp_path: Path) -> None:
+    gradlab.run(tree, out=tmp_path / "run")
+    report = (tmp_path / "run/report.md").read_text()
+    links = re.findall(r"!\[.*?\]\((.*?)\)", report)
+    assert len(links) >= 6
+    for link in links:
+        assert (tmp_path / "run" / link).is_file()
+
+
+def test_the_report_opens_with_question_and_answer_and_ends_with_how_to_run_it_again(result: gradlab.Result) -> None:
+    lines = result.report().split("\n")
+    assert lines[0] == "# Does the machinery work?"
+    assert lines[2].startswith("**final\\_loss: plain")
+    assert "## Run it again" in lines
+    assert "Declared factor: `model.skip`" in result.report()
+
+
+def test_hostile_names_are_text_in_markdown_html_and_figures(tree: dict[str, Any], tmp_path: Path) -> None:
+    tree["arms"] = {"plain": {}, HOSTILE: {"model.skip": "identity"}}
+    tree["question"] = HOSTILE
+    result = gradlab.run(tree, out=tmp_path / "run")
+    for text in (result.report(), result._repr_html_(), image(result.figure("training_loss"), "svg").decode()):
+        assert "<script>" not in text
+    assert "![x](http" not in result.report()
+    row = next(line for line in result.report().split("\n") if line.startswith("| &lt;script"))
+    assert len(re.findall(r"(?<!\\)\|", row)) == len(re.findall(r"(?<!\\)\|", "| plain | 2 | a | b | c |"))
+
+
+def test_escape_leaves_ordinary_text_alone() -> None:
+    assert escape("5.3× better, α = 0.5") == "5.3× better, α = 0.5"
+    assert escape("a_b") == "a\\_b"
+
+
+def test_a_notebook_shows_question_answer_figure_and_tables(result: gradlab.Result) -> None:
+    html = result._repr_html_()
+    assert "Does the machinery work?" in html
+    assert html.count("<table>") == 1
+    assert "<svg" in html
+
+
+def test_figures_are_drawn_on_given_axes_and_the_same_bytes_twice(result: gradlab.Result) -> None:
+    from matplotlib.figure import Figure
+
+    ax = Figure().add_subplot()
+    result.figure("training_loss", ax=ax)
+    assert ax.get_title(loc="left") == "Training loss"
+    assert ax.get_yscale() == "log"
+    assert image(result.figure("training_loss"), "svg") == image(result.figure("training_loss"), "svg")
+    ElementTree.fromstring(image(result.figure("gradient_by_layer"), "svg"))
+    with pytest.raises(KeyError, match="training_loss"):
+        result.figure("nothing")
+
+
+def test_exact_zeros_are_drawn_on_a_marked_floor_not_dropped() -> None:
+    from matplotlib.figure import Figure
+
+    x, y = np.array([1.0, 2, 3]), np.array([0.0, 1e-12, 1e-3])
+    ax = Figure().add_subplot()
+    draw(LineChart("t", "layer", "g", (Line("a", x, y, y, y, 0, markers=True),), log_y=True), ax)
+    line = ax.get_lines()[0]
+    assert 0 < line.get_ydata()[0] <= 1e-13
+    assert any(text.get_text() == "exactly 0" for text in ax.texts)
+
+
+def test_a_figure_without_zeros_has_no_floor() -> None:
+    from matplotlib.figure import Figure
+
+    x = np.array([1.0, 2.0])
+    ax = Figure().add_subplot()
+    draw(LineChart("t", "x", "y", (Line("a", x, x, x, x, 0),), log_y=True), ax)
+    assert not any(text.get_text() == "exactly 0" for text in ax.texts)
+
+
+def test_boxes_show_quantiles() -> None:
+    sample = np.linspace(1, 101, 1001)
+    canvas = draw_one(BoxChart("t", "layer", "ratio", (1,), (sample,)))
+    median = [line for line in canvas.axes[0].get_lines() if line.get_linewidth() == 2.4][0]
+    assert np.median(median.get_ydata()) == pytest.approx(51)
+
+
+def test_an_interrupted_run_keeps_its_finished_trials_and_says_so(tree: dict[str, Any], tmp_path: Path) -> None:
+    seen = []
+
+    def stop_after_two(result: Any) -> None:
+        seen.append(result)
+        if len(seen) == 2:
+            raise KeyboardInterrupt
+
+    result = gradlab.run(tree, out=tmp_path / "run", on_result=stop_after_two)
+    assert result.interrupted
+    assert len(result.trials()) == 2
+    assert "Interrupted" in (tmp_path / "run/report.md").read_text()
+
+
+def test_a_run_interrupted_before_the_first_trial_still_reports(tree: dict[str, Any], tmp_path: Path) -> None:
+    def stop(trial: Any, done: int) -> None:
+        raise KeyboardInterrupt
+
+    result = gradlab.run(tree, out=tmp_path / "run", tick=stop)
+    assert (tmp_path / "run/report.md").is_file()
+    assert result.answer == "Nothing was measured that could answer the question."
+
+
+def test_a_quick_run_labels_itself() -> None:
+    assert "Reduced budget" in gradlab.run("gradflow", quick=True, seeds=3).report()
+
+
+def test_tables_frames_and_json_agree(result: gradlab.Result) -> None:
+    table = result.table().set_index(["group", "metric"])
+    mean = result.trials().query("group == 'plain'").final_loss.mean()
+    assert table.loc[("plain", "final_loss"), "mean"] == pytest.approx(mean)
+    json = result.to_json()
+    assert json["groups"][0]["metrics"]["final_loss"]["mean"] == pytest.approx(mean)
+    assert json["trials"] == {"done": 4, "failed": 0, "diverged": 0}
+    assert json["groups"][1]["settings"] == {"model.skip": "identity"}
+    assert set(json) >= {"study", "run", "audit", "trials", "groups", "claims"}

@@ -1,0 +1,233 @@
+"""Studies: what they say, what they refuse, and how they are overridden."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import gradlab
+from gradlab import studies
+from gradlab.errors import StudyError
+from gradlab.spec import files
+from gradlab.spec.canonical import canonical_json, content_id
+from gradlab.spec.paths import flatten, with_all
+
+
+def changed(tree: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
+    copy = dict(tree)
+    if "." not in path:
+        copy[path] = value
+        return copy
+    key, rest = path.split(".", 1)
+    copy[key] = changed(copy[key], rest, value)
+    return copy
+
+
+def refusal(tree: dict[str, Any]) -> str:
+    with pytest.raises(StudyError) as caught:
+        gradlab.dry_run(tree)
+    return str(caught.value)
+
+
+REFUSALS = [
+    ("base.model.depht", 3, ["base.model.depht", "unknown key 'depht'", "did you mean 'depth'?"]),
+    ("base.model.depth", 0, ["base.model.depth", "greater than or equal to 1", "not 0"]),
+    ("base.model.depth", -5, ["base.model.depth", "not -5"]),
+    ("base.model.depth", "three", ["base.model.depth", "integer", "'three'"]),
+    ("base.model.depth", 2.5, ["base.model.depth", "2.5"]),
+    ("base.model.depth", True, ["base.model.depth", "True"]),
+    ("base.model.depth", 10**7, ["base.model.depth", "10000"]),
+    ("base.model.activation", "rellu", ["base.model.activation", "'rellu' is not an activation", "did you mean 'relu'?"]),
+    ("base.model.activation", {"kind": "leaky_relu", "slope": 1}, ["unknown key 'slope'", "negative_slope"]),
+    ("base.model.activation", {"slope": 1}, ["base.model.activation.kind", "missing"]),
+    ("base.model.activation", 7, ["base.model.activation", "7 is not a name"]),
+    ("base.model.init", {"kind": "uniform", "a": -1}, ["base.model.init.a", "greater than 0", "not -1"]),
+    ("base.model.init", {"kind": "uniform", "scale": "1/depth"}, ["base.model.init.scale", "1/sqrt(depth)"]),
+    ("base.model.stem", "linaer", ["base.model.stem", "'linaer' is not accepted", "did you mean 'linear'?"]),
+    ("base.model.layers_per_block", 2, ["base.model.depth", "3", "blocks of 2"]),
+    ("base.model.width", 10**6, ["model.width", "GiB"]),
+    ("base.train.lr", 0, ["base.train.lr", "greater than 0"]),
+    ("base.train.lr", float("nan"), ["base.train.lr", "finite", "nan"]),
+    ("base.train.lr", float("inf"), ["base.train.lr"]),
+    ("base.train.batch", 0, ["base.train.batch", "not 0"]),
+    ("base.train.batch", "half", ["base.train.batch", "'full'"]),
+    ("base.train.epochs", 3, ["base.train.steps", "either steps or epochs"]),
+    ("base.train.steps", None, ["base.train.steps", "either steps or epochs"]),
+    ("base.train.loss", "cross_entropy", ["train.loss", "'cross_entropy' compares with classes", "use mse"]),
+    ("base.train.optimizer", {"kind": "adam", "beta1": 1.5}, ["base.train.optimizer.beta1", "less than 1", "1.5"]),
+    ("base.train.precision", "float16", ["base.train.precision", "float32"]),
+    ("base.train.engine", "refrence", ["base.train.engine", "did you mean 'reference'?"]),
+    ("base.data.task", "identiy", ["base.data.task", "did you mean 'identity'?"]),
+    ("base.data.dim", 5, ["model.stem", "5", "4"]),
+    ("base.data", {"dim": 3}, ["base.data.task", "missing"]),
+    ("base.data", None, ["base.data"]),
+    ("base.measure", {}, ["base.measure", "move it one level up"]),
+    ("base", {}, ["base.data: is missing", "base.model: is missing", "base.train: is missing"]),
+    ("base", 3, ["base"]),
+    ("arms", {}, ["arms", "at least one arm"]),
+    ("arms", {"a": {"modell.skip": "none"}}, ["arms.a.modell.skip", "did you mean 'model'?"]),
+    ("arms", {"a": {"model.skip": "identiy"}}, ["arms.a.model.skip", "did you mean 'identity'?"]),
+    ("arms", {"a": {"model.depth": 0}}, ["arms.a.model.depth", "not 0"]),
+    ("arms", {"a": {"model.depth.x": 0}}, ["arms.a", "has nothing below it"]),
+    ("arms", {"": {}}, ["arms", "at least 1 character"]),
+    ("arms", {"a\x07": {}}, ["arms"]),
+    ("axes", {"model.depth": [2]}, ["axes", "arms or axes, not both"]),
+    ("seeds", 0, ["seeds", "not 0"]),
+    ("seeds", [1, 1], ["seeds", "twice"]),
+    ("seeds", [-1], ["seeds", "-1"]),
+    ("question", "", ["question"]),
+    ("qestion", "?", ["qestion", "did you mean 'question'?"]),
+    ("factor", "model.skipp", ["factor", "model.skipp"]),
+    ("measure", {"layers": ["midway"]}, ["measure.layers", "midway"]),
+    ("measure", {"layers": [99]}, ["measure.layers", "99", "20 steps"]),
+    ("measure", {"probes": ["gradients"]}, ["measure.probes", "gradients"]),
+    ("measure", {"probe": {"batch": "test"}}, ["measure.probe.batch", "'identity' has no test samples", "use train"]),
+    ("measure", {"target": {"metric": "test_accuracy", "value": 0.9}}, ["measure.target.metric", "regression"]),
+    ("figures", ["training_los"], ["figures", "did you mean 'training_loss'?"]),
+    ("name", "../../etc", ["name"]),
+]
+
+
+@pytest.mark.parametrize(("path", "value", "expected"), REFUSALS, ids=[f"{p}={str(v)[:40]}" for p, v, _ in REFUSALS])
+def test_a_refusal_names_path_value_and_what_is_accepted(
+    path: str, value: Any, expected: list[str], tree: dict[str, Any]
+) -> None:
+    message = refusal(changed(tree, path, value))
+    for words in expected:
+        assert words in message
+
+
+def test_every_built_in_study_loads_plans_and_has_a_quick_form() -> None:
+    assert {"identity", "gradflow"} <= set(gradlab.list_studies())
+    for name in gradlab.list_studies():
+        full, quick = gradlab.dry_run(name), gradlab.dry_run(name, quick=True)
+        assert full.resolved.study.name == name
+        assert quick.flops <= full.flops
+        assert len(quick.trials) < len(full.trials)
+
+
+def test_a_study_without_arms_or_axes_is_one_group(tree: dict[str, Any]) -> None:
+    del tree["arms"]
+    assert [group.name for group in gradlab.load(tree).groups] == ["all"]
+
+
+def test_axes_span_a_grid_in_their_order(tree: dict[str, Any]) -> None:
+    del tree["arms"]
+    tree["axes"] = {"model.depth": [1, 2], "model.skip": ["none", {"kind": "scaled", "scale": 0.5}]}
+    groups = gradlab.load(tree).groups
+    names = ["depth=1, skip=none", "depth=1, skip=scaled", "depth=2, skip=none", "depth=2, skip=scaled"]
+    assert [group.name for group in groups] == names
+    assert groups[1].settings == {"model.depth": 1, "model.skip": "scaled"}
+    assert groups[3].config.model.skip.parameters == {"scale": 0.5}
+
+
+def test_nothing_is_implied_a_resolved_group_states_every_field() -> None:
+    config = gradlab.load("identity").groups[0].config.model_dump(mode="json")
+    assert config["model"]["init"] == {"kind": "he_normal", "scale": "1/sqrt(depth)", "scale_on": "all", "bias": "zeros"}
+    assert config["train"]["optimizer"] == {
+        "kind": "adam", "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8, "weight_decay": 0.0,
+    }  # fmt: skip
+    assert config["model"]["last_activation"] is True
+
+
+def test_a_study_survives_the_way_to_yaml_and_back(tmp_path: Path) -> None:
+    for name in gradlab.list_studies():
+        study = gradlab.load(name).study
+        path = tmp_path / f"{name}.yaml"
+        path.write_text(files.to_yaml(study))
+        again = gradlab.load(path)
+        assert again.study == study
+        assert [g.config for g in again.groups] == [g.config for g in gradlab.load(name).groups]
+
+
+@pytest.mark.parametrize("form", [["train.lr=3e-4"], {"train.lr": 3e-4}])
+def test_overrides_below_the_base(form: Any, tree: dict[str, Any]) -> None:
+    assert {g.config.train.lr for g in gradlab.load(tree, overrides=form).groups} == {3e-4}
+
+
+def test_overrides_reach_arms_axes_seeds_measure_and_part_parameters(tree: dict[str, Any]) -> None:
+    loaded = gradlab.load(
+        tree,
+        overrides=[
+            "arms.residual.model.skip=scaled",
+            "seeds=4",
+            "measure.probe.size=8",
+            "train.optimizer.beta1=0.5",
+            "data.samples=16",
+        ],
+    )
+    plain, residual = loaded.groups
+    assert residual.config.model.skip.name == "scaled"
+    assert plain.config.model.skip.name == "none"
+    assert len(loaded.study.trial_seeds) == 4
+    assert plain.config.measure.probe.size == 8
+    assert plain.config.train.optimizer.parameters["beta1"] == 0.5
+    assert plain.config.data.parameters["samples"] == 16
+    del tree["arms"]
+    tree["axes"] = {"model.depth": [1, 2]}
+    assert len(gradlab.load(tree, overrides=["axes.model.depth=[1, 2, 3]"]).groups) == 3
+
+
+@pytest.mark.parametrize(
+    ("override", "words"),
+    [
+        ("train.lr", "write it as path=value"),
+        ("=3", "write it as path=value"),
+        ("trian.lr=3", "did you mean 'train'?"),
+        ("arms.other.model.skip=none", "the study's arms are plain, residual"),
+        ("train.lr=[", "--set train.lr"),
+        ("train.=1", "not a path"),
+        ("train.lr.x=1", "nothing below"),
+    ],
+)
+def test_overrides_that_cannot_be_applied_are_refused(override: str, words: str, tree: dict[str, Any]) -> None:
+    with pytest.raises(StudyError) as caught:
+        gradlab.load(tree, overrides=[override])
+    assert words in str(caught.value)
+
+
+def test_setting_what_an_axis_sweeps_is_refused(tree: dict[str, Any]) -> None:
+    del tree["arms"]
+    tree["axes"] = {"train.lr": [0.1, 0.2]}
+    with pytest.raises(StudyError, match=r"sweeps it; set axes\.train\.lr"):
+        gradlab.load(tree, overrides=["train.lr=1"])
+
+
+def test_claims_are_free_for_now(tree: dict[str, Any]) -> None:
+    tree["claims"] = ["a sentence alone", {"text": "with more", "anything": {"goes": 1}}]
+    assert [claim.text for claim in gradlab.load(tree).study.claims] == ["a sentence alone", "with more"]
+
+
+def test_an_unknown_study_is_named_with_the_nearest_one() -> None:
+    with pytest.raises(StudyError, match=r"no built-in study 'idenity'.*did you mean 'identity'\?"):
+        studies.locate("idenity")
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe\x00", b"", b"- a\n- b", b"just words"])
+def test_a_file_that_is_no_study_is_refused(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "x.yaml"
+    path.write_bytes(content)
+    with pytest.raises(StudyError, match=r"x\.yaml"):
+        gradlab.load(path)
+
+
+def test_a_study_is_named_after_its_file_in_safe_letters(tmp_path: Path, tree: dict[str, Any]) -> None:
+    assert files.name_from("My Study (v2)!") == "my-study-v2"
+    assert files.name_from("../../..") == "study"
+
+
+def test_paths_may_be_dotted_or_nested_and_a_part_is_one_value() -> None:
+    nested = {"model": {"init": {"kind": "uniform", "a": 1}, "depth": 2}, "train.lr": 3}
+    assert dict(flatten(nested)) == {"model.init": {"kind": "uniform", "a": 1}, "model.depth": 2, "train.lr": 3}
+    base = {"model": {"init": {"kind": "he_normal", "scale": 2}}, "train": {"optimizer": "adam"}}
+    assert with_all(base, {"model.init": "zeros"})["model"]["init"] == "zeros"
+    assert with_all(base, {"train.optimizer.beta1": 0.5})["train"]["optimizer"] == {"kind": "adam", "beta1": 0.5}
+    assert base["train"]["optimizer"] == "adam"
+
+
+def test_canonical_json_is_one_text_for_one_meaning() -> None:
+    assert canonical_json({"b": 1.0, "a": [float("nan"), float("inf"), None]}) == '{"a":["nan","inf",null],"b":1.0}'
+    assert content_id({"a": 1, "b": 2}) == content_id({"b": 2, "a": 1})
+    assert content_id({"a": 1}) != content_id({"a": 2})

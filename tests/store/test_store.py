@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import json
+import math
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+
+import gradlab
+from gradlab.errors import StoreError
+from gradlab.execute.base import TrialResult
+from gradlab.store import atomic, tables
+from gradlab.store.folder import RunFolder
+from gradlab.trial.outcome import Curve, LayerTable, Outcome
+
+SPECIAL = [math.nan, math.inf, -math.inf, 0.0, -0.0, 5e-324, 1.5]
+
+
+def odd_result(tree: dict[str, Any]) -> TrialResult:
+    trial = gradlab.dry_run(tree).trials[0]
+    values = np.array(SPECIAL)
+    table = LayerTable(np.arange(7), np.ones(7, int), ("m",) * 7, values)
+    metrics = {"nan": math.nan, "inf": math.inf, "ninf": -math.inf, "missing": None, "number": 2}
+    return TrialResult(trial, Outcome("diverged", metrics, (Curve("loss", np.arange(7), values),), table, values))
+
+
+def same(a: float, b: float) -> bool:
+    return np.float64(a).tobytes() == np.float64(b).tobytes() or (math.isnan(a) and math.isnan(b))
+
+
+def test_nan_infinities_and_missing_survive_parquet_and_json_distinctly(tree: dict[str, Any], tmp_path: Path) -> None:
+    """Promise 6."""
+    folder = RunFolder.open(tmp_path / "run")
+    folder.write_results([odd_result(tree)])
+    row = pq.read_table(folder.path / "trials.parquet").to_pylist()[0]
+    assert math.isnan(row["nan"])
+    assert (row["inf"], row["ninf"], row["missing"], row["number"]) == (math.inf, -math.inf, None, 2.0)
+    for name in ("curves", "layers"):
+        values = pq.read_table(folder.path / f"{name}.parquet")["value"].to_pylist()
+        assert all(same(a, b) for a, b in zip(values, SPECIAL, strict=True))
+    from gradlab.spec.canonical import plain_json
+
+    text = json.dumps(plain_json(dict(odd_result(tree).outcome.metrics)), allow_nan=False)
+    assert json.loads(text) == {"nan": "nan", "inf": "inf", "ninf": "-inf", "missing": None, "number": 2}
+
+
+def test_a_runs_folder_holds_study_environment_tables_figures_and_report(tree: dict[str, Any], tmp_path: Path) -> None:
+    result = gradlab.run(tree, out=tmp_path / "run")
+    found = {str(path.relative_to(tmp_path / "run")) for path in (tmp_path / "run").rglob("*") if path.is_file()}
+    assert {"study.yaml", "environment.json", "trials.parquet", "curves.parquet", "layers.parquet", "report.md"} <= found
+    assert "figures/overview.png" in found
+    assert "figures/training_loss.svg" in found
+    assert not any(name.endswith(".tmp") for name in found)
+    assert gradlab.load(tmp_path / "run/study.yaml").groups == gradlab.load(tree).groups
+    environment = json.loads((tmp_path / "run/environment.json").read_text())
+    assert environment["packages"]["numpy"] == np.__version__
+    assert environment["format"] == 1
+    assert environment["flush_to_zero"] is False
+    pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "run/layers.parquet"), result.layers())
+
+
+def test_the_same_study_gives_the_same_tables_but_for_wall_times(tree: dict[str, Any]) -> None:
+    a, b = gradlab.run(tree), gradlab.run(tree)
+    pd.testing.assert_frame_equal(a.curves(), b.curves(), check_exact=True)
+    pd.testing.assert_frame_equal(a.layers(), b.layers(), check_exact=True)
+    pd.testing.assert_frame_equal(
+        a.trials().drop(columns="seconds_per_epoch"), b.trials().drop(columns="seconds_per_epoch"), check_exact=True
+    )
+
+
+def test_a_folder_with_somebodys_other_files_is_refused(tree: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("years of work")
+    with pytest.raises(StoreError, match="not empty and not a run"):
+        gradlab.run(tree, out=tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_a_failed_write_leaves_the_old_content_and_no_litter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "report.md"
+    atomic.write_bytes(path, b"old")
+
+    def full(handle: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(StoreError, match=r"cannot write .*report\.md: No space left"):
+        atomic.write_bytes(path, b"new")
+    assert path.read_bytes() == b"old"
+    assert [p.name for p in tmp_path.iterdir()] == ["report.md"]
+
+
+def test_a_place_that_cannot_be_written_is_named(tree: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match=r"cannot make the run's folder .*file/run"):
+        gradlab.run(tree, out=tmp_path / "file" / "run")
+
+
+def test_tables_without_results_have_their_columns() -> None:
+    assert tables.layers_table([]).column_names == ["trial", "group", "seed", "step", "layer", "measure", "value"]
+    assert tables.curves_table([]).num_rows == 0

@@ -1,0 +1,194 @@
+"""The file is the plug-in: built-in parts exist because their file does, a user's because a study names it."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import pytest
+
+import gradlab
+from gradlab.errors import PartError
+from gradlab.parts import BUILT_IN, FOLDERS, Catalog
+
+HALF = """
+    from gradlab.network import Skip
+
+    class Half(Skip):
+        '''y = share·x + F(x).'''
+        name = "half"
+        formula = "share x + f(Wx + b)"
+        share: float = 0.5
+
+        def combine(self, x, branch, alpha):
+            return self.share * x + branch
+
+        def backward(self, dy, branch, alpha):
+            return self.share * dy, dy, 0.0
+"""
+
+
+def write(folder: Path, source: str, name: str = "mine.py") -> Path:
+    path = folder / name
+    path.write_text(dedent(source))
+    return path
+
+
+@pytest.mark.parametrize("kind", FOLDERS)
+def test_a_built_in_part_is_named_like_its_file_and_described(kind: str) -> None:
+    assert BUILT_IN.names(kind)
+    for name in BUILT_IN.names(kind):
+        part = BUILT_IN.get(kind, name)
+        assert part.name == name
+        assert part.part == kind
+        assert part.summary()
+
+
+def test_parts_are_frozen() -> None:
+    relu = BUILT_IN.make("activation", "leaky_relu", {})
+    with pytest.raises(AttributeError):
+        relu.negative_slope = 2
+
+
+def test_a_users_skip_is_used_like_a_built_in_one(tmp_path: Path, tree: dict[str, Any]) -> None:
+    tree["parts"] = [str(write(tmp_path, HALF))]
+    tree["arms"]["half"] = {"model.skip": "half"}
+    tree["arms"]["whole"] = {"model.skip": {"kind": "half", "share": 1.0}}
+    result = gradlab.run(tree)
+    assert result.measured.counts()["done"] == 8
+    final = {name: list(result.measured.values("final_loss", name).values()) for name in tree["arms"]}
+    assert final["whole"] == final["residual"]
+    assert final["half"] != final["residual"]
+
+
+def test_activation_init_schedule_task_and_probe_of_the_users_own(tmp_path: Path, tree: dict[str, Any]) -> None:
+    path = write(
+        tmp_path,
+        """
+        import numpy as np
+        from gradlab.network import Activation, Init
+        from gradlab.optim import Schedule
+        from gradlab.data import Dataset, Task
+        from gradlab.data.base import Facts
+        from gradlab.probes import Probe
+
+        class Cube(Activation):
+            '''f(x) = x³.'''
+            name = "cube"
+            def forward(self, x): return x**3
+            def slope(self, x, y): return 3 * x * x
+
+        class Tiny(Init):
+            '''W ~ U(0, 0.1).'''
+            name = "tiny"
+            def quantile(self, u, fan_in, fan_out): return 0.1 * u
+
+        class Inverse(Schedule):
+            '''lr/(1 + t).'''
+            name = "inverse"
+            def factor(self, step, horizon): return 1 / (1 + step)
+
+        class Parity(Task):
+            '''The sign of a product.'''
+            name = "parity"
+            def facts(self): return Facts(4, 1, 16, None, 1000)
+            def load(self, samples, split):
+                x = samples.choice([-1.0, 1.0], (16, 4))
+                return Dataset(x, x.prod(1, keepdims=True), train=np.arange(16))
+
+        class Largest(Probe):
+            '''Largest weight.'''
+            name = "largest"
+            measures = ("weight_max",)
+            def measure(self, layer): return {"weight_max": float(np.abs(layer.weight).max())}
+        """,
+    )
+    tree["parts"] = [str(path)]
+    tree["base"] = {
+        "data": {"task": "parity"},
+        "model": {"depth": 2, "width": 3, "activation": "cube", "init": "tiny"},
+        "train": {"loss": "mse", "optimizer": "sgd", "lr": 0.1, "schedule": "inverse", "batch": 4, "steps": 4},
+    }
+    result = gradlab.run(tree)
+    assert result.measured.counts()["failed"] == 0
+    largest = result.layers().query("measure == 'weight_max' and step == 0")
+    assert 0 < largest.value.max() <= 0.1
+
+
+def test_the_files_content_enters_the_trial_id_and_its_place_does_not(tmp_path: Path, tree: dict[str, Any]) -> None:
+    def first_id(path: Path) -> str:
+        return gradlab.dry_run({**tree, "parts": [str(path)]}).trials[0].id
+
+    (tmp_path / "there").mkdir()
+    here, there = write(tmp_path, HALF), write(tmp_path / "there", HALF, "other_name.py")
+    changed = write(tmp_path, HALF.replace("0.5", "0.25"), "changed.py")
+    assert first_id(here) == first_id(there)
+    assert len({first_id(here), first_id(changed), gradlab.dry_run(tree).trials[0].id}) == 3
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("x = 1", "defines no part"),
+        ("def f(:\n", "SyntaxError"),
+        ("1/0", "ZeroDivisionError"),
+        ("import sys; sys.exit(3)", "SystemExit"),
+        (HALF.replace('"half"', '"identity"'), "there already is a skip named 'identity'"),
+        (HALF.replace('"half"', '"../half"'), "is not a name for a skip"),
+    ],
+)
+def test_a_broken_parts_file_is_refused_by_name(source: str, words: str, tmp_path: Path, tree: dict[str, Any]) -> None:
+    path = write(tmp_path, source)
+    with pytest.raises(PartError) as caught:
+        gradlab.load({**tree, "parts": [str(path)]})
+    assert words in str(caught.value)
+    assert str(path) in str(caught.value)
+
+
+def test_a_missing_parts_file_is_refused(tree: dict[str, Any]) -> None:
+    with pytest.raises(PartError, match=r"nowhere\.py: No such file"):
+        gradlab.load({**tree, "parts": ["nowhere.py"]})
+
+
+def test_a_part_that_fails_while_training_is_a_failed_trial_and_the_others_go_on(
+    tmp_path: Path, tree: dict[str, Any]
+) -> None:
+    source = HALF.replace("return self.share * x + branch", "raise RuntimeError('no luck')")
+    tree["parts"] = [str(write(tmp_path, source))]
+    tree["arms"]["half"] = {"model.skip": "half"}
+    result = gradlab.run(tree)
+    assert result.measured.counts() == {"done": 4, "failed": 2, "diverged": 0}
+    assert "2 × RuntimeError: no luck" in result.report()
+
+
+def test_no_part_is_imported_until_it_is_asked_for() -> None:
+    import subprocess
+    import sys
+
+    code = "import sys; from gradlab.parts import BUILT_IN; BUILT_IN.names('init'); print('gradlab.network.inits.orthogonal' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
+
+
+def test_unknown_parts_are_named_with_the_nearest() -> None:
+    with pytest.raises(PartError, match=r"'gellu' is not an activation; accepted: gelu, .*did you mean 'gelu'\?"):
+        BUILT_IN.get("activation", "gellu")
+
+
+def test_catalogs_with_the_same_files_are_equal(tmp_path: Path) -> None:
+    path = write(tmp_path, HALF)
+    assert Catalog.with_files([path]) == Catalog.with_files([path])
+    assert "half" in Catalog.with_files([path]).names("skip")
+    assert "half" not in BUILT_IN.names("skip")
+
+
+def test_bases_are_importable_from_their_rooms() -> None:
+    for room, names in {
+        "network": ["Activation", "Init", "Loss", "Norm", "Skip"],
+        "optim": ["Optimizer", "Schedule"],
+        "data": ["Task", "Dataset"],
+        "probes": ["Probe"],
+    }.items():
+        for name in names:
+            assert getattr(importlib.import_module(f"gradlab.{room}"), name)
