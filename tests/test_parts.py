@@ -167,7 +167,10 @@ def test_no_part_is_imported_until_it_is_asked_for() -> None:
     import subprocess
     import sys
 
-    code = "import sys; from gradlab.parts import BUILT_IN; BUILT_IN.names('init'); print('gradlab.network.inits.orthogonal' in sys.modules)"
+    code = (
+        "import sys; from gradlab.parts import BUILT_IN; BUILT_IN.names('init');"
+        "print('gradlab.network.inits.orthogonal' in sys.modules)"
+    )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
 
 

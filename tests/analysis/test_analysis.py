@@ -35,7 +35,9 @@ def test_what_is_not_a_plain_number_is_counted_beside() -> None:
 @pytest.fixture
 def result(tree: dict[str, Any]) -> gradlab.Result:
     tree["seeds"] = 5
-    tree["published"] = [{"metric": "grad_l2", "arms": "plain", "at": {"layer": [1, 3], "step": "start"}, "value": [1, 2]}]
+    tree["published"] = [
+        {"metric": "grad_l2", "arms": "plain", "at": {"layer": [1, 3], "step": "start"}, "value": [1, 2]}
+    ]
     return gradlab.run(tree)
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-import torch_oracle
 
+import torch_oracle
 from gradlab.contracts.gradients import (
     TOLERANCE,
     analytic_gradient,

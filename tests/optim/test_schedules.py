@@ -51,7 +51,9 @@ def test_they_agree_with_torch() -> None:
     np.testing.assert_allclose(rates("step", every=3, gamma=0.5), step, rtol=1e-12)
     exponential = torch_rates(lambda o: schedulers.ExponentialLR(o, 0.9), every=PER_EPOCH)
     np.testing.assert_allclose(rates("exponential", gamma=0.9), exponential, rtol=1e-12)
-    np.testing.assert_allclose(rates("cosine"), torch_rates(lambda o: schedulers.CosineAnnealingLR(o, STEPS)), rtol=1e-9)
+    np.testing.assert_allclose(
+        rates("cosine"), torch_rates(lambda o: schedulers.CosineAnnealingLR(o, STEPS)), rtol=1e-9
+    )
     linear = torch_rates(lambda o: schedulers.LinearLR(o, 1.0, 0.0, STEPS))
     np.testing.assert_allclose(rates("linear"), linear, rtol=1e-9, atol=1e-15)
     cycle = torch_rates(lambda o: schedulers.OneCycleLR(o, LR, total_steps=STEPS, cycle_momentum=False))

@@ -97,7 +97,7 @@ def test_a_figure_without_zeros_has_no_floor() -> None:
 def test_boxes_show_quantiles() -> None:
     sample = np.linspace(1, 101, 1001)
     canvas = draw_one(BoxChart("t", "layer", "ratio", (1,), (sample,)))
-    median = [line for line in canvas.axes[0].get_lines() if line.get_linewidth() == 2.4][0]
+    median = next(line for line in canvas.axes[0].get_lines() if line.get_linewidth() == 2.4)
     assert np.median(median.get_ydata()) == pytest.approx(51)
 
 

@@ -39,7 +39,11 @@ REFUSALS = [
     ("base.model.depth", 2.5, ["base.model.depth", "2.5"]),
     ("base.model.depth", True, ["base.model.depth", "True"]),
     ("base.model.depth", 10**7, ["base.model.depth", "10000"]),
-    ("base.model.activation", "rellu", ["base.model.activation", "'rellu' is not an activation", "did you mean 'relu'?"]),
+    (
+        "base.model.activation",
+        "rellu",
+        ["base.model.activation", "'rellu' is not an activation", "did you mean 'relu'?"],
+    ),
     ("base.model.activation", {"kind": "leaky_relu", "slope": 1}, ["unknown key 'slope'", "negative_slope"]),
     ("base.model.activation", {"slope": 1}, ["base.model.activation.kind", "missing"]),
     ("base.model.activation", 7, ["base.model.activation", "7 is not a name"]),
@@ -125,7 +129,12 @@ def test_axes_span_a_grid_in_their_order(tree: dict[str, Any]) -> None:
 
 def test_nothing_is_implied_a_resolved_group_states_every_field() -> None:
     config = gradlab.load("identity").groups[0].config.model_dump(mode="json")
-    assert config["model"]["init"] == {"kind": "he_normal", "scale": "1/sqrt(depth)", "scale_on": "all", "bias": "zeros"}
+    assert config["model"]["init"] == {
+        "kind": "he_normal",
+        "scale": "1/sqrt(depth)",
+        "scale_on": "all",
+        "bias": "zeros",
+    }
     assert config["train"]["optimizer"] == {
         "kind": "adam", "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8, "weight_decay": 0.0,
     }  # fmt: skip

@@ -52,7 +52,14 @@ def test_nan_infinities_and_missing_survive_parquet_and_json_distinctly(tree: di
 def test_a_runs_folder_holds_study_environment_tables_figures_and_report(tree: dict[str, Any], tmp_path: Path) -> None:
     result = gradlab.run(tree, out=tmp_path / "run")
     found = {str(path.relative_to(tmp_path / "run")) for path in (tmp_path / "run").rglob("*") if path.is_file()}
-    assert {"study.yaml", "environment.json", "trials.parquet", "curves.parquet", "layers.parquet", "report.md"} <= found
+    assert {
+        "study.yaml",
+        "environment.json",
+        "trials.parquet",
+        "curves.parquet",
+        "layers.parquet",
+        "report.md",
+    } <= found
     assert "figures/overview.png" in found
     assert "figures/training_loss.svg" in found
     assert not any(name.endswith(".tmp") for name in found)

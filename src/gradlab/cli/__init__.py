@@ -23,8 +23,8 @@ A STUDY asks a question: which arms to compare, what they may differ in, how oft
 built-in name (`gradlab list`) or a YAML file. A run trains every arm with shared randomness, looks inside every
 layer, and leaves tables, figures and a report in its folder.
 
+\b
 Start with:
-
   gradlab list                                 what is built in
   gradlab run identity                         run one: about 20 seconds, pictures included
   gradlab show identity > mine.yaml            take it as the start of your own

@@ -12,10 +12,13 @@ RANK = 50
 
 
 def command(
-    file: Annotated[Path, typer.Argument(help="A Python file that defines parts. It is run.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A Python file that defines parts. It is run.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")] = False,
 ) -> None:
-    """Check a part of your own: gradients against finite differences, shapes, purity, names."""
+    """Check parts of your own.
+
+    Runs the contract tests of each part's kind: gradients against finite differences, shapes, purity, names.
+    """
     from gradlab.contracts import check_file
 
     reports = check_file(file)

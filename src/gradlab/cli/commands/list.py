@@ -14,7 +14,7 @@ def command(
     parts: Annotated[bool, typer.Option("--parts", help="List the parts that studies can name, too.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")] = False,
 ) -> None:
-    """List the built-in studies, and with --parts every activation, skip, norm, init …"""
+    """List the built-in studies and parts."""
     from gradlab import lab
     from gradlab.parts import BUILT_IN, FOLDERS
 

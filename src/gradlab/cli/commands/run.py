@@ -14,7 +14,7 @@ RANK = 10
 
 
 def command(
-    study: Annotated[str, typer.Argument(help="A built-in name or a YAML file.")],
+    study: Annotated[str, typer.Argument(metavar="STUDY", help="A built-in name or a YAML file.")],
     seeds: Annotated[int | None, typer.Option(help="How many seeds, instead of the study's own.", min=1)] = None,
     overrides: Annotated[
         list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Change a value, like train.lr=3e-4.")
@@ -24,7 +24,11 @@ def command(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and its cost; run nothing.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")] = False,
 ) -> None:
-    """Run a study: train every arm, look inside, write tables, figures and a report."""
+    """Run a study and write its report.
+
+    Trains every arm with shared randomness, looks inside every layer, and leaves the resolved study, tables,
+    figures and a Markdown report in the run's folder.
+    """
     from gradlab import lab
     from gradlab.cli import show
 

@@ -10,7 +10,10 @@ RANK = 40
 
 
 def command() -> None:
-    """Print the JSON Schema of study files, for editors that complete and check YAML."""
+    """Print the JSON Schema of study files.
+
+    Editors complete and check YAML with it.
+    """
     from gradlab.spec.schema import study_schema
 
     typer.echo(json.dumps(study_schema(), indent=2))

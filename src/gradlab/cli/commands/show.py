@@ -11,11 +11,14 @@ RANK = 30
 
 
 def command(
-    study: Annotated[str, typer.Argument(help="A built-in name or a YAML file.")],
+    study: Annotated[str, typer.Argument(metavar="STUDY", help="A built-in name or a YAML file.")],
     resolved: Annotated[bool, typer.Option("--resolved", help="Every group with every default filled in.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")] = False,
 ) -> None:
-    """Show a study as it is written, or (--resolved) all that it means."""
+    """Show a study as YAML, ready to be changed.
+
+    As it is written, or (--resolved) every group with all that it means.
+    """
     from gradlab import lab, studies
     from gradlab.spec.yaml_text import dump
 

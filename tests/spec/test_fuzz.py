@@ -1,0 +1,129 @@
+"""Promise 7: no study file, however strange, produces anything but a plan or a typed error."""
+
+from __future__ import annotations
+
+import copy
+import random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import gradlab
+from gradlab.contracts.trials import small_tree
+from gradlab.errors import InvalidInput
+from gradlab.parts import BUILT_IN
+from gradlab.spec import files, yaml_text
+
+WORDS = [
+    "none", "linear", "relu", "identity", "mnist", "adam", "full", "start", "log", "end", "fresh", "train", "kind",
+    "task", "depth", "model", "train.lr", "model.skip", "1/sqrt(depth)", "../x", "<b>", "", " ", "é", "\x00", "a.b.c",
+    "nan", "1e999", *BUILT_IN.names("skip"), *BUILT_IN.names("optimizer"), *BUILT_IN.names("probe"),
+]  # fmt: skip
+ODD = [0, -1, 1, 2, 3, 7, 10**9, 10**20, -(10**20), 1e-320, 1e308, -0.0, float("nan"), float("inf"), True, False, None]
+KEYS = [
+    "question", "base", "arms", "axes", "seeds", "seed", "measure", "claims", "factor", "quick", "headline",
+    "published", "figures", "parts", "name", "data", "model", "train", "task", "dim", "samples", "depth", "width",
+    "stem", "head", "activation", "skip", "norm", "init", "scale", "bias", "loss", "optimizer", "lr", "batch",
+    "steps", "epochs", "clip", "layers", "probes", "probe", "size", "target", "metric", "value", "kind", "text", "at",
+    "layer", "step", "op",
+]  # fmt: skip
+
+scalars = st.one_of(st.sampled_from(WORDS), st.sampled_from(ODD), st.text(max_size=8), st.integers(), st.floats())
+trees = st.recursive(
+    scalars,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=4),
+        st.dictionaries(st.one_of(st.sampled_from(KEYS), st.text(max_size=5)), inner, max_size=5),
+    ),
+    max_leaves=25,
+)
+
+
+def attempt(tree: Any) -> None:
+    """A plan, or a typed error with a message. Anything else escapes and fails the test."""
+    try:
+        gradlab.dry_run(tree) if isinstance(tree, dict) else files.checked_tree(tree, "x")
+    except InvalidInput as error:
+        assert str(error)
+
+
+def places(tree: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    found = [path]
+    items = tree.items() if isinstance(tree, dict) else enumerate(tree) if isinstance(tree, list) else ()
+    for key, value in items:
+        found += places(value, (*path, key))
+    return found
+
+
+def mutated(data: st.DataObject) -> Any:
+    """A good study with one to three places replaced, removed or renamed."""
+    tree: Any = copy.deepcopy(small_tree())
+    tree["published"] = [{"metric": "final_loss", "arms": "plain", "value": 1}]
+    tree["quick"] = {"seeds": 1}
+    for _ in range(data.draw(st.integers(1, 3))):
+        path = data.draw(st.sampled_from(places(tree)[1:] or [("question",)]))
+        parent = tree
+        for key in path[:-1]:
+            parent = parent[key]
+        last = path[-1]
+        match data.draw(st.sampled_from(["replace", "remove", "rename"])):
+            case "replace":
+                parent[last] = data.draw(trees)
+            case "remove":
+                del parent[last]
+            case "rename" if isinstance(parent, dict):
+                parent[data.draw(st.sampled_from(KEYS))] = parent.pop(last)
+    return tree
+
+
+@settings(max_examples=400)
+@given(trees)
+def test_any_tree_is_a_plan_or_a_typed_error(tree: Any) -> None:
+    attempt(tree)
+
+
+@settings(max_examples=600)
+@given(st.data())
+def test_a_good_study_with_odd_values_is_a_plan_or_a_typed_error(data: st.DataObject) -> None:
+    attempt(mutated(data))
+
+
+@settings(max_examples=300)
+@given(st.text(max_size=200))
+def test_any_text_is_yaml_or_a_typed_error(text: str) -> None:
+    try:
+        tree = yaml_text.parse(text, "x")
+    except InvalidInput:
+        return
+    attempt(tree)
+
+
+@settings(max_examples=200)
+@given(st.text(max_size=12), st.text(max_size=12))
+def test_any_override_is_applied_or_a_typed_error(path: str, value: str) -> None:
+    try:
+        gradlab.dry_run(small_tree(), overrides=[f"{path}={value}"])
+    except InvalidInput as error:
+        assert str(error)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("chunk", range(20))
+def test_a_hundred_thousand_random_studies(chunk: int) -> None:
+    @settings(max_examples=2500, database=None)
+    @given(st.data())
+    def good_ones(data: st.DataObject) -> None:
+        attempt(mutated(data))
+
+    @settings(max_examples=2500, database=None)
+    @given(trees)
+    def any_ones(tree: Any) -> None:
+        attempt(tree)
+
+    random.seed(chunk)
+    from hypothesis import seed
+
+    seed(chunk)(good_ones)()
+    seed(chunk)(any_ones)()
