@@ -195,3 +195,40 @@ def test_bases_are_importable_from_their_rooms() -> None:
     }.items():
         for name in names:
             assert getattr(importlib.import_module(f"gradlab.{room}"), name)
+
+
+def test_a_trial_with_parts_of_the_users_own_travels_to_another_process(tmp_path: Path, tree: dict[str, Any]) -> None:
+    import pickle
+    import subprocess
+    import sys
+
+    path = write(tmp_path, HALF)
+    plan = gradlab.dry_run({**tree, "parts": [str(path)], "arms": {"half": {"model.skip": "half"}}})
+    (tmp_path / "trial.pickle").write_bytes(pickle.dumps(plan.trials[0]))
+    code = (
+        "import pickle, sys; from gradlab.execute.base import run_trial;"
+        "print(run_trial(pickle.load(open(sys.argv[1], 'rb'))).outcome.metrics['final_loss'])"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / "trial.pickle")]
+    found = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert float(found) == gradlab.run(plan).measured.values("final_loss", "half")[0]
+    path.write_text(path.read_text() + "# edited")
+    assert "has changed since" in subprocess.run(command, capture_output=True, text=True).stderr
+
+
+def test_a_class_without_a_base_or_with_a_clashing_parameter_is_refused(tmp_path: Path, tree: dict[str, Any]) -> None:
+    bare = write(tmp_path, "from gradlab.parts import Part\nclass X(Part):\n    name = 'x'\n", "bare.py")
+    with pytest.raises(PartError, match="extends no base"):
+        gradlab.load({**tree, "parts": [str(bare)]})
+    source = """
+        from gradlab.network import Init
+        class Own(Init):
+            "Has a scale of its own."
+            name = "own"
+            scale: float = 3.0
+            def quantile(self, u, fan_in, fan_out): return u
+    """
+    clash = write(tmp_path, source, "clash.py")
+    tree["base"]["model"]["init"] = "own"
+    with pytest.raises(gradlab.GradlabError, match="'scale', a name the lab uses itself"):
+        gradlab.load({**tree, "parts": [str(clash)]})

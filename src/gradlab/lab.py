@@ -12,6 +12,7 @@ from gradlab import studies
 from gradlab.analysis.answer import answer, headline_of
 from gradlab.analysis.measured import Measured
 from gradlab.analysis.numbers import where
+from gradlab.errors import StudyError
 from gradlab.execute.base import TrialResult
 from gradlab.execute.inline import run_inline
 from gradlab.plan.plan import Plan, make_plan
@@ -50,6 +51,7 @@ def load(
     `["train.lr=3e-4"]`.
     """
     if isinstance(study, Resolved):
+        _refuse_options(study, overrides, seeds, quick)
         return study
     if isinstance(study, Study):
         tree, source = study.model_dump(mode="json", exclude_unset=True), study.name
@@ -58,13 +60,29 @@ def load(
     else:
         path = studies.locate(str(study))
         tree, source = files.read(path), str(study)
-    pairs = [(p, v) for p, v in overrides.items()] if isinstance(overrides, Mapping) else overrides
-    if quick:
-        tree = files.quick_form(tree)
-    tree = files.apply_overrides(tree, pairs)
-    if seeds is not None:
-        tree = {**tree, "seeds": seeds if isinstance(seeds, int) else list(seeds)}
-    return files.resolve(tree, source, quick=quick)
+    changes = _listed(overrides)
+    full = files.with_overrides(tree, changes, seeds)
+    if not quick:
+        resolved = files.resolve(full, source)
+        if resolved.study.quick:  # a mistake in the quick form is found now, not when it is first asked for
+            files.check_quick(full, source)
+        return resolved
+    return files.resolve(files.with_overrides(files.quick_form(tree), changes, seeds), source, quick=True)
+
+
+def _listed(overrides: Any) -> list[str | tuple[str, Any]]:
+    if isinstance(overrides, str):
+        return [overrides]
+    if isinstance(overrides, Mapping):
+        return [(str(path), value) for path, value in overrides.items()]
+    if isinstance(overrides, Sequence):
+        return list(overrides)
+    raise StudyError(f"overrides: a mapping from paths to values or a list of path=value, not {overrides!r}")
+
+
+def _refuse_options(study: object, overrides: Overrides, seeds: object, quick: bool) -> None:
+    if overrides or seeds is not None or quick:
+        raise StudyError(f"overrides, seeds and quick do not apply to a {type(study).__name__}; give them when loading")
 
 
 def dry_run(study: StudyLike, **options: Any) -> Plan:
@@ -87,11 +105,15 @@ def run(
 
     Ctrl-C keeps the finished trials: the result says so in `interrupted`.
     """
-    planned = study if isinstance(study, Plan) else dry_run(study, overrides=overrides, seeds=seeds, quick=quick)
-    folder = RunFolder.open(Path(out)) if out is not None else None
+    if isinstance(study, Plan):
+        _refuse_options(study, overrides, seeds, quick)
+        planned = study
+    else:
+        planned = dry_run(study, overrides=overrides, seeds=seeds, quick=quick)
     surroundings = environment()
-    if folder is not None:
-        folder.write_study(planned.resolved.study, surroundings)
+    folder = None
+    if out is not None:
+        folder = RunFolder.start(Path(out), planned.resolved, surroundings)
     results: list[TrialResult] = []
     interrupted = False
     try:
@@ -104,16 +126,24 @@ def run(
     finished = Result(
         Measured(planned, tuple(results)),
         surroundings,
-        command or f'gradlab.run("{planned.resolved.study.name}")',
+        command or _python_call(study, overrides, seeds, quick),
         None if folder is None else folder.path,
         interrupted,
     )
     if folder is not None:
-        finished.save(folder.path)
+        finished.write(folder)
     return finished
 
 
-@dataclass(frozen=True)
+def _python_call(study: object, overrides: Overrides, seeds: object, quick: bool) -> str:
+    """The call that made a result; a study that was not a name or a file is in the run's folder."""
+    words = [repr(str(study)) if isinstance(study, str | Path) else '"study.yaml"']
+    words += [f"overrides={overrides!r}"] if overrides else []
+    words += [f"seeds={seeds!r}"] if seeds is not None else []
+    return f"gradlab.run({', '.join([*words, *(['quick=True'] if quick else [])])})"
+
+
+@dataclass(frozen=True, repr=False)
 class Result:
     """What a study found: numbers, frames, figures, report."""
 
@@ -133,9 +163,16 @@ class Result:
         """The answer to the study's question, from the numbers."""
         return answer(self.measured)
 
+    def __repr__(self) -> str:
+        counts = ", ".join(f"{number} {word}" for word, number in self.measured.counts().items())
+        return f"<Result of {self.study.name}: {counts}; {self.answer[:200]}>"
+
     def trials(self) -> pd.DataFrame:
-        """One row per trial: status and metrics."""
-        return tables.trials_table(self.measured.results).to_pandas()  # type: ignore[no-any-return]
+        """One row per trial: status and metrics. Missing is NA, which is not NaN."""
+        import pandas as pd
+
+        table = tables.trials_table(self.measured.results)
+        return table.to_pandas(types_mapper=pd.ArrowDtype)  # type: ignore[no-any-return]
 
     def curves(self) -> pd.DataFrame:
         """One row per trial, metric and step."""
@@ -157,9 +194,13 @@ class Result:
         return pd.DataFrame(rows)
 
     @cached_property
+    def _charts(self) -> tuple[dict[str, Chart], tuple[str, ...]]:
+        return charts(self.measured)
+
+    @property
     def charts(self) -> dict[str, Chart]:
         """The data of every figure, by name."""
-        return charts(self.measured)
+        return self._charts[0]
 
     def figure(self, name: str, ax: Any = None) -> Any:
         """A matplotlib figure; with `ax`, drawn on those axes."""
@@ -171,12 +212,15 @@ class Result:
         """The report as Markdown."""
         notes = [QUICK_NOTE] if self.measured.plan.resolved.quick else []
         notes += [INTERRUPTED_NOTE] if self.interrupted else []
-        return markdown_report(self.measured, self.charts, self.environment, self.command, " ".join(notes))
+        charts, missing = self._charts
+        return markdown_report(self.measured, charts, missing, self.environment, self.command, " ".join(notes))
 
     def save(self, out: str | Path) -> Path:
         """Write study, tables, figures and report to a folder; gives the report's path."""
-        folder = RunFolder.open(Path(out))
-        folder.write_study(self.study, dict(self.environment))
+        return self.write(RunFolder.start(Path(out), self.measured.plan.resolved, dict(self.environment)))
+
+    def write(self, folder: RunFolder) -> Path:
+        """Write tables, figures and report to a run's folder; gives the report's path."""
         folder.write_results(self.measured.results)
         if self.charts:
             folder.write_file("figures/overview.png", image(draw_overview(self.charts, self.study.question), "png"))
@@ -219,9 +263,7 @@ class Result:
         for entry in named:
             if entry is None or entry.metric is None or entry.at.layer is None:
                 continue
-            layers = entry.at.layer if isinstance(entry.at.layer, tuple) else (entry.at.layer,)
-            for layer in layers:
-                at = entry.at.model_copy(update={"layer": layer})
+            for at in entry.at.places():
                 found[where(entry.metric, at)] = measured.summary(entry.metric, group, at).to_json()
         return found
 
@@ -229,8 +271,11 @@ class Result:
         """What was measured in each arm that the claim names."""
         groups = (claim.arms,) if isinstance(claim.arms, str) else claim.arms or ()
         return {
-            group: self.measured.summary(claim.metric, group, claim.at).to_json()
+            group if at.layer is None else f"{group}, layer {at.layer}": self.measured.summary(
+                claim.metric, group, at
+            ).to_json()
             for group in groups
+            for at in claim.at.places()
             if claim.metric and group in self.measured.group_names
         }
 

@@ -108,6 +108,10 @@ class Catalog:
     files: tuple[PartFile, ...] = ()
     _own: Mapping[tuple[str, str], type[Part]] = field(default_factory=dict, repr=False, compare=False)
 
+    def __reduce__(self) -> Any:
+        """In another process the files are loaded again, and have to be the same."""
+        return _reloaded, (self.files,)
+
     @staticmethod
     def with_files(paths: Iterable[str | Path]) -> Catalog:
         """Load the user's files (this runs their code) and add their parts to the built-in ones."""
@@ -142,6 +146,13 @@ class Catalog:
 BUILT_IN = Catalog()
 
 
+def _reloaded(files: tuple[PartFile, ...]) -> Catalog:
+    catalog = Catalog.with_files([file.path for file in files]) if files else BUILT_IN
+    if catalog.files != files:
+        raise PartError(f"parts file {files[0].path}: has changed since the study was loaded; start the run again")
+    return catalog
+
+
 @cache
 def built_in_names(kind: str) -> tuple[str, ...]:
     """The names that exist because a file exists; nothing is imported but the folder."""
@@ -161,7 +172,7 @@ def _parts_of(module: ModuleType) -> dict[tuple[str, str], type[Part]]:
     for value in vars(module).values():
         own = isinstance(value, type) and issubclass(value, Part) and value.__module__ == module.__name__
         if own and getattr(value, "name", None) is not None:
-            found[value.part, value.name] = value
+            found[getattr(value, "part", ""), value.name] = value
     return found
 
 
@@ -186,14 +197,16 @@ def load_file(path: Path) -> tuple[PartFile, dict[tuple[str, str], type[Part]]]:
                 raise
             raise PartError(f"parts file {path}: {type(error).__name__}: {error}") from error
     found = _parts_of(module)
+    for kind, name in found:
+        if kind not in FOLDERS:
+            raise PartError(f"parts file {path}: {shortened(name)} extends no base; see docs/parts.md for the bases")
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            raise PartError(f"parts file {path}: {shortened(name)} is not a name for {_a(kind)}; use a-z, 0-9 and _")
     if not found:
         raise PartError(
             f"parts file {path}: defines no part; a part is a class with a `name` that extends one of "
             f"the bases for {', '.join(FOLDERS)} (see docs/parts.md)"
         )
-    for kind, name in found:
-        if not _NAME.fullmatch(name):
-            raise PartError(f"parts file {path}: {shortened(name)} is not a name for {_a(kind)}; use a-z, 0-9 and _")
     return PartFile(str(path), digest), found
 
 

@@ -26,7 +26,8 @@ def test_the_interval_is_students_t() -> None:
 
 def test_what_is_not_a_plain_number_is_counted_beside() -> None:
     s = summarise([1.0, math.nan, math.inf, None, 0.0, 3])
-    assert (s.n, s.nonfinite, s.missing, s.zeros, s.mean) == (3, 2, 1, 1, pytest.approx(4 / 3))
+    assert (s.n, s.nan, s.inf, s.minus_inf, s.missing, s.zeros) == (3, 1, 1, 0, 1, 1)
+    assert s.mean == pytest.approx(4 / 3)
     assert summarise([None]).mean is None
     single = summarise([2.0])
     assert (single.mean, single.low, single.high, single.n) == (2.0, None, None, 1)
@@ -104,3 +105,25 @@ def test_numbers_read_well(value: Any, text: str) -> None:
 
 def test_large_ratios_read_well() -> None:
     assert times(2512.3) == "2,510×"
+
+
+def test_ratios_over_hundreds_of_decades_do_not_overflow(
+    result: gradlab.Result, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = {"plain": {0: 1e-300, 1: 1e-10}, "residual": {0: 1.0, 1: 1.0}}
+    monkeypatch.setattr(type(result.measured), "values", lambda self, metric, group, at=None: values[group])
+    c = compare(result.measured, "m", "plain", "residual")
+    assert c.ratio > 1e100
+    assert "higher than plain" in against(c)
+    assert "lower than residual" in against(compare(result.measured, "m", "residual", "plain"))
+
+
+def test_a_number_that_only_some_seeds_have_says_how_many() -> None:
+    assert interval(summarise([20, 30, None, None])).endswith("in 2 of 4 seeds")
+
+
+def test_comparisons_that_settle_nothing_say_so() -> None:
+    assert "not settled: one pair" in against(Comparison("m", "a", "b", 1, 0.1, None, None, 2.0, None, None, 0))
+    assert "contains 0" in against(Comparison("m", "a", "b", 3, 0.1, -1.0, 1.2, None, None, None, 0))
+    assert "paired over 3 seeds; 2 pairs" in against(Comparison("m", "a", "b", 5, 1.0, 1.0, 1.0, 2.0, 1.5, 3.0, 2))
+    assert "do not differ" in against(Comparison("m", "a", "b", 5, 0.0, 0.0, 0.0, 1.0, 1.0, 1.0, 0))

@@ -117,7 +117,7 @@ def test_list_show_and_schema(tmp_path: Path) -> None:
         (("run", "small.yaml", "--set", "nonsense"), "path=value"),
         (("run", "small.yaml", "--seeds", "0"), "--seeds"),
         (("run", "small.yaml", "--quick"), "states no reduced budget"),
-        (("run", "."), "built in: "),
+        (("run", "."), "is a folder"),
         (("run",), "STUDY"),
         (("fly",), "fly"),
         (("show", "nothing"), "built in: "),
@@ -139,6 +139,13 @@ def test_a_folder_that_cannot_be_used_is_exit_code_1(study: Path, tmp_path: Path
     found = gradlab("run", "small.yaml", "--out", ".", cwd=tmp_path)
     assert found.returncode == 1
     assert "not a run of gradlab" in found.stderr
+    assert "Traceback" not in found.stderr
+
+
+def test_a_folder_name_that_is_too_long_is_exit_code_1(study: Path, tmp_path: Path) -> None:
+    found = gradlab("run", "small.yaml", "--out", "x" * 300, cwd=tmp_path)
+    assert found.returncode == 1
+    assert "File name too long" in found.stderr
     assert "Traceback" not in found.stderr
 
 
@@ -168,6 +175,7 @@ def test_ctrl_c_keeps_finished_trials_and_exits_130(tree: dict[str, Any], tmp_pa
     process = subprocess.Popen(
         [sys.executable, "-m", "gradlab", "run", "long.yaml", "--json"],
         cwd=tmp_path, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # some parents ignore it
     )  # fmt: skip
     deadline = time.monotonic() + 60
     while not (tmp_path / "runs/long/study.yaml").is_file():

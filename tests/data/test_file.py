@@ -105,6 +105,8 @@ BROKEN: dict[str, tuple[str, bytes]] = {
     "a hole": ("i.csv", b"a,y\n1,0\n,1\n"),
     "one class": ("j.csv", b"a,y\n1,0\n2,0\n"),
     "no rows": ("k.csv", b"a,y\n"),
+    "only a target": ("l.csv", b"y\n1\n0\n"),
+    "holes in the labels": ("m.csv", b"a,y\n1,cat\n2,\n3,dog\n"),
 }
 
 
@@ -146,3 +148,26 @@ def test_nothing_is_ever_unpickled(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="plain"):
         File(path=str(tmp_path / "plain.npz")).facts()
     assert not (tmp_path / "sprung").exists()
+
+
+def test_whole_numbers_stored_as_floats_or_in_a_column_can_be_classes(tmp_path: Path) -> None:
+    path = tmp_path / "floats.npz"
+    np.savez(path, x=X, y=CLASSES.astype(float)[:, None])
+    assert File(path=str(path)).facts().classes is None
+    assert File(path=str(path), kind="classification").facts().classes == 3
+
+
+def test_data_files_of_arms_and_axes_are_found_beside_the_study(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, "csv")
+    write(tmp_path, "npz")
+    base = "question: Q\nbase:\n  data: {task: file, path: mine.csv}\n  model: {depth: 1, width: 4}\n"
+    base += "  train: {loss: cross_entropy, optimizer: sgd, lr: 0.1, batch: 8, steps: 2}\nseeds: 1\n"
+    monkeypatch.chdir(Path(tmp_path.anchor))
+    for name, rest in (
+        ("arms", "arms:\n  a: {}\n  b: {data.path: mine.npz}\n  c: {data: {task: file, path: mine.npz}}\n"),
+        ("axes", "axes: {data.path: [mine.csv, mine.npz]}\n"),
+    ):
+        (tmp_path / f"{name}.yaml").write_text(base + rest)
+        assert gradlab.run(tmp_path / f"{name}.yaml").measured.counts()["failed"] == 0

@@ -101,11 +101,11 @@ def test_a_collapsed_classifier_is_marked() -> None:
 def test_the_target_is_found_or_censored(tree: dict[str, Any]) -> None:
     values = curves(outcome(tree))["loss"].values
     means = np.convolve(values, np.ones(10) / 10, "valid")
-    tree["measure"] = {"target": {"metric": "train_loss", "value": float(means[5] + 1e-9)}}
+    tree["measure"] = {"target": {"metric": "final_loss", "value": float(means[5] + 1e-9)}}
     m = outcome(tree).metrics
     assert m["steps_to_target"] == int(np.flatnonzero(means <= means[5] + 1e-9)[0]) + 10
     assert m["epochs_to_target"] == m["steps_to_target"] / 4
-    tree["measure"] = {"target": {"metric": "train_loss", "value": -1}}
+    tree["measure"] = {"target": {"metric": "final_loss", "value": -1}}
     assert outcome(tree).metrics["steps_to_target"] is None
     reached = outcome(mnist() | {"measure": {"target": {"metric": "test_accuracy", "value": 0.3}}}).metrics
     assert reached["steps_to_target"] in (8, 16, 24, 32)
@@ -252,3 +252,33 @@ def test_vanishing_values_of_the_plain_identity_net_are_denormal_and_not_zero() 
     rows = found.layers
     signal = [v for m, layer, v in zip(rows.measure, rows.layer, rows.value, strict=True) if m == "activation_std.pre"]
     assert any(0 < value < np.finfo(np.float32).tiny for value in signal)
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "momentum", "nesterov", "rmsprop", "adam", "adamw"])
+def test_a_float32_trial_stays_float32(optimizer: str, tree: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    from gradlab.parts import BUILT_IN
+
+    part = BUILT_IN.get("optimizer", optimizer)
+    original, seen = part.update, []
+
+    def watched(self: Any, gradient: Any, state: Any, theta: Any, lr: Any) -> Any:
+        delta, after = original(self, gradient, state, theta, lr)
+        seen.append(delta.dtype)
+        return delta, after
+
+    monkeypatch.setattr(part, "update", watched)
+    outcome(tree, optimizer=optimizer, precision="float32")
+    assert set(seen) == {np.dtype("float32")}
+
+
+def test_the_end_is_the_end_of_the_budget_not_the_last_look(tree: dict[str, Any]) -> None:
+    tree["measure"] = {"layers": ["start"]}
+    result = gradlab.run(tree)
+    assert "gradient_by_layer" not in result.charts
+    assert "signal_by_layer" in result.charts
+
+
+def test_wall_time_is_recorded_per_epoch(tree: dict[str, Any]) -> None:
+    seconds = curves(outcome(tree))["epoch_seconds"]
+    assert seconds.steps.tolist() == [4, 8, 12, 16, 20]
+    assert (seconds.values > 0).all()

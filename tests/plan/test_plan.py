@@ -64,4 +64,26 @@ def test_what_cannot_fit_in_memory_is_refused_before_anything_is_made(
         gradlab.dry_run(tree, overrides=[override])
 
 
-PINNED = "ab9e9b6c74e5097d"
+@pytest.mark.parametrize(
+    "override",
+    ["model.width=256", "data.samples=40000", "train.steps=4000", "measure.probe.size=20000", "train.batch=20000"],
+)
+def test_the_memory_estimate_is_not_below_the_measured_peak(override: str, tree: dict[str, Any]) -> None:
+    import tracemalloc
+
+    from gradlab.engines.reference import Reference
+    from gradlab.trial import prepare
+
+    tree["base"]["data"] |= {"dim": 64, "samples": 20000}
+    tree["base"]["model"] |= {"width": 64, "depth": 6, "stem": "linear", "head": "linear"}
+    tree["measure"] = {"layers": ["start"], "probe": {"batch": "fresh"}}
+    plan = gradlab.dry_run(tree, overrides=["train.steps=30", override])
+    Reference().train(prepare(gradlab.dry_run(tree, overrides=["train.steps=1"]).trials[0]))  # imports, caches
+    tracemalloc.start()
+    Reference().train(prepare(plan.trials[0]))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak <= plan.bytes <= 20 * peak
+
+
+PINNED = "25a8d97fe4d2e4e0"

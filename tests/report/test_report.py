@@ -137,3 +137,60 @@ def test_tables_frames_and_json_agree(result: gradlab.Result) -> None:
     assert json["trials"] == {"done": 4, "failed": 0, "diverged": 0}
     assert json["groups"][1]["settings"] == {"model.skip": "identity"}
     assert set(json) >= {"study", "run", "audit", "trials", "groups", "claims"}
+
+
+def test_a_figure_of_nothing_but_zeros_shows_them() -> None:
+    from matplotlib.figure import Figure
+
+    x = np.array([1.0, 2.0])
+    ax = Figure().add_subplot()
+    draw(LineChart("t", "x", "y", (Line("a", x, 0 * x, 0 * x, 0 * x, 0),), log_y=True), ax)
+    assert any(text.get_text() == "exactly 0" for text in ax.texts)
+
+
+def test_an_interrupted_run_counts_the_seeds_it_has(tree: dict[str, Any]) -> None:
+    seen = []
+
+    def stop(result: Any) -> None:
+        seen.append(result)
+        if len(seen) == 4:
+            raise KeyboardInterrupt
+
+    result = gradlab.run({**tree, "seeds": 10}, on_result=stop)
+    assert "over 2 seeds" in result.answer
+    assert "of 2 seeds" in result.charts["training_loss"].note
+
+
+def test_a_result_from_python_says_how_it_was_called() -> None:
+    result = gradlab.run("gradflow", seeds=2, overrides={"model.width": 10}, quick=True)
+    assert "gradlab.run('gradflow', overrides={'model.width': 10}, seeds=2, quick=True)" in result.report()
+
+
+def test_dollars_underscores_and_foreign_letters_are_plain_text_in_figures(
+    tree: dict[str, Any], tmp_path: Path
+) -> None:
+    tree["question"] = "cost $x_{ and $ is 深度?"
+    tree["arms"] = {"_hidden": {}, "$a": {"model.skip": "identity"}}
+    result = gradlab.run(tree, out=tmp_path / "run")
+    labels = [text.get_text().strip() for text in result.figure("training_loss").axes[0].get_legend().get_texts()]
+    assert labels == ["_hidden", "$a"]
+
+
+def test_training_loss_comes_first_where_a_study_names_no_figures(result: gradlab.Result) -> None:
+    assert next(iter(result.charts)) == "training_loss"
+
+
+def test_figures_that_cannot_be_made_are_named_in_the_report(tree: dict[str, Any], tmp_path: Path) -> None:
+    part = tmp_path / "bad.py"
+    part.write_text(
+        "from gradlab.report.figures.base import Figure\nclass Bad(Figure):\n    'Fails.'\n    name = 'bad'\n"
+        "    def chart(self, measured): raise RuntimeError('no luck')\n"
+    )
+    tree |= {"parts": [str(part)], "figures": ["training_loss", "bad", "gradient_ratio_by_layer"], "arms": {"one": {}}}
+    report = gradlab.run(tree).report()
+    assert "bad: RuntimeError: no luck" in report
+    assert "gradient\\_ratio\\_by\\_layer: nothing in this study to show" in report
+
+
+def test_a_result_has_a_short_repr(result: gradlab.Result) -> None:
+    assert len(repr(result)) < 500

@@ -100,8 +100,53 @@ def test_any_text_is_yaml_or_a_typed_error(text: str) -> None:
     attempt(tree)
 
 
-@settings(max_examples=200)
-@given(st.text(max_size=12), st.text(max_size=12))
+PATHS = [
+    "train.lr", "train.optimizer", "train.optimizer.beta1", "model.depth", "model.init", "model.init.scale", "data",
+    "data.dim", "arms.plain", "arms.plain.model.skip", "axes.model.depth", "axes", "arms", "seeds", "measure.layers",
+    "measure.probe", "headline.at.layer", "headline.metric", "published", "claims", "base", "train.steps",
+]  # fmt: skip
+VALUES = [
+    "3",
+    "[1, 2]",
+    "{a: 1}",
+    "none",
+    "null",
+    "-1",
+    "1e999",
+    "[[]]",
+    "{kind: adam}",
+    "relu",
+    "x: y: z",
+    "true",
+    "''",
+]
+
+
+def small_enough(tree: Any) -> bool:
+    """Whether a study is worth running here: few, tiny trials."""
+    plan = gradlab.dry_run(tree)
+    steps = sum(group.cost.steps for group in plan.groups)
+    return len(plan.trials) <= 8 and plan.flops < 1e8 and plan.bytes < 5e7 and steps < 200
+
+
+@settings(max_examples=150)
+@given(st.data())
+def test_a_study_that_can_be_planned_can_be_run_and_reported(data: st.DataObject) -> None:
+    tree = mutated(data)
+    try:
+        if not isinstance(tree, dict) or not small_enough(tree):
+            return
+        result = gradlab.run(tree)
+    except InvalidInput:
+        return
+    assert result.report()
+    assert result.to_json()
+
+
+@settings(max_examples=300)
+@given(
+    st.one_of(st.sampled_from(PATHS), st.text(max_size=12)), st.one_of(st.sampled_from(VALUES), st.text(max_size=12))
+)
 def test_any_override_is_applied_or_a_typed_error(path: str, value: str) -> None:
     try:
         gradlab.dry_run(small_tree(), overrides=[f"{path}={value}"])

@@ -45,7 +45,12 @@ REFUSALS = [
         ["base.model.activation", "'rellu' is not an activation", "did you mean 'relu'?"],
     ),
     ("base.model.activation", {"kind": "leaky_relu", "slope": 1}, ["unknown key 'slope'", "negative_slope"]),
-    ("base.model.activation", {"slope": 1}, ["base.model.activation.kind", "missing"]),
+    (
+        "base.model.activation",
+        {"slope": 1},
+        ["base.model.activation.slope", "unknown key 'slope' of activation 'relu'"],
+    ),
+    ("base.train.optimizer", {"beta1": 1}, ["base.train.optimizer.kind", "missing"]),
     ("base.model.activation", 7, ["base.model.activation", "7 is not a name"]),
     ("base.model.init", {"kind": "uniform", "a": -1}, ["base.model.init.a", "greater than 0", "not -1"]),
     ("base.model.init", {"kind": "uniform", "scale": "1/depth"}, ["base.model.init.scale", "1/sqrt(depth)"]),
@@ -91,6 +96,27 @@ REFUSALS = [
     ("measure", {"target": {"metric": "test_accuracy", "value": 0.9}}, ["measure.target.metric", "regression"]),
     ("figures", ["training_los"], ["figures", "did you mean 'training_loss'?"]),
     ("name", "../../etc", ["name"]),
+    ("headline", {"metric": "final_los"}, ["headline.metric", "did you mean 'final_loss'?"]),
+    ("headline", {"metric": "grad_l2"}, ["headline.metric", "not a metric of a trial", "give at.layer"]),
+    ("headline", {"metric": "final_loss", "at": {"layer": 1}}, ["headline.metric", "leave at.layer out"]),
+    ("headline", {"metric": "grad_l2", "at": {"layer": "foo"}}, ["headline.at.layer", "'last'"]),
+    ("headline", {"metric": "grad_l2", "at": {"layer": 1, "step": "middle"}}, ["headline.at.step", "'start'"]),
+    ("headline", {"metric": "grad_l2", "at": {"layer": 99}}, ["headline.at.layer", "99", "3 layers"]),
+    ("headline", {"metric": "grad_l2", "at": {"layer": 1, "step": 3}}, ["headline.at.step", "not measured"]),
+    ("headline", {"metric": "grad_l2", "at": {"layer": [1, 2]}}, ["headline.at.layer", "one layer"]),
+    ("headline", {"metric": "test_accuracy"}, ["headline.metric", "regression"]),
+    ("headline", {"metric": "steps_to_target"}, ["headline.metric", "measure.target"]),
+    (
+        "published",
+        [{"metric": "final_loss", "arms": "plan", "value": 1}],
+        ["published.0.arms", "mean 'plain'?"],
+    ),
+    (
+        "published",
+        [{"metric": "grad_l2", "arms": "plain", "value": [1, 2], "at": {"layer": 1}}],
+        ["2 values", "1 places"],
+    ),
+    ("quick", {"train.stps": 3}, ["quick", "stps", "did you mean 'steps'?"]),
 ]
 
 
@@ -121,9 +147,14 @@ def test_axes_span_a_grid_in_their_order(tree: dict[str, Any]) -> None:
     del tree["arms"]
     tree["axes"] = {"model.depth": [1, 2], "model.skip": ["none", {"kind": "scaled", "scale": 0.5}]}
     groups = gradlab.load(tree).groups
-    names = ["depth=1, skip=none", "depth=1, skip=scaled", "depth=2, skip=none", "depth=2, skip=scaled"]
+    names = [
+        "depth=1, skip=none",
+        "depth=1, skip=scaled(scale=0.5)",
+        "depth=2, skip=none",
+        "depth=2, skip=scaled(scale=0.5)",
+    ]
     assert [group.name for group in groups] == names
-    assert groups[1].settings == {"model.depth": 1, "model.skip": "scaled"}
+    assert groups[1].settings == {"model.depth": 1, "model.skip": {"kind": "scaled", "scale": 0.5}}
     assert groups[3].config.model.skip.parameters == {"scale": 0.5}
 
 
@@ -231,7 +262,9 @@ def test_paths_may_be_dotted_or_nested_and_a_part_is_one_value() -> None:
     nested = {"model": {"init": {"kind": "uniform", "a": 1}, "depth": 2}, "train.lr": 3}
     assert dict(flatten(nested)) == {"model.init": {"kind": "uniform", "a": 1}, "model.depth": 2, "train.lr": 3}
     base = {"model": {"init": {"kind": "he_normal", "scale": 2}}, "train": {"optimizer": "adam"}}
-    assert with_all(base, {"model.init": "zeros"})["model"]["init"] == "zeros"
+    assert with_all(base, {"model.init": "zeros"})["model"]["init"] == {"kind": "zeros", "scale": 2}
+    explicit = {"model.init": {"kind": "uniform", "scale": 1}}
+    assert with_all(base, explicit)["model"]["init"] == {"kind": "uniform", "scale": 1}
     assert with_all(base, {"train.optimizer.beta1": 0.5})["train"]["optimizer"] == {"kind": "adam", "beta1": 0.5}
     assert base["train"]["optimizer"] == "adam"
 
@@ -240,3 +273,67 @@ def test_canonical_json_is_one_text_for_one_meaning() -> None:
     assert canonical_json({"b": 1.0, "a": [float("nan"), float("inf"), None]}) == '{"a":["nan","inf",null],"b":1.0}'
     assert content_id({"a": 1, "b": 2}) == content_id({"b": 2, "a": 1})
     assert content_id({"a": 1}) != content_id({"a": 2})
+
+
+def test_grid_points_that_differ_in_a_parameter_are_different_groups(tree: dict[str, Any]) -> None:
+    del tree["arms"]
+    tree["axes"] = {"model.init": [{"kind": "uniform", "a": 0.5}, {"kind": "uniform", "a": 0.1}]}
+    loaded = gradlab.load(tree)
+    assert [group.name for group in loaded.groups] == ["init=uniform(a=0.5)", "init=uniform(a=0.1)"]
+    result = gradlab.run(loaded)
+    a, b = (result.measured.summary("initial_loss", group.name).mean for group in loaded.groups)
+    assert a != b
+    tree["axes"] = {"model.init": ["uniform", "uniform"]}
+    with pytest.raises(StudyError, match="listed twice"):
+        gradlab.load(tree)
+
+
+def test_naming_another_init_keeps_the_scale_that_the_study_states() -> None:
+    for value in ("he_uniform", {"kind": "uniform", "a": 0.1}):
+        init = gradlab.load("identity", overrides={"model.init": value}).groups[0].config.model.init
+        assert init.scale == "1/sqrt(depth)"
+
+
+def test_a_parameter_of_a_default_part_can_be_set_without_naming_it(tree: dict[str, Any]) -> None:
+    del tree["base"]["model"]["init"]
+    init = gradlab.load(tree, overrides={"model.init.scale": 2}).groups[0].config.model.init
+    assert (init.name, init.scale) == ("torch_default", 2)
+
+
+def test_a_factor_may_be_a_field_that_is_not_set(tree: dict[str, Any]) -> None:
+    tree |= {"factor": "train.clip", "arms": {"free": {}, "clipped": {"train.clip": 1.0}}}
+    assert gradlab.load(tree).study.factor == ("train.clip",)
+
+
+def test_options_do_not_silently_miss_a_loaded_study(tree: dict[str, Any]) -> None:
+    loaded = gradlab.load(tree)
+    with pytest.raises(StudyError, match="give them when loading"):
+        gradlab.load(loaded, seeds=3)
+    with pytest.raises(StudyError, match="give them when loading"):
+        gradlab.run(gradlab.dry_run(tree), overrides={"train.lr": 1})
+
+
+@pytest.mark.parametrize("name", ["x" * 300, "a\x00b", "x" * 300 + ".yaml"])
+def test_a_name_that_no_file_can_have_is_refused(name: str) -> None:
+    with pytest.raises(StudyError):
+        gradlab.load(name)
+
+
+@pytest.mark.parametrize(("axes", "arms"), [([1], None), (None, {"a": [1]})])
+def test_overrides_of_broken_sections_are_refused(axes: Any, arms: Any, tree: dict[str, Any]) -> None:
+    tree |= {"axes": axes, "arms": arms}
+    with pytest.raises(StudyError):
+        gradlab.load(tree, overrides=["axes.model.depth=[1]" if axes else "arms.a.model.depth=1"])
+
+
+@pytest.mark.parametrize("options", [{"seeds": 2.5}, {"overrides": 5}, {"overrides": {3: 4}}, {"overrides": "x"}])
+def test_odd_options_from_python_are_refused_like_any_mistake(options: dict[str, Any], tree: dict[str, Any]) -> None:
+    with pytest.raises(StudyError):
+        gradlab.load(tree, **options)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "lines"), [("seeds", 0, 1), ("seeds", [-1], 1), ("base.train.batch", 0, 1), ("seeds", "x", 1)]
+)
+def test_one_mistake_is_one_line(path: str, value: Any, lines: int, tree: dict[str, Any]) -> None:
+    assert len(refusal(changed(tree, path, value)).splitlines()) == lines

@@ -26,13 +26,14 @@ def answer(measured: Measured) -> str:
     if headline is None:
         return "Nothing was measured that could answer the question."
     groups = measured.group_names
-    seeds = len(measured.study.trial_seeds)
+    seeds = measured.seeds_done
     first = f"{where(headline.metric, headline.at)}: " + "; ".join(
         f"{name} {interval(measured.summary(headline.metric, name, headline.at))}" for name in groups[:6]
     )
     if len(groups) > 6:
         first += f"; and {len(groups) - 6} more"
-    sentences = [f"{first} (mean and 95 % interval over {seeds} seed{'s' if seeds != 1 else ''})."]
+    how = f"mean and 95 % interval over {seeds} seeds" if seeds > 1 else "one seed: no interval"
+    sentences = [f"{first} ({how})."]
     if 2 <= len(groups) <= 4:
         for other in groups[1:]:
             comparison = compare(measured, headline.metric, groups[0], other, headline.at)
@@ -49,19 +50,32 @@ def against(c: Comparison) -> str:
     if c.ratio is None:
         low, high = c.difference_low, c.difference_high
         sure = "" if low is None else f", 95 % interval [{number(low, 3)}, {number(high, 3)}]"
-        return f"{c.b} minus {c.a}: {number(c.difference, 3)}{sure}, paired over {c.n} seeds."
+        settled = _unsettled(low, high, 0)
+        return f"{c.b} minus {c.a}: {number(c.difference, 3)}{sure}, paired over {_seeds(c.n)}{settled}."
+    if c.ratio == c.ratio_low == c.ratio_high == 1:
+        return f"{c.b} and {c.a} do not differ at all, paired over {_seeds(c.n)}."
     lower = c.ratio < 1
     factor, low, high = c.ratio, c.ratio_low, c.ratio_high
     if lower:
-        factor, low, high = 1 / c.ratio, _inverse(c.ratio_high), _inverse(c.ratio_low)
+        factor, low, high = 1 / max(c.ratio, 5e-324), _inverse(c.ratio_high), _inverse(c.ratio_low)
     sure = "" if low is None or high is None else f" (95 % interval {times(low)} to {times(high)})"
     left_out = f"; {c.zero_pairs} pairs with an exact zero have no ratio" if c.zero_pairs else ""
-    settled = ""
-    if low is not None and low <= 1:
-        settled = " – not settled: the interval contains 1"
-    word = "lower" if lower else "higher"
-    return f"{c.b} is {times(factor)} {word} than {c.a}{sure}, paired over {c.n} seeds{left_out}{settled}."
+    settled = _unsettled(low, high, 1)
+    word, used = "lower" if lower else "higher", _seeds(c.n - c.zero_pairs)
+    return f"{c.b} is {times(factor)} {word} than {c.a}{sure}, paired over {used}{left_out}{settled}."
+
+
+def _seeds(count: int) -> str:
+    return f"{count} seed{'' if count == 1 else 's'}"
+
+
+def _unsettled(low: float | None, high: float | None, nothing: float) -> str:
+    if low is None or high is None:
+        return " – not settled: one pair has no interval"
+    return f" – not settled: the interval contains {nothing}" if low <= nothing <= high else ""
 
 
 def _inverse(value: float | None) -> float | None:
-    return None if value is None else 1 / value
+    if value is None:
+        return None
+    return 1 / value if value > 0 else float("inf")

@@ -48,9 +48,10 @@ def compare(measured: Measured, metric: str, a: str, b: str, at: At | None = Non
     if (x >= 0).all() and (y >= 0).all() and positive.any():
         logs = np.log(y[positive]) - np.log(x[positive])
         centre, spread = float(logs.mean()), t_half_width(logs)
-        ratio = math.exp(centre)
-        if spread is not None:
-            low, high = math.exp(centre - spread), math.exp(centre + spread)
+        with np.errstate(over="ignore", under="ignore"):
+            ratio = float(np.exp(centre))
+            if spread is not None:
+                low, high = float(np.exp(centre - spread)), float(np.exp(centre + spread))
     return Comparison(
         metric,
         a,

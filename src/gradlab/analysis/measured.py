@@ -50,6 +50,11 @@ class Measured:
         """Results of each group, in the order of seeds."""
         return {name: tuple(r for r in self.results if r.trial.group == name) for name in self.group_names}
 
+    @property
+    def seeds_done(self) -> int:
+        """Seeds of the group that has most results: fewer than planned in a run that was cut short."""
+        return max(len(results) for results in self.by_group.values())
+
     def counts(self) -> dict[str, int]:
         """How many trials are done, diverged, failed; diverged ones have an outcome and count as done too."""
         statuses = [result.status for result in self.results]
@@ -98,10 +103,9 @@ class Measured:
         return sorted(steps)
 
     def step_number(self, group: str, step: int | str | None) -> int:
-        """`start`, `end` (also the default) or a number, as a number of steps."""
-        measured = self.steps_measured(group)
+        """`start`, `end` (also the default: after the whole budget) or a number, as a number of steps."""
         if step in (None, "end"):
-            return measured[-1] if measured else 0
+            return next(planned.cost.steps for planned in self.plan.groups if planned.group.name == group)
         return 0 if step == "start" else int(step)
 
     def values(self, metric: str, group: str, at: At | None = None) -> dict[int, float | int | None]:

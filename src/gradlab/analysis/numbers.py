@@ -27,14 +27,19 @@ def number(value: float | int | None, digits: int = 4) -> str:
 
 def interval(summary: Summary) -> str:
     """Mean [low, high], or what there is."""
+    odd = [f"{count} × {name}" for count, name in _odd(summary) if count]
     if summary.mean is None:
-        return "not finite" if summary.nonfinite else "–"
+        return ", ".join(odd) or "–"
     text = number(summary.mean)
     if summary.low is not None and summary.high is not None and summary.low != summary.high:
         text += f" [{number(summary.low, 3)}, {number(summary.high, 3)}]"
-    if summary.nonfinite:
-        text += f", {summary.nonfinite} not finite"
-    return text
+    if summary.missing:
+        odd.append(f"in {summary.n} of {summary.n + summary.nonfinite + summary.missing} seeds")
+    return ", ".join([text, *odd])
+
+
+def _odd(summary: Summary) -> tuple[tuple[int, str], ...]:
+    return (summary.nan, "NaN"), (summary.inf, "∞"), (summary.minus_inf, "−∞")
 
 
 def times(ratio: float) -> str:

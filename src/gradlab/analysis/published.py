@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gradlab.analysis.measured import Measured
-from gradlab.analysis.summary import Summary
+from gradlab.analysis.summary import Summary, summarise
 from gradlab.spec.study import At
 
 
@@ -34,17 +34,28 @@ def beside(measured: Measured) -> tuple[Beside, ...]:
     for claim in study.claims:
         if claim.metric and claim.published is not None and isinstance(claim.arms, str):
             rows += _rows(measured, claim.metric, claim.arms, claim.at, claim.published)
+        if claim.metric and claim.op == "ratio" and isinstance(claim.arms, tuple) and len(claim.arms) == 2:
+            rows += _ratio(measured, claim.metric, claim.arms, claim.at, claim.published)
     for entry in study.published:
         rows += _rows(measured, entry.metric, entry.arms, entry.at, entry.value)
     unique = {(row.group, row.metric, str(row.at)): row for row in rows}
     return tuple(unique.values())
 
 
+def _ratio(
+    measured: Measured, metric: str, arms: tuple[str, ...], at: At, value: float | tuple[float, ...] | None
+) -> Iterator[Beside]:
+    """First arm over second, seed by seed."""
+    if not isinstance(value, float) or not set(arms) <= set(measured.group_names) or isinstance(at.layer, tuple):
+        return
+    top, bottom = (measured.values(metric, arm, at) for arm in arms)
+    ratios = [a / b for seed, a in top.items() if a is not None and (b := bottom.get(seed))]
+    yield Beside(f"{arms[0]} / {arms[1]}", metric, at, value, summarise(ratios))
+
+
 def _rows(measured: Measured, metric: str, group: str, at: At, value: float | tuple[float, ...]) -> Iterator[Beside]:
     if group not in measured.group_names:
         return
-    layers = at.layer if isinstance(at.layer, tuple) else (at.layer,)
     values = value if isinstance(value, tuple) else (value,)
-    for layer, number in zip(layers, values, strict=False):
-        place = At(step=at.step, layer=layer)
+    for place, number in zip(at.places(), values, strict=False):
         yield Beside(group, metric, place, number, measured.summary(metric, group, place))

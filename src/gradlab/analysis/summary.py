@@ -26,10 +26,17 @@ class Summary:
     largest: float | None = None
     zeros: int = 0
     """Exact zeros among them."""
-    nonfinite: int = 0
-    """NaN or infinite values, left out of the mean."""
+    nan: int = 0
+    inf: int = 0
+    minus_inf: int = 0
+    """Values that are not finite, left out of the mean."""
     missing: int = 0
     """Trials in which the number does not exist."""
+
+    @property
+    def nonfinite(self) -> int:
+        """NaN and infinite values together."""
+        return self.nan + self.inf + self.minus_inf
 
     def to_json(self) -> dict[str, Any]:
         """All fields."""
@@ -41,9 +48,14 @@ def summarise(values: Iterable[float | int | None]) -> Summary:
     everything = list(values)
     there = [float(value) for value in everything if value is not None]
     finite = np.array([value for value in there if math.isfinite(value)])
-    missing, nonfinite = len(everything) - len(there), len(there) - len(finite)
+    counted = {
+        "nan": sum(math.isnan(value) for value in there),
+        "inf": there.count(math.inf),
+        "minus_inf": there.count(-math.inf),
+        "missing": len(everything) - len(there),
+    }
     if len(finite) == 0:
-        return Summary(None, None, None, 0, nonfinite=nonfinite, missing=missing)
+        return Summary(None, None, None, 0, **counted)
     mean = float(finite.mean())
     half = t_half_width(finite)
     return Summary(
@@ -55,8 +67,7 @@ def summarise(values: Iterable[float | int | None]) -> Summary:
         smallest=float(finite.min()),
         largest=float(finite.max()),
         zeros=int(np.count_nonzero(finite == 0)),
-        nonfinite=nonfinite,
-        missing=missing,
+        **counted,
     )
 
 

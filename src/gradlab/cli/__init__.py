@@ -26,7 +26,7 @@ layer, and leaves tables, figures and a report in its folder.
 \b
 Start with:
   gradlab list                                 what is built in
-  gradlab run identity                         run one: about 20 seconds, pictures included
+  gradlab run identity                         run one: about 15 seconds, pictures included
   gradlab show identity > mine.yaml            take it as the start of your own
   gradlab run mine.yaml --set train.lr=3e-4    change it and run it
 
@@ -74,4 +74,8 @@ def main() -> NoReturn:
     except BrokenPipeError:  # the reader of our output went away
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
+    except OSError as error:  # a full disk behind stdout, say
+        typer.echo(f"gradlab: {error.strerror or error}", err=True)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
     sys.exit(0)

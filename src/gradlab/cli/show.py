@@ -20,6 +20,7 @@ from gradlab.plan.cost import measure_speed
 from gradlab.plan.plan import Plan
 from gradlab.report.tables import Table, failures, groups_table, layers_table, published_table
 from gradlab.spec.canonical import plain_json
+from gradlab.spec.paths import label
 from gradlab.trial.trial import Trial
 
 WIDE = 200
@@ -43,7 +44,7 @@ def plan(planned: Plan, stream: TextIO) -> None:
         + (" (reduced budget)" if planned.resolved.quick else "")
     )
     for group in planned.groups if stream is sys.stdout else ():
-        settings = ", ".join(f"{path}={value}" for path, value in group.group.settings.items())
+        settings = ", ".join(f"{path}={label(value)}" for path, value in group.group.settings.items())
         cost = group.cost
         console.print(
             escape(
@@ -126,6 +127,8 @@ def result(found: Result, folder: Path) -> None:
     for table in (groups_table(measured), published_table(measured), layers_table(measured)):
         if table is not None:
             console.print(_rich(table))
+            for note in table.notes:
+                console.print(escape(f"  {note}"))
     for line in failures(measured):
         console.print(escape(f"failed: {line}"))
     notes = _console(sys.stderr)

@@ -22,8 +22,11 @@ def checks(part: Optimizer) -> Iterator[Check]:
 
     def keeps_dtype() -> None:
         theta = random((8,)).astype(np.float32)
-        delta, _ = part.update(theta, part.init(theta), theta, 0.1)
+        delta, state = part.update(theta, part.init(theta), theta, 0.1)
         require(delta.dtype == np.float32, f"gives {delta.dtype} for float32")
+        for name, value in state.items():
+            if isinstance(value, np.ndarray):
+                require(value.dtype == np.float32, f"keeps {name} as {value.dtype} for float32")
 
     def descends() -> None:
         theta = random((8,))

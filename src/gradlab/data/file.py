@@ -22,8 +22,8 @@ Fraction = Annotated[float, Field(ge=0, lt=1)]
 class File(Task):
     """Samples by row. npz: arrays `x` and `y`; csv and parquet: the target is one column, the rest are inputs.
 
-    Whole-number or text targets with at most 1,000 distinct values are classes; anything else is a regression;
-    `kind` overrides the guess. Inputs are standardised per column unless `standardize` is off.
+    Targets stored as integers or text, with at most 1,000 distinct values, are classes; anything else is a
+    regression; `kind` overrides the guess. Inputs are standardised per column unless `standardize` is off.
     """
 
     name = "file"
@@ -54,7 +54,7 @@ class File(Task):
         guessed = "inferred" if self.kind == "infer" else "as stated"
         stated = f"{Path(self.path).name}: {len(x):,} samples of {x.shape[1]:,} numbers, {task} ({guessed})"
         outputs = y.shape[1] if classes is None else classes
-        return Facts(x.shape[1], outputs, train, classes, x.nbytes + y.nbytes, validation, test, stated)
+        return Facts(x.shape[1], outputs, train, classes, 3 * (x.nbytes + y.nbytes), validation, test, stated)
 
     def load(self, samples: np.random.Generator, split: np.random.Generator) -> Dataset:
         """Rows are shuffled by the split's stream, then cut; scaling uses the training rows alone."""
@@ -133,16 +133,22 @@ def _columns(path: str, frame: Any, target: str) -> tuple[Any, Any]:
             f"data file {path}: no column {target!r}; it has {', '.join(names[:12])}{nearest(target, names)}"
         )
     x = frame.drop(columns=target)
+    if len(names) == 1:
+        raise DataError(f"data file {path}: {target!r} is its only column; there is nothing to learn it from")
+    if frame[target].isna().any():
+        raise DataError(f"data file {path}: {int(frame[target].isna().sum())} targets are missing")
+    if len(frame) == 0:
+        raise DataError(f"data file {path}: has a header and no rows")
     for name in x.columns:
         if x[name].dtype.kind not in "biuf":
-            raise DataError(f"data file {path}: column {name!r} is not numeric; encode it as numbers or leave it out")
+            raise DataError(f"data file {path}: column {name!r} is not numeric; encode it as numbers")
     return x.to_numpy(np.float64), frame[target].to_numpy()
 
 
 def _checked(path: str, x: Any, y: Any, kind: str) -> tuple[Array, Array, int | None]:
     if x.dtype.kind not in "biuf":
         raise DataError(f"data file {path}: inputs are {x.dtype}, not numbers")
-    if x.ndim < 2 or y.ndim < 1 or len(x) != len(y) or len(x) == 0:
+    if x.ndim < 2 or x.size == 0 or y.ndim < 1 or len(x) != len(y) or len(x) == 0:
         raise DataError(
             f"data file {path}: inputs {x.shape} and targets {y.shape} do not fit; "
             "give one row per sample in both, at least one"
@@ -150,14 +156,17 @@ def _checked(path: str, x: Any, y: Any, kind: str) -> tuple[Array, Array, int | 
     x = x.reshape(len(x), -1).astype(np.float64)
     if not np.isfinite(x).all():
         raise DataError(f"data file {path}: {int((~np.isfinite(x)).sum())} inputs are NaN or infinite")
-    integral = y.dtype.kind in "biuOUS" and y.ndim == 1
+    if y.ndim == 2 and y.shape[1] == 1:
+        y = y[:, 0]
+    whole = kind == "classification" and y.dtype.kind == "f" and bool((y == np.round(y)).all())
+    integral = (y.dtype.kind in "biuOUS" or whole) and y.ndim == 1
     classes = np.unique(y.astype(str)) if y.dtype.kind in "OUS" else np.unique(y) if integral else None
     few = classes is not None and len(classes) <= MOST_CLASSES
     if kind == "classification" and not few:
         raise DataError(f"data file {path}: targets {y.dtype} {y.shape} are not classes; use kind: regression")
     if kind != "regression" and few and classes is not None:
         if len(classes) < 2:
-            raise DataError(f"data file {path}: all targets are {classes[0]!r}; a classification needs two classes")
+            raise DataError(f"data file {path}: all targets are {classes[0]}; a classification needs two classes")
         return x, np.searchsorted(classes, y.astype(classes.dtype)), len(classes)
     if y.dtype.kind not in "biuf":
         raise DataError(f"data file {path}: targets are {y.dtype}, neither numbers nor at most {MOST_CLASSES} classes")

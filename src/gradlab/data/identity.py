@@ -25,7 +25,7 @@ class Identity(Task):
 
     def facts(self) -> Facts:
         """Input and output have the same width."""
-        return Facts(self.dim, self.dim, self.samples, None, 8 * self.dim * self.samples)
+        return Facts(self.dim, self.dim, self.samples, None, 3 * 8 * self.dim * self.samples)
 
     def load(self, samples: np.random.Generator, split: np.random.Generator) -> Dataset:
         """All samples are training samples."""

@@ -9,7 +9,8 @@ from typing import ClassVar
 import numpy as np
 
 from gradlab.errors import EnvironmentFault
-from gradlab.parts import Part
+from gradlab.parts import Catalog, Part
+from gradlab.spec.config import Config
 from gradlab.trial.outcome import Outcome
 from gradlab.trial.setup import Setup
 
@@ -21,8 +22,12 @@ class Engine(Part):
     """Trains trials. Its `numerics` version is part of every trial's id."""
 
     part: ClassVar[str] = "engine"
-    numerics: ClassVar[int]
+    numerics: ClassVar[int] = 1
     """Raised whenever the engine's bits change."""
+
+    def numerics_of(self, config: Config, catalog: Catalog) -> str:
+        """What a trial's bits depend on besides its configuration: part of its id."""
+        return f"{self.name}-{self.numerics}"
 
     @abstractmethod
     def train(self, setup: Setup, tick: Tick | None = None) -> Outcome:

@@ -31,7 +31,7 @@ class TrialResult:
 def run_trial(trial: Trial, tick: Callable[[int], None] | None = None) -> TrialResult:
     """Prepare and train one trial; a failure is recorded, it does not stop the others."""
     try:
-        engine: Engine = trial.catalog.make("engine", trial.config.train.engine, {})
+        engine: Engine = trial.config.train.engine.build(trial.catalog)
         return TrialResult(trial, engine.train(prepare(trial), tick))
     except Exception as error:
         return TrialResult(trial, None, f"{type(error).__name__}: {error}")

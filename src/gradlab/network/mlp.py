@@ -186,15 +186,14 @@ class MLP:
             return dy * layer.activation.slope(record.pre, record.post)
 
         def norm(layer: Layer, dy: Array) -> Array:
-            g = gradient.layers[layer.number - 1]
-            if g.gain is None:
-                return dy
-            parameters = p.layers[layer.number - 1]
-            dx, g.gain[:], d_shift = layer.norm.backward(
+            g, parameters = gradient.layers[layer.number - 1], p.layers[layer.number - 1]
+            dx, d_gain, d_shift = layer.norm.backward(
                 dy,
                 parameters.gain,  # type: ignore[arg-type]
                 tape.records[layer.number - 1].cache,
             )
+            if g.gain is not None:
+                g.gain[:] = d_gain
             if g.shift is not None:
                 g.shift[:] = d_shift
             return dx

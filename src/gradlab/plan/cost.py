@@ -11,10 +11,11 @@ import numpy as np
 from gradlab.data.base import Facts
 from gradlab.network.mlp import MLP
 from gradlab.optim.schedules.base import Horizon
+from gradlab.trial.setup import EVALUATION_ROWS
 
 _PARAMETER_COPIES = 9  # θ, g, Δ, two moments, and the temporaries of an update
 _ACTIVATION_COPIES = 7  # what a layer's record keeps, and the temporaries of a backward pass
-_STEP_BYTES = 48  # learning rate, loss and its place in the table
+_STEP_BYTES = 96  # learning rate, loss and its place in the table
 _CALLS_PER_LAYER_STEP = 18  # forward, backward and a share of the update, counted in the reference engine
 _CALLS_PER_LAYER_MOMENT = 120  # all probes at one moment
 _CALLS_PER_TRIAL = 500  # streams, data, initial parameters
@@ -25,6 +26,7 @@ class Cost:
     """Of one trial."""
 
     parameters: int
+    layers: int
     steps: int
     flops: int
     bytes: int
@@ -33,16 +35,19 @@ class Cost:
 
 
 def trial_cost(
-    mlp: MLP, facts: Facts, horizon: Horizon, batch: int, evaluations: int, moments: int, itemsize: int
+    mlp: MLP, facts: Facts, horizon: Horizon, batch: int, evaluations: int, moments: int, probe: int, itemsize: int
 ) -> Cost:
     """Matrix products of training and evaluation; parameters, activations and data in memory."""
     samples = min(horizon.steps * batch, horizon.steps * facts.samples // max(horizon.steps_per_epoch, 1))
     flops = mlp.flops(samples, backward=True) + evaluations * mlp.flops(facts.evaluated, backward=False)
     widths = sum(layer.fan_in + layer.fan_out for layer in mlp.layers)
-    memory = itemsize * (_PARAMETER_COPIES * mlp.layout.size + _ACTIVATION_COPIES * batch * widths)
+    rows = max(batch, probe if moments else 0, min(facts.evaluated, EVALUATION_ROWS))
+    memory = itemsize * (_PARAMETER_COPIES * mlp.layout.size + _ACTIVATION_COPIES * rows * widths)
     memory += facts.bytes + _STEP_BYTES * horizon.steps
     per_layer = _CALLS_PER_LAYER_STEP * horizon.steps + _CALLS_PER_LAYER_MOMENT * moments
-    return Cost(mlp.layout.size, horizon.steps, flops, memory, _CALLS_PER_TRIAL + len(mlp.layers) * per_layer)
+    return Cost(
+        mlp.layout.size, len(mlp.layers), horizon.steps, flops, memory, _CALLS_PER_TRIAL + len(mlp.layers) * per_layer
+    )
 
 
 @dataclass(frozen=True)
@@ -83,7 +88,18 @@ def available_bytes() -> int:
         with open("/proc/meminfo", encoding="ascii") as lines:
             for line in lines:
                 if line.startswith("MemAvailable:"):
-                    return int(line.split()[1]) * 1024
+                    return min(int(line.split()[1]) * 1024, _container_bytes())
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (OSError, ValueError, AttributeError):
         return 0
+
+
+def _container_bytes() -> int:
+    """What the container this runs in still allows; no limit where there is none."""
+    try:
+        with open("/sys/fs/cgroup/memory.max", encoding="ascii") as limit:
+            most = int(limit.read())
+        with open("/sys/fs/cgroup/memory.current", encoding="ascii") as used:
+            return max(most - int(used.read()), 0)
+    except (OSError, ValueError):  # no such file, or the word "max"
+        return 2**63

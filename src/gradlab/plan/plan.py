@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from gradlab.data.base import Facts, Task
 from gradlab.engines.base import Engine
-from gradlab.errors import StudyError
+from gradlab.errors import StudyError, nearest, shortened
 from gradlab.network.initial import check_bias
 from gradlab.network.losses.base import Loss
 from gradlab.network.mlp import MLP
@@ -15,8 +15,10 @@ from gradlab.plan.cost import Cost, Speed, available_bytes, measure_speed, trial
 from gradlab.spec.config import Config
 from gradlab.spec.expand import Group
 from gradlab.spec.files import Resolved
+from gradlab.spec.study import At
+from gradlab.trial.recorder import METRICS
 from gradlab.trial.setup import horizon_of, moments_of
-from gradlab.trial.trial import Trial, trial_id
+from gradlab.trial.trial import Trial, group_id, trial_id
 
 MOST_TRIALS = 1_000_000
 
@@ -27,6 +29,7 @@ class PlannedGroup:
 
     group: Group
     cost: Cost
+    classification: bool
     stated: str
 
 
@@ -71,27 +74,73 @@ def make_plan(resolved: Resolved) -> Plan:
         tasks.append(task)
     plan = Plan(resolved, tuple(planned), ())
     _fits_in_memory(plan)
-    trials = tuple(
-        Trial(
-            trial_id(group.config, study.seed, seed, catalog, task, _numerics(group.config, catalog)),
-            group.name,
-            seed,
-            study.seed,
-            group.config,
-            catalog,
-        )
-        for seed in study.trial_seeds
+    try:
+        _check_references(plan)
+    except StudyError as error:
+        raise StudyError(f"{study.name}: {error}") from None
+    ids = [
+        group_id(group.config, study.seed, catalog, task, _numerics(group.config, catalog))
         for group, task in zip(resolved.groups, tasks, strict=True)
+    ]
+    trials = tuple(
+        Trial(trial_id(identity, seed), group.name, seed, study.seed, group.config, catalog)
+        for seed in study.trial_seeds
+        for group, identity in zip(resolved.groups, ids, strict=True)
     )
     return Plan(resolved, tuple(planned), trials)
 
 
+def _check_references(plan: Plan) -> None:
+    """The headline and the published numbers name groups, metrics, layers and steps that exist."""
+    study = plan.resolved.study
+    if study.headline is not None:
+        for planned in plan.groups:
+            _check_named("headline", study.headline.metric, study.headline.at, planned, plan)
+    by_name = {planned.group.name: planned for planned in plan.groups}
+    for index, entry in enumerate(study.published):
+        if entry.arms not in by_name:
+            hint = nearest(entry.arms, by_name)
+            raise StudyError(f"published.{index}.arms: {shortened(entry.arms)} is not a group of this study{hint}")
+        for at in entry.at.places():
+            _check_named(f"published.{index}", entry.metric, at, by_name[entry.arms], plan)
+
+
+def _check_named(where: str, metric: str, at: At, planned: PlannedGroup, plan: Plan) -> None:
+    config, catalog = planned.group.config, plan.resolved.catalog
+    chosen = catalog.names("probe") if config.measure.probes == "all" else config.measure.probes
+    measures = [m for name in chosen for m in catalog.get("probe", name).measures]  # type: ignore[attr-defined]
+    accepted = list(METRICS) if at.layer is None else measures
+    if metric not in accepted:
+        kind = "metric of a trial" if at.layer is None else "measure of a layer that this study takes"
+        hint = nearest(metric, accepted)
+        if metric in (*METRICS, *measures):
+            hint = "; give at.layer" if at.layer is None else "; leave at.layer out"
+        raise StudyError(f"{where}.metric: {shortened(metric)} is not a {kind}{hint}")
+    if at.layer is None:
+        _check_metric_exists(where, metric, planned)
+        return
+    layers = planned.cost.layers
+    if isinstance(at.layer, int) and at.layer > layers:
+        raise StudyError(f"{where}.at.layer: there is no layer {at.layer}; {planned.group.name!r} has {layers} layers")
+    step = 0 if at.step == "start" else at.step if isinstance(at.step, int) else planned.cost.steps
+    moments = moments_of(config.measure, planned.cost.steps)
+    if step not in moments:
+        raise StudyError(f"{where}.at.step: the inside is not measured after step {step}; add it to measure.layers")
+
+
+def _check_metric_exists(where: str, metric: str, planned: PlannedGroup) -> None:
+    if metric.endswith("_to_target") and planned.group.config.measure.target is None:
+        raise StudyError(f"{where}.metric: {metric!r} needs measure.target")
+    if metric.endswith("accuracy") and not planned.classification:
+        raise StudyError(f"{where}.metric: {metric!r} does not exist, the task is a regression")
+
+
 def _numerics(config: Config, catalog: Catalog) -> str:
-    engine: type[Engine] = catalog.get("engine", config.train.engine)  # type: ignore[assignment]
-    return f"{engine.name}-{engine.numerics}"
+    engine: Engine = config.train.engine.build(catalog)
+    return engine.numerics_of(config, catalog)
 
 
-def _checked(config: Config, task: Task, catalog: Catalog) -> tuple[Cost, str]:
+def _checked(config: Config, task: Task, catalog: Catalog) -> tuple[Cost, bool, str]:
     facts = task.facts()
     loss: Loss = config.train.loss.build(catalog)
     wanted = "classes" if facts.classes is not None else "values"
@@ -99,7 +148,7 @@ def _checked(config: Config, task: Task, catalog: Catalog) -> tuple[Cost, str]:
         fitting = [n for n in catalog.names("loss") if catalog.get("loss", n).targets == wanted]  # type: ignore[attr-defined]
         raise StudyError(
             f"train.loss: {loss.name!r} compares with {loss.targets}, but the task {task.name!r} has {wanted}; "
-            f"use {' or '.join(fitting)}"
+            f"use {' or '.join(fitting)}" + (", or data.kind: regression" if "kind" in task.parameter_names() else "")
         )
     _check_target(config, facts, task)
     _check_probe_batch(config, facts, task)
@@ -108,9 +157,11 @@ def _checked(config: Config, task: Task, catalog: Catalog) -> tuple[Cost, str]:
     mlp = MLP.of(config.model, facts.input_width, facts.output_width, catalog)
     horizon, batch = horizon_of(config.train, facts.samples)
     moments = len(moments_of(config.measure, horizon.steps))
-    evaluations = horizon.steps // horizon.steps_per_epoch // config.measure.evaluate_every if facts.evaluated else 0
+    epochs = -(-horizon.steps // horizon.steps_per_epoch)
+    evaluations = -(-epochs // config.measure.evaluate_every) if facts.evaluated else 0
     itemsize = 4 if config.train.precision == "float32" else 8
-    return trial_cost(mlp, facts, horizon, batch, evaluations, moments, itemsize), facts.stated
+    cost = trial_cost(mlp, facts, horizon, batch, evaluations, moments, config.measure.probe.size, itemsize)
+    return cost, facts.classes is not None, facts.stated
 
 
 def _check_target(config: Config, facts: Facts, task: Task) -> None:
@@ -119,8 +170,9 @@ def _check_target(config: Config, facts: Facts, task: Task) -> None:
         return
     if target.metric.endswith("accuracy") and facts.classes is None:
         raise StudyError(f"measure.target.metric: the task {task.name!r} is a regression and has no accuracy")
-    if not target.metric.startswith("train") and facts.evaluated == 0:
-        raise StudyError(f"measure.target.metric: the task {task.name!r} has neither validation nor test samples")
+    for split, rows in (("validation", facts.validation), ("test", facts.test)):
+        if target.metric.startswith(split) and rows == 0:
+            raise StudyError(f"measure.target.metric: the task {task.name!r} has no {split} samples")
 
 
 def _check_probe_batch(config: Config, facts: Facts, task: Task) -> None:

@@ -1,11 +1,12 @@
-"""Charts as data, and the two ways of drawing them: lines with bands, and boxes.
+"""Charts as data that can draw themselves on axes: lines with bands, and boxes.
 
 On a log axis exact zeros are drawn on a marked floor below the smallest positive value, never dropped.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -39,8 +40,21 @@ class Points:
     style: int
 
 
+class Chart(ABC):
+    """Title, labels and a note; a kind of chart says how its marks are drawn."""
+
+    title: str
+    x_label: str
+    y_label: str
+    note: str
+
+    @abstractmethod
+    def marks(self, ax: Any) -> None:
+        """Draw lines, boxes or whatever it is, without the frame."""
+
+
 @dataclass(frozen=True)
-class LineChart:
+class LineChart(Chart):
     """Everything that a line figure shows."""
 
     title: str
@@ -54,9 +68,13 @@ class LineChart:
     """Horizontal reference lines with their names."""
     note: str = ""
 
+    def marks(self, ax: Any) -> None:
+        """Lines with bands, published stars, reference levels."""
+        _draw_lines(self, ax)
+
 
 @dataclass(frozen=True)
-class BoxChart:
+class BoxChart(Chart):
     """Distributions side by side: one box (5, 25, 50, 75, 95 %) per place."""
 
     title: str
@@ -67,28 +85,40 @@ class BoxChart:
     points: tuple[Points, ...] = ()
     log_y: bool = True
     note: str = ""
-    levels: tuple[tuple[float, str], ...] = field(default=((1.0, "equal"),))
+    levels: tuple[tuple[float, str], ...] = ((1.0, "equal"),)
 
-
-Chart = LineChart | BoxChart
+    def marks(self, ax: Any) -> None:
+        """One box per place, published stars, reference levels."""
+        _draw_boxes(self, ax)
 
 
 def draw(chart: Chart, ax: Any) -> None:
     """Draw a chart on axes."""
-    if isinstance(chart, LineChart):
-        _draw_lines(chart, ax)
-    else:
-        _draw_boxes(chart, ax)
-    ax.set_title(chart.title, pad=26)
+    chart.marks(ax)
+    columns, rows = _legend_shape(ax)
+    ax.set_title(chart.title, pad=11 + 15 * rows)
     ax.set_xlabel(chart.x_label)
     ax.set_ylabel(chart.y_label)
     if chart.note:
         ax.annotate(
             chart.note, (0, 0), (0, -40), xycoords="axes fraction", textcoords="offset points", color=SOFT, fontsize=8
         )
-    ax.legend(
-        loc="lower left", bbox_to_anchor=(-0.01, 0.985), ncols=3, borderaxespad=0, handlelength=2.6, columnspacing=1.4
-    )
+    spacing = {"borderaxespad": 0, "handlelength": 2.6, "columnspacing": 1.4}
+    ax.legend(loc="lower left", bbox_to_anchor=(-0.01, 0.985), ncols=columns, **spacing)
+
+
+def _legend_shape(ax: Any) -> tuple[int, int]:
+    """Columns and rows of a legend above the axes that is no wider than they are."""
+    labels = ax.get_legend_handles_labels()[1]
+    longest = max((len(text) for text in labels), default=1)
+    columns = max(1, min(4, 64 // (longest + 7)))
+    return columns, -(-len(labels) // columns)
+
+
+def _legend_text(label: str) -> str:
+    """A name as matplotlib shows it: short enough, and not hidden for its underscore."""
+    text = label if len(label) <= 44 else label[:43] + "…"
+    return f" {text}" if text.startswith("_") else text
 
 
 def _draw_lines(chart: LineChart, ax: Any) -> None:
@@ -98,13 +128,15 @@ def _draw_lines(chart: LineChart, ax: Any) -> None:
         marker = s.marker if line.markers else None
         y, low, high = (_lifted(values, floor) for values in (line.y, line.low, line.high))
         ax.fill_between(line.x, low, high, color=s.colour, alpha=0.16, linewidth=0)
-        ax.plot(line.x, y, color=s.colour, linestyle=s.dashes, marker=marker, markersize=4.5, label=line.label)
+        ax.plot(
+            line.x, y, color=s.colour, linestyle=s.dashes, marker=marker, markersize=4.5, label=_legend_text(line.label)
+        )
         if floor is not None and (zero := line.y == 0).any():
             ax.plot(
                 line.x[zero], np.full(zero.sum(), floor), "v", color=s.colour, markersize=6, markerfacecolor="white"
             )
     _draw_points(chart.points, ax)
-    if chart.log_y:
+    if (chart.log_y and any((line.high > 0).any() for line in chart.lines)) or floor is not None:
         ax.set_yscale("log")
     if chart.whole_x:
         _whole_ticks(ax, chart.lines)
@@ -146,8 +178,10 @@ def _floor(chart: LineChart) -> float | None:
     )
     finite = everything[np.isfinite(everything)]
     positive = finite[finite > 0]
-    if len(positive) == 0 or not (finite == 0).any():
+    if not (finite == 0).any():
         return None
+    if len(positive) == 0:
+        return 1e-30  # nothing but zeros: any place will do
     decades = max(1.0, 0.06 * float(np.log10(positive.max() / positive.min())))
     return float(positive.min() / 10**decades)
 
@@ -173,7 +207,7 @@ def _draw_boxes(chart: BoxChart, ax: Any) -> None:
         whiskerprops={"color": colour},
         capprops={"color": colour},
     )
-    ax.plot([], [], color=colour, linewidth=2.4, label="median; box 25–75 %, whiskers 5–95 % of draws")
+    ax.plot([], [], color=colour, linewidth=2.4, label="median; box 25–75 %, whiskers 5–95 %")
     _draw_points(chart.points, ax)
     if chart.log_y:
         ax.set_yscale("log")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import warnings
 from typing import Any
 
 from gradlab.analysis.measured import Measured
@@ -13,17 +14,27 @@ from gradlab.report.look import look
 SIZE = (6.8, 4.3)
 
 
-def charts(measured: Measured) -> dict[str, Chart]:
-    """The charts of the study's figures (all that apply, if it names none), by name."""
+def charts(measured: Measured) -> tuple[dict[str, Chart], tuple[str, ...]]:
+    """The charts of the study's figures by name, and a line for each that could not be made.
+
+    A study that names no figures gets all that apply.
+    """
     catalog = measured.plan.resolved.catalog
-    names = measured.study.figures or catalog.names("figure")
-    found = {}
+    wanted = measured.study.figures
+    names = wanted or sorted(catalog.names("figure"), key=lambda name: catalog.get("figure", name).rank)  # type: ignore[attr-defined]
+    found, missing = {}, []
     for name in names:
-        figure: Figure = catalog.make("figure", name, {})
-        chart = figure.chart(measured)
+        try:
+            figure: Figure = catalog.make("figure", name, {})
+            chart = figure.chart(measured)
+        except Exception as error:  # a user's figure can fail in any way; the report is still wanted
+            missing.append(f"{name}: {type(error).__name__}: {error}")
+            continue
         if chart is not None:
             found[name] = chart
-    return found
+        elif wanted:
+            missing.append(f"{name}: nothing in this study to show")
+    return found, tuple(missing)
 
 
 def draw_one(chart: Chart, ax: Any = None) -> Any:
@@ -58,6 +69,7 @@ def draw_overview(found: dict[str, Chart], title: str) -> Any:
 def image(canvas: Any, kind: str) -> bytes:
     """The figure as `png` or `svg`, the same bytes for the same figure."""
     buffer = io.BytesIO()
-    with look():
+    with look(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing")  # a letter the font lacks is drawn as a box
         canvas.savefig(buffer, format=kind, metadata={"Date": None} if kind == "svg" else {"Software": None})
     return buffer.getvalue()

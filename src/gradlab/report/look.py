@@ -26,6 +26,8 @@ STROKES = (
     Stroke("#8a3ffc", "D", (0, (6, 1.5, 1.5, 1.5))),
     Stroke("#a16207", "v", (0, (1, 1))),
     Stroke("#475569", "P", (0, (8, 2, 2, 2))),
+    Stroke("#be185d", "X", (0, (3, 1, 1, 1))),
+    Stroke("#0e7490", "*", (0, (5, 3))),
 )
 
 
@@ -61,6 +63,7 @@ def look() -> Iterator[None]:
         "legend.frameon": False,
         "legend.fontsize": 9,
         "svg.hashsalt": "gradlab",
+        "text.parse_math": False,
         "svg.fonttype": "none",
     }
     with mpl.rc_context(settings):

@@ -10,6 +10,7 @@ from gradlab.analysis.answer import answer
 from gradlab.analysis.measured import Measured
 from gradlab.report.charts import Chart
 from gradlab.report.tables import Table, failures, groups_table, layers_table, published_table
+from gradlab.spec.paths import label
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>|#&])")
 
@@ -20,7 +21,12 @@ def escape(text: str) -> str:
 
 
 def markdown_report(
-    measured: Measured, charts: Mapping[str, Chart], environment: Mapping[str, Any], command: str, note: str = ""
+    measured: Measured,
+    charts: Mapping[str, Chart],
+    missing: Iterable[str],
+    environment: Mapping[str, Any],
+    command: str,
+    note: str = "",
 ) -> str:
     """The whole report; figures are linked relative to its folder."""
     study = measured.study
@@ -41,6 +47,8 @@ def markdown_report(
         lines += ["## Figures", ""]
         for name, chart in charts.items():
             lines += [f"![{escape(chart.title)}](figures/{name}.png)", "", f"*{escape(_caption(chart))}*", ""]
+    if missing := list(missing):
+        lines += ["Figures that could not be made:", "", *(f"- {escape(line)}" for line in missing), ""]
     return "\n".join([*lines, *_design(measured), *_again(measured, environment, command)])
 
 
@@ -49,6 +57,8 @@ def _table(table: Table) -> Iterable[str]:
     yield "|" + " --- |" * len(table.header)
     for row in table.rows:
         yield "| " + " | ".join(map(escape, row)) + " |"
+    for note in table.notes:
+        yield f"\n*{escape(note)}*"
 
 
 def _caption(chart: Chart) -> str:
@@ -71,7 +81,7 @@ def _design(measured: Measured) -> list[str]:
     lines += [f"Declared factor: {factor}. {seeds} seeds, shared by all groups (common random numbers).", ""]
     lines += ["| group | settings | parameters | steps | GFLOP per trial |", "| --- | --- | --- | --- | --- |"]
     for planned in plan.groups:
-        settings = ", ".join(f"{path} = {value}" for path, value in planned.group.settings.items()) or "the base"
+        settings = ", ".join(f"{path} = {label(value)}" for path, value in planned.group.settings.items()) or "the base"
         cost = planned.cost
         cells = (planned.group.name, settings, f"{cost.parameters:,}", f"{cost.steps:,}", f"{cost.flops / 1e9:,.3g}")
         lines.append("| " + " | ".join(map(escape, cells)) + " |")
@@ -89,7 +99,8 @@ def _again(measured: Measured, environment: Mapping[str, Any], command: str) -> 
         "```",
         "",
         f"Python {environment['python']}, {packages}; {environment['processor']} ({environment['system']}). "
-        "BLAS pinned to one thread, denormals kept (no flush-to-zero). The resolved study is in `study.yaml`, "
-        "the numbers are in `trials.parquet`, `curves.parquet` and `layers.parquet`.",
+        "BLAS pinned to one thread, denormals kept (no flush-to-zero). The study is in `study.yaml`, every group with "
+        "all its defaults in `resolved.yaml`, the numbers are in `trials.parquet`, `curves.parquet` and "
+        "`layers.parquet`.",
         "",
     ]

@@ -22,11 +22,12 @@ MAIN = (
 
 @dataclass(frozen=True)
 class Table:
-    """A title, a header and rows."""
+    """A title, a header and rows; notes stand below."""
 
     title: str
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+    notes: tuple[str, ...] = ()
 
 
 def groups_table(measured: Measured) -> Table:
@@ -67,7 +68,8 @@ def published_table(measured: Measured) -> Table | None:
         for row in beside(measured)
     ]
     header = ("group", "measure", "published", "measured (median)", "smallest … largest", "exact zeros", "inside?")
-    return Table("Published beside measured", header, tuple(rows)) if rows else None
+    notes = [f"{e.arms}, {where(e.metric, e.at)}: {e.note}" for e in measured.study.published if e.note]
+    return Table("Published beside measured", header, tuple(rows), tuple(notes)) if rows else None
 
 
 def _zeros(zeros: int, n: int) -> str:

@@ -38,7 +38,17 @@ class Frozen(BaseModel):
                     f"accepted: {', '.join(accepted)}{nearest(key, accepted)}",
                     where=str(key),
                 )
-        return raw
+        return cls._with_default_names(raw)
+
+    @classmethod
+    def _with_default_names(cls, raw: Mapping[Any, Any]) -> Mapping[Any, Any]:
+        """`init: {scale: 2}` sets a field of the default init: its name need not be repeated."""
+        filled = dict(raw)
+        for name, field in cls.model_fields.items():
+            key = getattr(field.annotation, "key", None)
+            if key and isinstance(field.default, str) and isinstance(raw.get(name), Mapping) and key not in raw[name]:
+                filled[name] = {key: field.default, **raw[name]}
+        return filled
 
 
 def refusal(message: str, *, where: str = "", value: object = None) -> PydanticCustomError:

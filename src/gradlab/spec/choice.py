@@ -42,6 +42,9 @@ class Choice(Frozen):
             part = catalog.get(cls.part, raw[cls.key])
         except PartError as error:
             raise refusal(str(error), where=cls.key if isinstance(raw[cls.key], str) else "") from None
+        for name in part.parameter_names():
+            if name in cls.model_fields:
+                raise refusal(f"the {cls.part} {raw[cls.key]!r} has a parameter {name!r}, a name the lab uses itself")
         own = {key: value for key, value in raw.items() if key in cls.model_fields}
         rest = {key: value for key, value in raw.items() if key not in own}
         accepted = part.parameter_names()
@@ -119,6 +122,12 @@ class ScheduleChoice(KindChoice):
     """How the learning rate changes over the steps."""
 
     part = "schedule"
+
+
+class EngineChoice(KindChoice):
+    """Who trains it; the choice is made in the plan where it says `auto`."""
+
+    part = "engine"
 
 
 class InitChoice(KindChoice):

@@ -10,6 +10,7 @@ from gradlab.spec.base import Frozen, refusal
 from gradlab.spec.choice import (
     ActivationChoice,
     DataChoice,
+    EngineChoice,
     InitChoice,
     LossChoice,
     NormChoice,
@@ -78,8 +79,7 @@ class Train(Frozen):
     clip: Annotated[float, Field(gt=0)] | None = None
     """Largest global gradient norm; none: no clipping."""
     precision: Literal["float32", "float64"] = "float32"
-    engine: str = "reference"
-    """Who trains it."""
+    engine: EngineChoice = "reference"  # type: ignore[assignment]
 
     @model_validator(mode="after")
     def _one_budget(self) -> Self:
@@ -89,12 +89,21 @@ class Train(Frozen):
 
 
 class Target(Frozen):
-    """A value to be reached: `steps_to_target` and `epochs_to_target` say when."""
+    """A value to be reached: `steps_to_target` and `epochs_to_target` say when.
+
+    `final_loss` (the mean of the last 10 steps) is looked at after every step, the others after every epoch.
+    """
 
     noun: ClassVar[str] = "target"
 
     metric: Literal[
-        "train_loss", "train_accuracy", "validation_loss", "validation_accuracy", "test_loss", "test_accuracy"
+        "final_loss",
+        "train_loss",
+        "train_accuracy",
+        "validation_loss",
+        "validation_accuracy",
+        "test_loss",
+        "test_accuracy",
     ]
     value: float
 

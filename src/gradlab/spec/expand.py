@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from gradlab.errors import StudyError, nearest, shortened
 from gradlab.parts import Catalog
 from gradlab.spec.config import Config
-from gradlab.spec.paths import flatten, value_at, with_all
+from gradlab.spec.paths import flatten, label, value_at, with_all
 from gradlab.spec.refusals import study_error
 from gradlab.spec.study import Study
 
@@ -40,8 +40,13 @@ def expand(study: Study, catalog: Catalog) -> tuple[Group, ...]:
         config = _resolve(study, overrides, written, catalog)
         tree = config.model_dump(mode="json")
         groups.append(Group(name, {path: value_at(tree, path) for path in varied}, config))
+    names = [group.name for group in groups]
+    for name in names:
+        if names.count(name) > 1:
+            raise StudyError(f"axes: two points are called {name!r}; a value is listed twice")
+    absent = object()
     for path in study.factor:
-        if value_at(groups[0].config.model_dump(mode="json"), path) is None and path not in varied:
+        if value_at(groups[0].config.model_dump(mode="json"), path, absent) is absent and path not in varied:
             raise StudyError(f"factor: {path!r} is not a path of this study{nearest(path, varied)}")
     return tuple(groups)
 
@@ -59,13 +64,7 @@ def _variants(study: Study) -> list[tuple[str, Mapping[str, Any], str]]:
 
 
 def _point_name(point: Mapping[str, Any]) -> str:
-    return ", ".join(f"{path.split('.')[-1]}={_plain(value)}" for path, value in point.items())
-
-
-def _plain(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return str(value.get("kind", value.get("task", dict(value))))
-    return str(value)
+    return ", ".join(f"{path.split('.')[-1]}={label(value)}" for path, value in point.items())
 
 
 def _resolve(study: Study, overrides: Mapping[str, Any], written: str, catalog: Catalog) -> Config:
@@ -89,25 +88,23 @@ def _resolve(study: Study, overrides: Mapping[str, Any], written: str, catalog: 
         return f"{written}.{path}" if here else f"base.{path}"
 
     try:
-        config = Config.model_validate(tree | {"measure": study.measure}, context={"catalog": catalog})
+        return Config.model_validate(tree | {"measure": study.measure}, context={"catalog": catalog})
     except ValidationError as error:
         raise study_error(error, "", place) from None
-    _known("train.engine", place, config.train.engine, catalog.names("engine"))
-    return config
 
 
-def _known(path: str, place: Any, value: str, accepted: list[str]) -> None:
+def _known(path: str, value: str, accepted: list[str]) -> None:
     if value not in accepted:
         raise StudyError(
-            f"{place(path)}: {shortened(value)} is not known; accepted: {', '.join(accepted)}{nearest(value, accepted)}"
+            f"{path}: {shortened(value)} is not known; accepted: {', '.join(accepted)}{nearest(value, accepted)}"
         )
 
 
 def _check_probes(study: Study, catalog: Catalog) -> None:
     for probe in () if study.measure.probes == "all" else study.measure.probes:
-        _known("measure.probes", lambda path: path, probe, catalog.names("probe"))
+        _known("measure.probes", probe, catalog.names("probe"))
 
 
 def _check_figures(study: Study, catalog: Catalog) -> None:
     for figure in study.figures or ():
-        _known("figures", lambda path: path, figure, catalog.names("figure"))
+        _known("figures", figure, catalog.names("figure"))

@@ -37,8 +37,8 @@ def read(path: Path) -> dict[str, Any]:
         text = path.read_text(encoding="utf8")
     except UnicodeDecodeError:
         raise StudyError(f"{path}: not a UTF-8 text file") from None
-    except OSError as error:
-        raise StudyError(f"{path}: {error.strerror or error}") from None
+    except (OSError, ValueError) as error:
+        raise StudyError(f"{str(path)[:200]}: {getattr(error, 'strerror', None) or error}") from None
     tree = checked_tree(yaml_text.parse(text, str(path)), str(path))
     tree.setdefault("name", name_from(path.stem))
     return _anchored(tree, path.resolve().parent)
@@ -48,11 +48,30 @@ def _anchored(tree: dict[str, Any], folder: Path) -> dict[str, Any]:
     """Relative paths of parts and data files are relative to the study file, wherever the lab is started."""
     if isinstance(tree.get("parts"), list):
         tree["parts"] = [str(folder / part) if isinstance(part, str) else part for part in tree["parts"]]
-    base = tree.get("base")
-    data = base.get("data") if isinstance(base, Mapping) else None
-    if isinstance(base, Mapping) and isinstance(data, Mapping) and isinstance(data.get("path"), str):
-        tree["base"] = {**base, "data": {**data, "path": str(folder / data["path"])}}
-    return tree
+    for section in ("base", "axes"):
+        tree[section] = _anchored_data(tree.get(section), folder)
+    if isinstance(tree.get("arms"), Mapping):
+        tree["arms"] = {name: _anchored_data(arm, folder) for name, arm in tree["arms"].items()}
+    return {key: value for key, value in tree.items() if value is not None}
+
+
+def _anchored_data(tree: Any, folder: Path) -> Any:
+    """`data.path`, `data: {path: …}` and lists of either, made absolute."""
+
+    def path(value: Any) -> Any:
+        if isinstance(value, list):
+            return [path(item) for item in value]
+        return str(folder / value) if isinstance(value, str) else value
+
+    def data(value: Any) -> Any:
+        if isinstance(value, list):
+            return [data(item) for item in value]
+        return {**value, "path": path(value["path"])} if isinstance(value, Mapping) and "path" in value else value
+
+    if not isinstance(tree, Mapping):
+        return tree
+    change = {"data.path": path, "data": data}
+    return {key: change.get(key, lambda value: value)(value) for key, value in tree.items()}
 
 
 def checked_tree(raw: Any, source: str) -> dict[str, Any]:
@@ -101,7 +120,10 @@ def _override(tree: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
             f"{', '.join(accepted)}{nearest(first, accepted)}"
         )
     if first == "axes" and rest:
-        return tree | {"axes": {**(tree.get("axes") or {}), rest: value if isinstance(value, list) else [value]}}
+        axes = tree.get("axes") or {}
+        if not isinstance(axes, Mapping):
+            raise StudyError(f"axes: a mapping from paths to lists of values, not {shortened(axes)}")
+        return tree | {"axes": {**axes, rest: value if isinstance(value, list) else [value]}}
     if first == "arms" and rest:
         return tree | {"arms": _override_arm(tree.get("arms"), rest, value)}
     return with_value(tree, path, value)
@@ -111,10 +133,28 @@ def _override_arm(arms: Any, path: str, value: Any) -> dict[str, Any]:
     known: dict[str, Any] = dict(arms) if isinstance(arms, Mapping) else {}
     for name in sorted(map(str, known), key=len, reverse=True):
         if path.startswith(name + "."):
-            below = path[len(name) + 1 :]
-            kept = {p: v for p, v in flatten(known[name] or {}) if p != below and not p.startswith(below + ".")}
+            below, own = path[len(name) + 1 :], known[name] or {}
+            if not isinstance(own, Mapping):
+                raise StudyError(f"arms.{name}: a mapping from paths to values, not {shortened(own)}")
+            kept = {p: v for p, v in flatten(own) if p != below and not p.startswith(below + ".")}
             return {**known, name: {**kept, below: value}}
     raise StudyError(f"--set arms.{path}: the study's arms are {', '.join(map(str, known)) or 'none'}")
+
+
+def with_overrides(tree: Mapping[str, Any], overrides: Iterable[str | tuple[str, Any]], seeds: Any) -> dict[str, Any]:
+    """The tree with overrides and, if given, another number or list of seeds."""
+    changed = apply_overrides(tree, overrides)
+    if seeds is not None:
+        changed["seeds"] = list(seeds) if isinstance(seeds, tuple | range) else seeds
+    return changed
+
+
+def check_quick(tree: Mapping[str, Any], source: str) -> None:
+    """A `StudyError` if the study's own reduced form cannot be run."""
+    try:
+        resolve(quick_form(tree), "")
+    except StudyError as error:
+        raise StudyError(f"{source}: quick: {error}") from None
 
 
 def quick_form(tree: Mapping[str, Any]) -> dict[str, Any]:

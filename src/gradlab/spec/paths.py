@@ -9,6 +9,8 @@ from gradlab.errors import StudyError, shortened
 
 NAMED_BY = {"data": "task"}
 """Sections that are a choice named by another key than `kind`."""
+KEPT = {"init": ("scale", "scale_on", "bias"), "data": ("split",)}
+"""Fields of a choice itself, not of the part it names: they stay when another part is named."""
 
 
 def flatten(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -32,7 +34,7 @@ def with_value(tree: Mapping[str, Any], path: str, value: Any) -> dict[str, Any]
         raise StudyError(f"{shortened(path)} is not a path; write it like model.init.scale")
     copy = dict(tree)
     if not rest:
-        copy[key] = value
+        copy[key] = _renamed(key, copy.get(key), value)
         return copy
     below = copy.get(key, {})
     if isinstance(below, str):
@@ -43,6 +45,16 @@ def with_value(tree: Mapping[str, Any], path: str, value: Any) -> dict[str, Any]
     return copy
 
 
+def _renamed(section: str, before: Any, after: Any) -> Any:
+    """Another part under the same choice: what the choice says by itself (a scale, a split) is not lost silently."""
+    key = NAMED_BY.get(section, "kind")
+    names_a_part = isinstance(after, str) or (isinstance(after, Mapping) and key in after)
+    if section not in KEPT or not isinstance(before, Mapping) or not names_a_part:
+        return after
+    kept = {name: before[name] for name in KEPT[section] if name in before}
+    return {**kept, **({key: after} if isinstance(after, str) else after)}
+
+
 def with_all(tree: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
     """A copy of the tree with every override in its place."""
     result = dict(tree)
@@ -51,13 +63,20 @@ def with_all(tree: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str,
     return result
 
 
-def value_at(tree: Mapping[str, Any], path: str) -> Any:
-    """The value at a path of a resolved tree; a choice answers with its name."""
+def value_at(tree: Mapping[str, Any], path: str, absent: Any = None) -> Any:
+    """The value at a path of a resolved tree; a choice with parameters is a mapping."""
     value: Any = tree
     for key in path.split("."):
         if not isinstance(value, Mapping) or key not in value:
-            return None
+            return absent
         value = value[key]
-    if isinstance(value, Mapping):
-        return value.get("kind", value.get("task", value))
     return value
+
+
+def label(value: Any) -> str:
+    """A value in one word: `scaled(scale=0.5)` for a part with parameters."""
+    if not isinstance(value, Mapping):
+        return str(value)
+    name = value.get("kind", value.get("task", ""))
+    rest = ", ".join(f"{key}={label(item)}" for key, item in value.items() if key not in ("kind", "task"))
+    return f"{name}({rest})" if rest else str(name)

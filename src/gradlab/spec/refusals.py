@@ -17,7 +17,7 @@ _SHOWN = 5
 def study_error(error: ValidationError, source: str, place: Callable[[str], str] = lambda path: path) -> StudyError:
     """A `StudyError` with one line per problem; `place` says where in the file a path was written."""
     lines: list[str] = []
-    for problem in error.errors():
+    for problem in _without_other_branches(error.errors()):
         line = f"{place(_path(problem))}: {_message(problem)}"
         if line not in lines:
             lines.append(line)
@@ -27,8 +27,38 @@ def study_error(error: ValidationError, source: str, place: Callable[[str], str]
     return StudyError(head + ("\n" + " " * 2).join(shown) if len(shown) == 1 else f"{head}\n  " + "\n  ".join(shown))
 
 
+def _without_other_branches(problems: list[Any]) -> list[Any]:
+    """A field of several forms fails in each of them: keep what is wrong with the form that was meant.
+
+    That is the one that got furthest: problems inside the value before problems with its type.
+    """
+
+    def rank(problem: Any) -> tuple[int, bool]:
+        other_form = problem["type"] == "literal_error" and not isinstance(problem.get("input"), str)
+        return len(_path(problem)), not (other_form or problem["type"].endswith(("_type", "too_short")))
+
+    by_field: dict[str, list[Any]] = {}
+    for problem in problems:
+        branches = [i for i, key in enumerate(problem["loc"]) if isinstance(key, str) and _BRANCH.match(key)]
+        field = problem["loc"][: branches[0]] if branches else problem["loc"]
+        key = ".".join(map(str, field)) if branches else f"{'.'.join(map(str, field))} {len(by_field)}"
+        by_field.setdefault(key, []).append(problem)
+    kept = []
+    for same in by_field.values():
+        best = max(map(rank, same))
+        chosen = [problem for problem in same if rank(problem) == best]
+        kept += (
+            chosen if best[1] else chosen[:1] if len(same) > 1 and not _literals(same) else _literals(same) or chosen
+        )
+    return kept
+
+
+def _literals(problems: list[Any]) -> list[Any]:
+    return [problem for problem in problems if problem["type"] == "literal_error"]
+
+
 def _path(problem: Any) -> str:
-    keys = [str(key) for key in problem["loc"] if not (isinstance(key, str) and _BRANCH.match(key))]
+    keys = [str(key) for key in problem["loc"] if key != "[key]" and not (isinstance(key, str) and _BRANCH.match(key))]
     where = problem.get("ctx", {}).get("where")
     return ".".join([*keys, where] if where else keys) or "study"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
@@ -14,6 +14,7 @@ Label = Annotated[str, Field(min_length=1, max_length=80, pattern=r"^[^\x00-\x1f
 Text = Annotated[str, Field(min_length=1, max_length=2000)]
 Seed = Annotated[int, Field(ge=0, lt=2**63, strict=True)]
 Tree = Mapping[str, Any]
+LayerNumber = Annotated[int, Field(ge=1, strict=True)]
 
 
 class At(Frozen):
@@ -21,8 +22,13 @@ class At(Frozen):
 
     noun: ClassVar[str] = "at"
 
-    step: int | str | None = None
-    layer: int | str | tuple[int, ...] | None = None
+    step: Annotated[int, Field(ge=0, strict=True)] | Literal["start", "end"] | None = None
+    layer: LayerNumber | Literal["last"] | tuple[LayerNumber, ...] | None = None
+
+    def places(self) -> tuple[At, ...]:
+        """One place per layer."""
+        layers = self.layer if isinstance(self.layer, tuple) else (self.layer,)
+        return tuple(At(step=self.step, layer=layer) for layer in layers)
 
 
 class Published(Frozen):
@@ -34,6 +40,15 @@ class Published(Frozen):
     arms: Label
     at: At = At()
     value: float | tuple[float, ...]
+    note: Text | None = None
+    """What a reader has to know about this number."""
+
+    @model_validator(mode="after")
+    def _one_value_per_layer(self) -> Self:
+        values = len(self.value) if isinstance(self.value, tuple) else 1
+        if values != len(self.at.places()):
+            raise refusal(f"{values} values for {len(self.at.places())} places; give one for each layer", where="value")
+        return self
 
 
 class Claim(Frozen):
@@ -63,6 +78,12 @@ class Headline(Frozen):
 
     metric: str
     at: At = At()
+
+    @model_validator(mode="after")
+    def _one_place(self) -> Self:
+        if isinstance(self.at.layer, tuple):
+            raise refusal("the headline is taken in one layer; give a number or last", where="at.layer")
+        return self
 
 
 class Study(Frozen):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gradlab.errors import StudyError, nearest
+from gradlab.errors import StudyError, nearest, shortened
 
 FOLDER = Path(__file__).parent
 
@@ -19,9 +19,14 @@ def locate(study: str) -> Path:
     if study in names():
         return FOLDER / f"{study}.yaml"
     path = Path(study)
-    if path.suffix in (".yaml", ".yml") or path.is_file():
-        return path
+    try:
+        if path.is_dir():
+            raise StudyError(f"{study} is a folder; give a study file in it, or a built-in name: {', '.join(names())}")
+        if path.suffix in (".yaml", ".yml") or path.is_file():
+            return path
+    except (OSError, ValueError):  # a name that no file can have
+        pass
     raise StudyError(
-        f"there is no built-in study {study!r} and no file of that name; "
+        f"there is no built-in study {shortened(study)} and no file of that name; "
         f"built in: {', '.join(names())}{nearest(study, names())}"
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from time import perf_counter
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,62 +20,88 @@ COLLAPSED = 1.5
 """A classifier has collapsed if its accuracy is at most so many times chance."""
 
 
+METRICS = (
+    "initial_loss",
+    "final_loss",
+    "last_loss",
+    *(
+        EVALUATED := (
+            "train_loss",
+            "train_accuracy",
+            "validation_loss",
+            "validation_accuracy",
+            "test_loss",
+            "test_accuracy",
+        )
+    ),
+    "steps_to_target",
+    "epochs_to_target",
+    "collapsed",
+    "diverged_step",
+    "parameters",
+    "flops",
+    "seconds_per_epoch",
+)
+"""The numbers of a trial as a whole."""
+
+
 class Recorder:
     """Collects what happens during a trial and turns it into an `Outcome`."""
 
     def __init__(self, setup: Setup) -> None:
         self.setup = setup
         self.classes = setup.dataset.classes
-        self.losses: list[float] = []
         self.first_loss: float | None = None
         self.diverged_step: int | None = None
+        self._losses: list[float] = []
+        self._correct: list[int] = []
+        self._sizes: list[int] = []
+        self._seconds: list[float] = []
         self._points: dict[str, list[tuple[int, float]]] = {}
-        self._epoch = [0.0, 0.0, 0.0]  # summed loss, correct answers, samples
         self._layers: list[tuple[int, int, str, float]] = []
-        self._samples = 0
-        self._training_seconds = 0.0
         self._started: float | None = None
+
+    @property
+    def steps(self) -> int:
+        """Steps noted so far."""
+        return len(self._losses)
 
     def start_clock(self) -> None:
         """Training time runs; evaluation and probes are not counted."""
         self._started = perf_counter()
 
     def stop_clock(self) -> None:
-        """Training time stands still."""
-        if self._started is not None:
-            self._training_seconds += perf_counter() - self._started
-            self._started = None
+        """Training time stands still; what has run belongs to the steps noted since the start."""
+        if self._started is None:
+            return
+        new = len(self._losses) - len(self._seconds)
+        self._seconds += [(perf_counter() - self._started) / max(new, 1)] * new
+        self._started = None
 
-    def step(self, loss: float, output: NDArray[Any], target: NDArray[Any]) -> bool:
+    def step(self, loss: float, correct: int, samples: int) -> bool:
         """Note a step's training loss; False if it is not finite: the trial has diverged."""
-        if not self.losses:
-            self.first_loss = loss
-        self.losses.append(loss)
-        if not math.isfinite(loss):
-            self.diverged_step = len(self.losses)
+        return self.stretch([loss], [correct], [samples])
+
+    def stretch(self, losses: list[float], correct: list[int], samples: list[int]) -> bool:
+        """Note several steps; False if the last of them is not finite."""
+        if self._losses == [] and losses:
+            self.first_loss = losses[0]
+        self._losses += losses
+        self._correct += correct
+        self._sizes += samples
+        if losses and not math.isfinite(losses[-1]):
+            self.diverged_step = len(self._losses)
             return False
-        self._epoch[0] += loss * len(output)
-        self._epoch[1] += count_correct(output, target) if self.classes is not None else 0
-        self._epoch[2] += len(output)
-        self._samples += len(output)
         return True
 
-    def end_epoch(self, evaluations: Mapping[str, float]) -> None:
-        """Note the epoch's running means on training data, and what was evaluated after it."""
-        loss, correct, samples = self._epoch
-        self._point("train_loss", loss / samples)
-        if self.classes is not None:
-            self._point("train_accuracy", correct / samples)
-        for metric, value in evaluations.items():
-            self._point(metric, value)
-        self._epoch = [0.0, 0.0, 0.0]
+    def evaluated(self, numbers: Mapping[str, float]) -> None:
+        """Note what was evaluated after the latest step."""
+        for metric, value in numbers.items():
+            self._points.setdefault(metric, []).append((self.steps, value))
 
     def layer(self, step: int, number: int, measures: Mapping[str, float]) -> None:
         """Note the measures of one layer after a step."""
         self._layers.extend((step, number, measure, value) for measure, value in measures.items())
-
-    def _point(self, metric: str, value: float) -> None:
-        self._points.setdefault(metric, []).append((len(self.losses), value))
 
     # ------------------------------------------------------------------ the end
 
@@ -83,9 +109,9 @@ class Recorder:
         """Everything noted, as a frozen result."""
         self.stop_clock()
         if self.diverged_step is None and not np.isfinite(theta).all():
-            self.diverged_step = len(self.losses)  # the last update itself overflowed
-        steps = np.arange(1, len(self.losses) + 1)
-        curves = [Curve("loss", steps, np.array(self.losses, float))]
+            self.diverged_step = self.steps  # the last update itself overflowed
+        self._sum_up_epochs()
+        curves = [Curve("loss", np.arange(1, self.steps + 1), np.array(self._losses, float))]
         for metric, points in self._points.items():
             at, values = zip(*points, strict=True)
             curves.append(Curve(metric, np.array(at), np.array(values, float)))
@@ -93,17 +119,33 @@ class Recorder:
         table = LayerTable(
             np.array(columns[0], int), np.array(columns[1], int), columns[2], np.array(columns[3], float)
         )
-        status = "done" if self.diverged_step is None else "diverged"
-        return Outcome(status, self._metrics(), tuple(curves), table, theta)  # type: ignore[arg-type]
+        status: Literal["done", "diverged"] = "done" if self.diverged_step is None else "diverged"
+        return Outcome(status, self._metrics(), tuple(curves), table, theta)
+
+    def _sum_up_epochs(self) -> None:
+        """Running means on training data and training time of every epoch (the last may be shorter)."""
+        finite = self.steps if self.diverged_step is None else self.diverged_step - 1
+        sizes, losses = np.array(self._sizes[:finite], float), np.array(self._losses[:finite])
+        correct, seconds = np.array(self._correct[:finite], float), np.array(self._seconds[:finite])
+        per_epoch = self.setup.steps_per_epoch
+        for start in range(0, finite, per_epoch):
+            epoch = slice(start, min(start + per_epoch, finite))
+            end, samples = epoch.stop, sizes[epoch].sum()
+            values = {"train_loss": float(losses[epoch] @ sizes[epoch]) / samples}
+            if self.classes is not None:
+                values["train_accuracy"] = correct[epoch].sum() / samples
+            values["epoch_seconds"] = seconds[epoch].sum()
+            for metric, value in values.items():
+                self._points.setdefault(metric, []).append((end, float(value)))
 
     def _metrics(self) -> dict[str, float | int | None]:
-        setup, steps = self.setup, len(self.losses)
-        tail = self.losses[-FINAL_STEPS:]
+        setup, steps = self.setup, self.steps
+        tail = self._losses[-FINAL_STEPS:]
         last = {metric: points[-1][1] for metric, points in self._points.items()}
         if self.diverged_step is not None:  # the last evaluation is of a network that no longer exists
             last = {}
         reached = self._reached(setup.trial.config.measure.target)
-        per_step = self._training_seconds / steps if steps else None
+        per_step = sum(self._seconds) / steps if steps else None
         return {
             "initial_loss": self.first_loss,
             "final_loss": float(np.mean(tail)) if tail else None,
@@ -114,7 +156,7 @@ class Recorder:
             "collapsed": self._collapsed(last),
             "diverged_step": self.diverged_step,
             "parameters": setup.mlp.layout.size,
-            "flops": setup.mlp.flops(self._samples, backward=True),
+            "flops": setup.mlp.flops(sum(self._sizes), backward=True),
             "seconds_per_epoch": None if per_step is None else per_step * setup.steps_per_epoch,
         }
 
@@ -131,25 +173,15 @@ class Recorder:
         """The first step after which the target was met; None if never (censored)."""
         if target is None:
             return None
-        if target.metric == "train_loss":
-            means = running_mean(self.losses, FINAL_STEPS)
-            hits = np.flatnonzero(means <= target.value)
-            return int(hits[0]) + FINAL_STEPS if len(hits) else None
+        if target.metric == "final_loss":
+            window = min(FINAL_STEPS, self.steps)
+            hits = np.flatnonzero(running_mean(self._losses, window) <= target.value)
+            return int(hits[0]) + window if len(hits) else None
         loss = target.metric.endswith("loss")
         for step, value in self._points.get(target.metric, []):
             if value <= target.value if loss else value >= target.value:
                 return step
         return None
-
-
-EVALUATED = (
-    "train_loss",
-    "train_accuracy",
-    "validation_loss",
-    "validation_accuracy",
-    "test_loss",
-    "test_accuracy",
-)
 
 
 def count_correct(output: NDArray[Any], target: NDArray[Any]) -> int:
@@ -159,7 +191,7 @@ def count_correct(output: NDArray[Any], target: NDArray[Any]) -> int:
 
 def running_mean(values: list[float], length: int) -> NDArray[np.float64]:
     """Means over windows of this length, exactly as `final_loss` is a mean over its last steps."""
-    if len(values) < length:
+    if length == 0:
         return np.empty(0)
     windows = np.lib.stride_tricks.sliding_window_view(np.array(values, float), length)
     means: NDArray[np.float64] = windows.mean(1)

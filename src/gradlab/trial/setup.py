@@ -23,6 +23,8 @@ from gradlab.streams import Streams
 from gradlab.trial.trial import Trial
 
 Array = NDArray[Any]
+EVALUATION_ROWS = 1000
+"""Rows per forward pass of an evaluation."""
 
 
 @dataclass(frozen=True)

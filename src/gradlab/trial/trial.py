@@ -27,17 +27,25 @@ class Trial:
         return f"{self.group} · seed {self.seed}"
 
 
-def trial_id(config: Config, root: int, seed: int, catalog: Catalog, task: Task, numerics: str) -> str:
-    """The hash of all that decides the result: configuration, seeds, the user's parts, data, numerics."""
+def group_id(config: Config, root: int, catalog: Catalog, task: Task, numerics: str) -> str:
+    """The hash of all that decides a group's results but the seed: configuration, the user's parts, data, numerics.
+
+    The engine enters by its numerics alone, the data by their content: not by name or place.
+    """
     tree = config.model_dump(mode="json")
     tree["data"] = {key: value for key, value in tree["data"].items() if key not in task.location}
+    del tree["train"]["engine"]
     return content_id(
         {
             "config": tree,
             "root": root,
-            "seed": seed,
             "parts": sorted(file.sha256 for file in catalog.files),
             "data": task.fingerprint(),
             "numerics": numerics,
         }
     )
+
+
+def trial_id(group: str, seed: int) -> str:
+    """The hash of a group's id and the trial's seed."""
+    return content_id([group, seed])

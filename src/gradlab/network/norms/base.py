@@ -29,5 +29,5 @@ class Norm(Part):
         """Y, what backward needs, and the running statistics after this batch."""
 
     @abstractmethod
-    def backward(self, dy: Array, gain: Array, cache: Any) -> tuple[Array, Array, Array | None]:
+    def backward(self, dy: Array, gain: Array, cache: Any) -> tuple[Array, Array | None, Array | None]:
         """(dx, dg, ds) of a training-mode forward."""

@@ -42,7 +42,7 @@ class BatchNorm(Norm):
             return new_mean, old_variance
         return new_mean, old_variance + self.momentum * (variance * (n / (n - 1)) - old_variance)
 
-    def backward(self, dy: Array, gain: Array, cache: Any) -> tuple[Array, Array, Array | None]:
+    def backward(self, dy: Array, gain: Array, cache: Any) -> tuple[Array, Array | None, Array | None]:
         """dx = (u − mean u − x̂ mean(u x̂))/σ with u = g ⊙ dy, means over the batch."""
         x_hat, inverse_std = cache
         u = gain * dy

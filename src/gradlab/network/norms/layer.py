@@ -25,7 +25,7 @@ class LayerNorm(Norm):
         x_hat = centred * inverse_std
         return gain * x_hat + shift, (x_hat, inverse_std), running
 
-    def backward(self, dy: Array, gain: Array, cache: Any) -> tuple[Array, Array, Array | None]:
+    def backward(self, dy: Array, gain: Array, cache: Any) -> tuple[Array, Array | None, Array | None]:
         """dx = (u − mean u − x̂ mean(u x̂))/σ with u = g ⊙ dy, means over the units."""
         x_hat, inverse_std = cache
         u = gain * dy

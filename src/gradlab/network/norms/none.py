@@ -20,6 +20,6 @@ class NoNorm(Norm):
         """x itself."""
         return x, None, running
 
-    def backward(self, dy: Array, gain: Array, cache: Any) -> tuple[Array, Array, Array | None]:
+    def backward(self, dy: Array, gain: Array, cache: Any) -> tuple[Array, Array | None, Array | None]:
         """Dy itself."""
-        return dy, dy[:0], None
+        return dy, None, None

@@ -25,7 +25,7 @@ class RmsNorm(Norm):
         x_hat = x * inverse_rms
         return gain * x_hat, (x_hat, inverse_rms), running
 
-    def backward(self, dy: Array, gain: Array, cache: Any) -> tuple[Array, Array, Array | None]:
+    def backward(self, dy: Array, gain: Array, cache: Any) -> tuple[Array, Array | None, Array | None]:
         """dx = (u − x̂ mean(u x̂))/rms with u = g ⊙ dy, the mean over the units."""
         x_hat, inverse_rms = cache
         u = gain * dy

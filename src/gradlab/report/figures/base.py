@@ -22,6 +22,8 @@ class Figure(Part):
     """Compute, then draw: `chart` returns data."""
 
     part: ClassVar[str] = "figure"
+    rank: ClassVar[int] = 50
+    """Its place among the figures of a study that names none: lower comes first."""
 
     @abstractmethod
     def chart(self, measured: Measured) -> Chart | None:
@@ -95,8 +97,10 @@ def published_points(measured: Measured, measure: str, step: str) -> tuple[Point
 
 def seeds_note(measured: Measured) -> str:
     """What line and band are."""
-    count = len(measured.study.trial_seeds)
+    count = measured.seeds_done
     if count == 1:
         return "one seed"
     extent = "smallest to largest" if count <= FEW_SEEDS else "5 % to 95 %"
-    return f"line: median, band: {extent} of {count:,} seeds"
+    note = f"line: median, band: {extent} of {count:,} seeds"
+    groups = len(measured.group_names)
+    return note if groups <= MOST_LINES else f"{note}; the first {MOST_LINES} of {groups} groups"

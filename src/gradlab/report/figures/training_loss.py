@@ -13,6 +13,7 @@ class TrainingLoss(Figure):
     """Training loss of every step, on a log axis."""
 
     name = "training_loss"
+    rank = 10
 
     def chart(self, measured: Measured) -> LineChart | None:
         """One line per group; a diverged trial's curve ends where it diverged."""
