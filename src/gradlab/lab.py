@@ -14,7 +14,7 @@ from gradlab.analysis.measured import Measured
 from gradlab.analysis.numbers import where
 from gradlab.errors import StudyError
 from gradlab.execute.base import TrialResult
-from gradlab.execute.inline import run_inline
+from gradlab.execute.pool import run_pool
 from gradlab.plan.plan import Plan, make_plan
 from gradlab.report.charts import Chart
 from gradlab.report.draw import charts, draw_one, draw_overview, image
@@ -98,12 +98,14 @@ def run(
     quick: bool = False,
     out: str | Path | None = None,
     command: str | None = None,
+    workers: int | None = None,
     tick: Callable[[Trial, int], None] | None = None,
     on_result: Callable[[TrialResult], None] | None = None,
 ) -> Result:
     """Run a study. With `out`, its folder gets the resolved study, tables, figures and report.
 
-    Ctrl-C keeps the finished trials: the result says so in `interrupted`.
+    Trials run side by side on `workers` threads (all cores); the results do not depend on how many. Ctrl-C keeps the
+    finished trials: the result says so in `interrupted`.
     """
     if isinstance(study, Plan):
         _refuse_options(study, overrides, seeds, quick)
@@ -117,7 +119,7 @@ def run(
     results: list[TrialResult] = []
     interrupted = False
     try:
-        for result in run_inline(planned.trials, tick):
+        for result in run_pool(planned.trials, tick, workers):
             results.append(result)
             if on_result is not None:
                 on_result(result)

@@ -40,8 +40,8 @@ def plan(planned: Plan, stream: TextIO) -> None:
     seeds = len(study.trial_seeds)
     console.print(
         f"{len(planned.groups)} groups × {seeds} seeds = {len(planned.trials):,} trials, "
-        f"{planned.flops / 1e9:,.3g} GFLOP, {planned.bytes / 2**20:,.0f} MiB, about {_time(planned.seconds())}"
-        + (" (reduced budget)" if planned.resolved.quick else "")
+        f"{planned.flops / 1e9:,.3g} GFLOP, {planned.bytes / 2**20:,.0f} MiB each, "
+        f"about {_time(planned.seconds())} on one core" + (" (reduced budget)" if planned.resolved.quick else "")
     )
     for group in planned.groups if stream is sys.stdout else ():
         settings = ", ".join(f"{path}={label(value)}" for path, value in group.group.settings.items())
@@ -53,6 +53,8 @@ def plan(planned: Plan, stream: TextIO) -> None:
         )
     for text in dict.fromkeys(group.stated for group in planned.groups if group.stated):
         console.print(escape(f"  data: {text}"))
+    for text in dict.fromkeys(f"{group.engine} engine, {group.reason}" for group in planned.groups if group.reason):
+        console.print(escape(f"  {text}"))
 
 
 def plan_json(planned: Plan) -> dict[str, Any]:
@@ -69,8 +71,9 @@ def plan_json(planned: Plan) -> dict[str, Any]:
                 "steps": group.cost.steps,
                 "flops": group.cost.flops,
                 "bytes": group.cost.bytes,
-                "seconds": speed.seconds(group.cost),
+                "seconds": speed.seconds(group.cost, group.engine),
                 "data": group.stated or None,
+                "engine": group.engine,
             }
             for group in planned.groups
         ],
@@ -79,6 +82,15 @@ def plan_json(planned: Plan) -> dict[str, Any]:
         "bytes": planned.bytes,
         "seconds": planned.seconds(speed),
     }
+
+
+def announce_compilation(planned: Plan) -> None:
+    """Say so where the kernels have to be compiled first."""
+    if any(group.engine == "fused" for group in planned.groups):
+        from gradlab.engines.kernels.compiled import is_cold
+
+        if is_cold():
+            _console(sys.stderr).print("compiling the kernels of the fused engine, once: about 10 s")
 
 
 class Progress:
@@ -99,7 +111,8 @@ class Progress:
         self._task = self._bar.add_task("training", total=total)
         self._trials = len(planned.trials)
         self._finished = 0
-        self._before = 0
+        self._running: dict[str, int] = {}
+        self._done = 0
 
     def __enter__(self) -> Self:
         self._bar.start()
@@ -110,13 +123,16 @@ class Progress:
 
     def tick(self, trial: Trial, done: int) -> None:
         """So many steps of a trial are done."""
-        self._bar.update(self._task, completed=self._before + done, description=escape(trial.name))
+        self._running[trial.id] = done
+        completed = self._done + sum(list(self._running.values()))
+        self._bar.update(self._task, completed=completed, description=escape(trial.name))
 
     def on_result(self, result: TrialResult) -> None:
         """A trial is finished."""
-        self._before += self._steps[result.trial.group]
+        self._running.pop(result.trial.id, None)
+        self._done += self._steps[result.trial.group]
         self._finished += 1
-        self._bar.update(self._task, completed=self._before, description=f"{self._finished} of {self._trials} trials")
+        self._bar.update(self._task, completed=self._done, description=f"{self._finished} of {self._trials} trials")
 
 
 def result(found: Result, folder: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gradlab.analysis.measured import Measured
-from gradlab.execute.inline import run_inline
+from gradlab.execute.pool import run_pool
 from gradlab.plan.plan import make_plan
 from gradlab.spec.files import resolve
 from gradlab.trial.setup import Setup, prepare
@@ -36,4 +36,4 @@ def small_setup(**model: Any) -> Setup:
 def small_result() -> Measured:
     """The small study, run."""
     plan = make_plan(resolve(small_tree(), "contract"))
-    return Measured(plan, tuple(run_inline(plan.trials)))
+    return Measured(plan, tuple(run_pool(plan.trials)))

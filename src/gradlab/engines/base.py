@@ -29,6 +29,14 @@ class Engine(Part):
         """What a trial's bits depend on besides its configuration: part of its id."""
         return f"{self.name}-{self.numerics}"
 
+    def refusal(self, config: Config, catalog: Catalog) -> str | None:
+        """Why this engine cannot train such a trial; None if it can."""
+        return None
+
+    def chosen(self, config: Config, catalog: Catalog) -> tuple[Engine, str | None]:
+        """Who really trains (itself), and why, where that has to be said."""
+        return self, None
+
     @abstractmethod
     def train(self, setup: Setup, tick: Tick | None = None) -> Outcome:
         """Train to the end, or to the step at which it diverges."""

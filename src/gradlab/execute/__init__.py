@@ -1,6 +1,6 @@
-"""Where trials run. Inline for now: one after the other, in this process."""
+"""Where trials run: in a pool of threads of this process, one trial per core."""
 
 from gradlab.execute.base import TrialResult
-from gradlab.execute.inline import run_inline
+from gradlab.execute.pool import run_pool
 
-__all__ = ["TrialResult", "run_inline"]
+__all__ = ["TrialResult", "run_pool"]

@@ -30,8 +30,9 @@ class Cost:
     steps: int
     flops: int
     bytes: int
-    calls: int
-    """Small NumPy calls: what the interpreter has to do, whatever the sizes."""
+    step_calls: int
+    look_calls: int
+    """Small NumPy calls, for the steps (of the reference engine) and for set-up and probes, whatever the sizes."""
 
 
 def trial_cost(
@@ -44,10 +45,9 @@ def trial_cost(
     rows = max(batch, probe if moments else 0, min(facts.evaluated, EVALUATION_ROWS))
     memory = itemsize * (_PARAMETER_COPIES * mlp.layout.size + _ACTIVATION_COPIES * rows * widths)
     memory += facts.bytes + _STEP_BYTES * horizon.steps
-    per_layer = _CALLS_PER_LAYER_STEP * horizon.steps + _CALLS_PER_LAYER_MOMENT * moments
-    return Cost(
-        mlp.layout.size, len(mlp.layers), horizon.steps, flops, memory, _CALLS_PER_TRIAL + len(mlp.layers) * per_layer
-    )
+    steps = _CALLS_PER_LAYER_STEP * horizon.steps * len(mlp.layers)
+    looks = _CALLS_PER_TRIAL + _CALLS_PER_LAYER_MOMENT * moments * len(mlp.layers)
+    return Cost(mlp.layout.size, len(mlp.layers), horizon.steps, flops, memory, steps, looks)
 
 
 @dataclass(frozen=True)
@@ -57,9 +57,10 @@ class Speed:
     flops_per_second: float
     seconds_per_call: float
 
-    def seconds(self, cost: Cost) -> float:
-        """A rough time: arithmetic plus the interpreter's share."""
-        return cost.flops / self.flops_per_second + cost.calls * self.seconds_per_call
+    def seconds(self, cost: Cost, engine: str) -> float:
+        """A rough time: arithmetic plus the interpreter's share, which the fused engine's steps do not have."""
+        calls = cost.look_calls + (0 if engine == "fused" else cost.step_calls)
+        return cost.flops / self.flops_per_second + calls * self.seconds_per_call
 
 
 def measure_speed() -> Speed:

@@ -31,6 +31,10 @@ class PlannedGroup:
     cost: Cost
     classification: bool
     stated: str
+    engine: str
+    """Who will train it."""
+    reason: str | None
+    """Why not the fast one."""
 
 
 @dataclass(frozen=True)
@@ -52,9 +56,10 @@ class Plan:
         return max(planned.cost.bytes for planned in self.groups)
 
     def seconds(self, speed: Speed | None = None) -> float:
-        """A rough time for all trials, one after the other, on this machine."""
+        """A rough time for all trials, one after the other, on one core of this machine."""
         speed = speed or measure_speed()
-        return sum(speed.seconds(planned.cost) for planned in self.groups) * len(self.resolved.study.trial_seeds)
+        each = [speed.seconds(planned.cost, planned.engine) for planned in self.groups]
+        return sum(each) * len(self.resolved.study.trial_seeds)
 
 
 def make_plan(resolved: Resolved) -> Plan:
@@ -140,7 +145,7 @@ def _numerics(config: Config, catalog: Catalog) -> str:
     return engine.numerics_of(config, catalog)
 
 
-def _checked(config: Config, task: Task, catalog: Catalog) -> tuple[Cost, bool, str]:
+def _checked(config: Config, task: Task, catalog: Catalog) -> tuple[Cost, bool, str, str, str | None]:
     facts = task.facts()
     loss: Loss = config.train.loss.build(catalog)
     wanted = "classes" if facts.classes is not None else "values"
@@ -161,7 +166,13 @@ def _checked(config: Config, task: Task, catalog: Catalog) -> tuple[Cost, bool, 
     evaluations = -(-epochs // config.measure.evaluate_every) if facts.evaluated else 0
     itemsize = 4 if config.train.precision == "float32" else 8
     cost = trial_cost(mlp, facts, horizon, batch, evaluations, moments, config.measure.probe.size, itemsize)
-    return cost, facts.classes is not None, facts.stated
+    engine: Engine = config.train.engine.build(catalog)
+    if refusal := engine.refusal(config, catalog):
+        raise StudyError(
+            f"train.engine: the engine {engine.name!r} cannot train this: {refusal}; use auto or reference"
+        )
+    chosen, reason = engine.chosen(config, catalog)
+    return cost, facts.classes is not None, facts.stated, chosen.name, reason
 
 
 def _check_target(config: Config, facts: Facts, task: Task) -> None:

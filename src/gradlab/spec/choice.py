@@ -125,7 +125,7 @@ class ScheduleChoice(KindChoice):
 
 
 class EngineChoice(KindChoice):
-    """Who trains it; the choice is made in the plan where it says `auto`."""
+    """Who trains it."""
 
     part = "engine"
 

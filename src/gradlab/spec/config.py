@@ -79,7 +79,7 @@ class Train(Frozen):
     clip: Annotated[float, Field(gt=0)] | None = None
     """Largest global gradient norm; none: no clipping."""
     precision: Literal["float32", "float64"] = "float32"
-    engine: EngineChoice = "reference"  # type: ignore[assignment]
+    engine: EngineChoice = "auto"  # type: ignore[assignment]
 
     @model_validator(mode="after")
     def _one_budget(self) -> Self:

@@ -19,6 +19,9 @@ def command(
     overrides: Annotated[
         list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Change a value, like train.lr=3e-4.")
     ] = None,
+    workers: Annotated[
+        int | None, typer.Option("-j", "--workers", help="Trials at a time [default: all cores].", min=1)
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="The run's folder [default: runs/STUDY].")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="The study's reduced budget, in a folder of its own.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and its cost; run nothing.")] = False,
@@ -45,9 +48,15 @@ def command(
     folder = out if out is not None else Path("runs") / name
     words = ["gradlab", "run", study, *(["--seeds", str(seeds)] if seeds else []), *(["--quick"] if quick else [])]
     words += [word for override in overrides or [] for word in ("--set", override)]
+    show.announce_compilation(planned)
     with show.Progress(planned) as progress:
         result = lab.run(
-            planned, out=folder, command=shlex.join(words), tick=progress.tick, on_result=progress.on_result
+            planned,
+            out=folder,
+            command=shlex.join(words),
+            workers=workers,
+            tick=progress.tick,
+            on_result=progress.on_result,
         )
     if as_json:
         typer.echo(show.json_text(result.to_json()))

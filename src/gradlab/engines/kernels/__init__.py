@@ -1,0 +1,14 @@
+"""The compiled kernels of the fused engine, by duty. Each stands beside its equation.
+
+gather.py      rows of the data set -> a batch, scaled
+product.py     the three products of a layer, by register tiles (tile.py) or BLAS
+elementwise.py activations and skips that no tile finishes
+normalise.py   layer, RMS and batch norm
+forward.py     one forward pass
+backward.py    one backward pass
+losses.py      loss, its gradient, correct answers
+update.py      one pass per optimiser
+stretch.py     the loop over the steps between two looks from outside
+layout.py      where everything lies in memory (plain Python)
+compiled.py    how kernels are compiled and cached
+"""

@@ -1,0 +1,97 @@
+"""How kernels are compiled: no interpreter, no GIL, NaN-safe, and cached on disk under the hash of their sources.
+
+Numba notices an edit of the file that a function stands in, not of the files it calls. So the cache lies in a folder
+named by the hash of all kernel sources (and of numba's version), outside the package, which may be read-only.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+from functools import lru_cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numba
+from numba import types
+from numba.core import config as numba_config
+from numba.extending import intrinsic
+from numba.np.arrayobj import populate_array
+
+
+@lru_cache(maxsize=1)
+def cache_folder() -> Path:
+    """Where compiled kernels are kept: `GRADLAB_CACHE`, the user's cache folder, or a temporary one."""
+    digest = sha256(numba.__version__.encode())
+    for source in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(source.name.encode() + source.read_bytes())
+    name = f"kernels-{digest.hexdigest()[:16]}"
+    for base in _bases():
+        folder = base / "gradlab" / name
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            probe = folder / f".probe-{os.getpid()}"
+            probe.touch()
+            probe.unlink()
+        except OSError:
+            continue
+        return folder
+    return Path(tempfile.mkdtemp(prefix="gradlab-"))
+
+
+def _bases() -> list[Path]:
+    named = os.environ.get("GRADLAB_CACHE")
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    if sys.platform == "win32":
+        home = os.environ.get("LOCALAPPDATA", home)
+    return [Path(p) for p in (named, home, os.path.join(tempfile.gettempdir(), f"gradlab-{_user()}")) if p]
+
+
+def _user() -> str:
+    return str(os.getuid()) if hasattr(os, "getuid") else "user"
+
+
+def is_cold() -> bool:
+    """Whether nothing has been compiled into the cache yet."""
+    return not any(cache_folder().rglob("*.nbc"))
+
+
+def kernel(function: Callable[..., Any]) -> Any:
+    """Compile a function on first use, keep it on disk."""
+    return _cached(numba.njit(nogil=True, boundscheck=False, error_model="numpy", cache=True), function)
+
+
+def entry_point(signature: Any, function: Callable[..., Any]) -> Any:
+    """Compile a function of bare pointers and numbers at once, keep it on disk; it has an `address`."""
+    return _cached(numba.cfunc(signature, cache=True, error_model="numpy"), function)
+
+
+settings: Any = numba_config
+
+
+def _cached(compiler: Callable[..., Any], function: Callable[..., Any]) -> Any:
+    before = settings.CACHE_DIR
+    settings.CACHE_DIR = str(cache_folder())  # read while the dispatcher is made, put back at once
+    try:
+        return compiler(function)
+    finally:
+        settings.CACHE_DIR = before
+
+
+@intrinsic
+def window(typing, array, offset):
+    """array[offset:], as a bare pointer with the same shape: a slice without its bookkeeping."""
+
+    def generate(context, builder, signature, arguments):
+        kind = signature.args[0]
+        whole = context.make_array(kind)(context, builder, arguments[0])
+        part = context.make_array(kind)(context, builder)
+        populate_array(
+            part, builder.gep(whole.data, [arguments[1]]), whole.shape, whole.strides, whole.itemsize, meminfo=None
+        )
+        return part._getvalue()
+
+    return array(array, types.int64), generate

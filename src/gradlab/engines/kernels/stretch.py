@@ -1,0 +1,60 @@
+"""The loop: every step between two looks from outside, in one call that never touches the interpreter."""
+
+from __future__ import annotations
+
+import math
+
+from gradlab.engines.kernels.backward import backward_fast, backward_general
+from gradlab.engines.kernels.compiled import kernel, window
+from gradlab.engines.kernels.forward import forward_fast, forward_general
+from gradlab.engines.kernels.gather import gather
+from gradlab.engines.kernels.layout import HP, KP, STREAM, H, K
+from gradlab.engines.kernels.losses import loss_and_gradient
+from gradlab.engines.kernels.update import update
+
+
+@kernel
+def train(
+    table, at, simd, fast, place, has_skip, alpha, alpha_at, slope, epsilon, momentum,
+    pixels, values, factor, offset, labels, targets, order, batch, loss,
+    optimizer, a, b, optimizer_epsilon, decay, clip, rates, first,
+    theta, gradient, m, v, before, work, inverse, mean, var, transposes, buffers, ones,
+    losses, correct, sizes,
+):  # fmt: skip
+    """Train steps `first` … `first + len(rates) − 1`; gives how many were done before the loss was not finite.
+
+    `order` holds the rows of whole epochs, one behind the other and, if there are fewer than steps, over again.
+    """
+    samples = order.shape[1]
+    per_epoch = -(-samples // batch)
+    last = table[len(table) - 1]
+    for s in range(len(rates)):
+        step = first + s
+        passed = s + first % per_epoch
+        epoch, start = passed // per_epoch, passed % per_epoch * batch
+        rows = order[epoch % order.shape[0], start : min(start + batch, samples)]
+        n = len(rows)
+        gather(pixels, values, rows, table[0, K], factor, offset, work, table[0, KP])
+        if fast:
+            forward_fast(table, at, simd, place, has_skip, theta, work, n)
+        else:
+            forward_general(
+                table, at, simd, place, has_skip, alpha, alpha_at, slope, theta, work, inverse, mean, var, epsilon,
+                momentum, True, n,
+            )  # fmt: skip
+        losses[s], correct[s] = loss_and_gradient(
+            loss, window(work, last[STREAM]), labels, targets, rows, buffers[0], last[H], last[HP]
+        )
+        sizes[s] = n
+        if not math.isfinite(losses[s]):
+            return s
+        if fast:
+            backward_fast(table, at, simd, place, has_skip, theta, work, transposes, gradient, buffers, ones, n)
+        else:
+            backward_general(
+                table, at, simd, place, has_skip, alpha, alpha_at, slope, theta, work, inverse, transposes, gradient,
+                buffers, ones, n,
+            )  # fmt: skip
+        keep = s == len(rates) - 1
+        update(optimizer, theta, gradient, m, v, before, keep, rates[s], a, b, optimizer_epsilon, decay, step + 1, clip)
+    return len(rates)

@@ -1,0 +1,290 @@
+"""Promise 2: the fused engine agrees with the reference engine; and what it adds (paths, cache, refusals)."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gradlab
+from gradlab.contracts.trials import small_tree
+from gradlab.engines.fused import Fused
+from gradlab.engines.reference import Reference
+from gradlab.network.mlp import MLP
+from gradlab.parts import BUILT_IN
+from gradlab.trial import Outcome, Setup, prepare
+
+SKIPS, ACTIVATIONS, NORMS = (BUILT_IN.names(kind) for kind in ("skip", "activation", "norm"))
+OPTIMIZERS = BUILT_IN.names("optimizer")
+
+
+def setup(model: dict[str, Any] | None = None, data: dict[str, Any] | None = None, **train: Any) -> Setup:
+    tree = small_tree()
+    tree["base"]["model"] |= model or {}
+    tree["base"]["train"] |= train
+    tree["base"]["data"] = data or tree["base"]["data"]
+    tree |= {"arms": None, "measure": {"layers": ["start", "end"]}}
+    return prepare(gradlab.dry_run(tree).trials[0])
+
+
+def classifier(**train: Any) -> Setup:
+    return setup(
+        {"stem": "linear", "head": "linear", "depth": 3, "width": 10},
+        {"task": "mnist", "train": 333, "validation": 50, "test": 70},
+        **{"loss": "cross_entropy", "batch": 32, **train},
+    )
+
+
+def difference(mlp: MLP, a: np.ndarray, b: np.ndarray, *, skip_biases: bool = False) -> float:
+    """Largest norm-wise relative difference over tensors, with an absolute floor."""
+    whole = float(np.linalg.norm(a))
+    worst = 0.0
+    for slot in mlp.layout.slots:
+        if skip_biases and slot.role in ("bias", "shift"):
+            continue
+        left, right = slot.view(a), slot.view(b)
+        worst = max(worst, float(np.linalg.norm(left - right)) / max(float(np.linalg.norm(left)), 1e-3 * whole))
+    return worst
+
+
+def losses(outcome: Outcome) -> np.ndarray:
+    return outcome.curves[0].values
+
+
+def assert_agree(s: Setup, products: str, tolerance: float = 1e-10) -> None:
+    ours, reference = Fused(products=products).train(s), Reference().train(s)
+    # what only shifts the input of a batch norm has no gradient in exact arithmetic: Adam amplifies its rounding
+    before_batch_norm = s.trial.config.model.norm.name == "batch"
+    assert difference(s.mlp, reference.theta, ours.theta, skip_biases=before_batch_norm) <= tolerance
+    np.testing.assert_allclose(losses(ours), losses(reference), rtol=tolerance, atol=1e-13)
+
+
+PAIRS = [
+    {"skip": skip, "activation": activation, "norm": norm}
+    for i, (skip, activation) in enumerate(itertools.product(SKIPS, ACTIVATIONS))
+    for norm in (NORMS if activation in ("relu", "tanh") else [NORMS[i % 4]])
+]
+SHAPES = [
+    {"stem": "linear", "head": "linear", "depth": 4},
+    {"stem": "linear", "head": "linear", "depth": 1},
+    {"depth": 4, "layers_per_block": 2},
+    {"last_activation": False},
+    {"bias": False},
+    {"head": "linear", "depth": 2},
+]
+
+
+@pytest.mark.parametrize("products", ["tiles", "blas"])
+@pytest.mark.parametrize("model", PAIRS, ids=lambda m: "-".join(m.values()))
+def test_twenty_steps_agree_over_skips_activations_and_norms(model: dict[str, Any], products: str) -> None:
+    assert_agree(setup(model), products)
+
+
+@pytest.mark.parametrize("products", ["tiles", "blas"])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("skip", SKIPS)
+def test_twenty_steps_agree_over_shapes(shape: dict[str, Any], skip: str, products: str) -> None:
+    for norm in ("none", "layer"):
+        assert_agree(setup({"skip": skip, "norm": norm, **shape}), products)
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+@pytest.mark.parametrize(
+    "more", [{}, {"clip": 0.05}, {"schedule": "cosine", "warmup": 3}, {"batch": 7}, {"batch": "full"}]
+)
+def test_twenty_steps_agree_over_optimizers(name: str, more: dict[str, Any]) -> None:
+    for decay in (0.0, 0.1):
+        assert_agree(
+            setup({"skip": "identity"}, optimizer={"kind": name, "weight_decay": decay}, lr=1e-3, **more), "tiles"
+        )
+
+
+@pytest.mark.parametrize("width", [1, 3, 8, 10, 17, 24])
+@pytest.mark.parametrize("batch", [1, 2, 5, 6, 13, 32])
+def test_remainders_are_right(width: int, batch: int) -> None:
+    s = setup({"width": width, "skip": "identity"}, {"task": "identity", "dim": width, "samples": 32}, batch=batch)
+    assert_agree(s, "tiles")
+
+
+@pytest.mark.parametrize("norm", ["none", "batch"])
+def test_a_classifier_agrees_in_losses_accuracies_and_evaluations(norm: str) -> None:
+    s = classifier(epochs=2, steps=None)
+    s = replace(s) if norm == "none" else setup(
+        {"stem": "linear", "head": "linear", "depth": 3, "width": 10, "norm": norm},
+        {"task": "mnist", "train": 333, "validation": 50, "test": 70},
+        loss="cross_entropy", batch=32, epochs=2, steps=None,
+    )  # fmt: skip
+    ours, reference = Fused().train(s), Reference().train(s)
+    for a, b in zip(ours.curves, reference.curves, strict=True):
+        assert a.metric == b.metric
+        if a.metric != "epoch_seconds":
+            np.testing.assert_array_equal(a.steps, b.steps)
+            np.testing.assert_allclose(a.values, b.values, rtol=1e-8)
+    for name, value in reference.metrics.items():
+        if name != "seconds_per_epoch":
+            assert ours.metrics[name] == (value if value is None else pytest.approx(value, rel=1e-8))
+
+
+def test_layer_measures_agree() -> None:
+    s = setup({"skip": "identity"})
+    ours, reference = Fused().train(s).layers, Reference().train(s).layers
+    assert ours.measure == reference.measure
+    np.testing.assert_allclose(ours.value, reference.value, rtol=1e-7, atol=1e-14)
+
+
+@pytest.mark.parametrize("skip", SKIPS)
+def test_a_deep_network_agrees_over_one_step(skip: str) -> None:
+    s = setup({"skip": skip, "depth": 30}, steps=1)
+    assert_agree(s, "tiles")
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_one_step_in_float32_agrees(activation: str) -> None:
+    s = setup({"skip": "identity", "activation": activation}, precision="float32", steps=1)
+    ours, reference = Fused().train(s), Reference().train(s)
+    assert ours.theta.dtype == np.float32
+    assert difference(s.mlp, reference.theta.astype(float), ours.theta.astype(float)) <= 1e-5
+
+
+def test_tiles_and_blas_agree_up_to_rounding_and_have_different_ids() -> None:
+    s = classifier(precision="float32", steps=20)
+    tiles, blas = (Fused(products=p).train(s) for p in ("tiles", "blas"))
+    np.testing.assert_allclose(tiles.theta, blas.theta, atol=1e-3)
+    tree = small_tree()
+    ids = {
+        gradlab.dry_run(tree, overrides={"train.engine": {"kind": "fused", "products": p}}).trials[0].id
+        for p in ("tiles", "blas", "table")
+    }
+    assert len(ids) == 2
+    wide = {"model.width": 300, "model.stem": "linear", "model.head": "linear"}
+    paths = [
+        gradlab.dry_run(tree, overrides={**wide, "train.engine": {"kind": "fused", "products": p}}).trials[0].id
+        for p in ("table", "blas")
+    ]
+    assert paths[0] == paths[1]
+
+
+def test_divergence_is_found_at_the_same_step_and_is_never_hidden() -> None:
+    for model in (
+        {"skip": "identity"},
+        {"skip": "identity", "activation": "tanh", "norm": "layer"},
+        {"activation": "silu"},
+    ):
+        s = setup(model, optimizer="sgd", lr=1e6, steps=100)
+        ours, reference = Fused().train(s), Reference().train(s)
+        assert ours.status == reference.status
+        assert ours.metrics["diverged_step"] == reference.metrics["diverged_step"]
+
+
+def test_a_nan_in_the_parameters_ends_the_trial_at_once() -> None:
+    for products in ("tiles", "blas"):
+        for skip in ("none", "identity", "add_then_activate"):
+            s = setup({"skip": skip})
+            theta = s.theta.copy()
+            theta[3] = np.nan
+            found = Fused(products=products).train(replace(s, theta=theta))
+            assert (found.status, found.metrics["diverged_step"]) == ("diverged", 1)
+
+
+def test_same_bits_for_any_number_of_workers_and_twice_in_a_row(tree: dict[str, Any]) -> None:
+    tree["base"]["train"]["precision"] = "float32"
+    tree["seeds"] = 6
+
+    def bits(workers: int) -> bytes:
+        results = gradlab.run(tree, workers=workers).measured.results
+        return b"".join(r.outcome.theta.tobytes() + losses(r.outcome).tobytes() for r in results)
+
+    assert len({bits(workers) for workers in (1, 2, 4, 2)}) == 1
+
+
+def test_auto_takes_the_fused_engine_or_says_why_not(tmp_path: Path, tree: dict[str, Any]) -> None:
+    assert {group.engine for group in gradlab.dry_run(tree).groups} == {"fused"}
+    assert gradlab.dry_run("gradflow", seeds=1).groups[0].engine == "reference"
+    part = tmp_path / "mine.py"
+    part.write_text(
+        "import numpy as np\nfrom gradlab.network import Activation\nclass Sine(Activation):\n    'sin x'\n"
+        "    name = 'sine'\n    def forward(self, x): return np.sin(x)\n    def slope(self, x, y): return np.cos(x)\n"
+    )
+    tree |= {"parts": [str(part)], "arms": {"a": {"model.activation": "sine"}}}
+    planned = gradlab.dry_run(tree).groups[0]
+    assert planned.engine == "reference"
+    assert "no kernel for the activation 'sine'" in str(planned.reason)
+    assert gradlab.run(tree).measured.counts()["failed"] == 0
+    with pytest.raises(gradlab.GradlabError, match=r"train\.engine.*no kernel for the activation 'sine'"):
+        gradlab.dry_run(tree, overrides={"train.engine": "fused"})
+
+
+def test_naming_the_engine_gives_the_same_id_as_auto(tree: dict[str, Any]) -> None:
+    auto, named = (gradlab.dry_run(tree, overrides={"train.engine": e}).trials[0].id for e in ("auto", "fused"))
+    assert auto == named
+    assert gradlab.dry_run(tree, overrides={"train.engine": "reference"}).trials[0].id != auto
+
+
+def test_without_numba_the_lab_takes_the_reference_engine_and_says_so(tmp_path: Path) -> None:
+    code = (
+        "import sys, importlib.util as u; find = u.find_spec;"
+        "u.find_spec = lambda name, *a: None if name == 'numba' else find(name, *a);"
+        "import gradlab; from gradlab.contracts.trials import small_tree;"
+        "p = gradlab.dry_run(small_tree()); print(p.groups[0].engine, '-', p.groups[0].reason);"
+        "print(gradlab.run(p).measured.counts()['done'], 'numba' in sys.modules)"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert found.split("\n")[:2] == ["reference - numba is not installed", "4 False"]
+
+
+def test_the_cache_lies_outside_the_package_and_serves_the_next_process(tmp_path: Path) -> None:
+    environment = {**os.environ, "GRADLAB_CACHE": str(tmp_path)}
+    code = (
+        "from numba.core import event; compiled = []\n"
+        "class Listener(event.Listener):\n"
+        "    def on_start(self, e): compiled.append(e)\n"
+        "    def on_end(self, e): pass\n"
+        "event.register('numba:compile', Listener())\n"
+        "from gradlab.contracts.trials import small_setup\nfrom gradlab.engines.fused import Fused\n"
+        "Fused().train(small_setup())\nprint(len(compiled))"
+    )
+    first, second = (
+        int(
+            subprocess.run(
+                [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+            ).stdout
+        )
+        for _ in range(2)
+    )
+    assert first > 5
+    assert second == 0
+    folders = list((tmp_path / "gradlab").glob("kernels-*"))
+    assert len(folders) == 1
+    assert any(folders[0].rglob("*.nbc"))
+
+
+def test_no_memory_grows_over_many_calls() -> None:
+    import resource
+
+    s = setup({"skip": "identity"}, steps=2)
+    engine = Fused()
+    for _ in range(200):
+        engine.train(s)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for _ in range(2000):
+        engine.train(s)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 4000  # kilobytes
+
+
+def test_an_interrupted_pool_stops_its_workers(tree: dict[str, Any]) -> None:
+    import threading
+
+    def stop(result: Any) -> None:
+        raise KeyboardInterrupt
+
+    tree["seeds"] = 50
+    result = gradlab.run(tree, on_result=stop, workers=2)
+    assert result.interrupted
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("gradlab")]
