@@ -160,6 +160,7 @@ class _State:
     def __init__(self, setup: Setup, simd: bool) -> None:
         from gradlab.engines.kernels.layout import lay_out
         from gradlab.engines.kernels.product import address
+        from gradlab.engines.kernels.update import NUMBERS
 
         dtype = setup.dtype
         self.product = address(simd, dtype.name)
@@ -175,7 +176,7 @@ class _State:
         self.mean, self.var = np.zeros(max(memory.running, 1), dtype), np.ones(max(memory.running, 1), dtype)
         self.transposes = np.zeros(memory.transposes, dtype)
         self.buffers = np.zeros((4, rows * memory.widest), dtype)
-        self.ones = np.ones(1, dtype)
+        self.ones, self.numbers = np.ones(1, dtype), np.zeros(NUMBERS, dtype)
         self.data = _data(setup)
         norm = setup.mlp.layers[0].norm
         self.epsilon, self.momentum = getattr(norm, "epsilon", 0.0), getattr(norm, "momentum", 0.0)
@@ -202,7 +203,7 @@ class _State:
             float(o.get("epsilon", 0.0)), float(o.get("weight_decay", 0.0)),
             float(setup.trial.config.train.clip or 0.0), setup.rates[done:stop], done,
             self.theta, self.gradient, self.m, self.v, self.before, self.work, self.inverse, self.mean, self.var,
-            self.transposes, self.buffers, self.ones,
+            self.transposes, self.buffers, self.ones, self.numbers,
         )  # fmt: skip
 
     def _order(self, done: int, stop: int) -> Array:

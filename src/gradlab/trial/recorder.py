@@ -14,6 +14,8 @@ from gradlab.spec.config import Target
 from gradlab.trial.outcome import Curve, LayerTable, Outcome
 from gradlab.trial.setup import Setup
 
+Series = dict[str, tuple[NDArray[Any], NDArray[np.float64]]]
+"""Metric -> (steps, values)."""
 FINAL_STEPS = 10
 """`final_loss` is the mean training loss of so many last steps."""
 COLLAPSED = 1.5
@@ -110,41 +112,45 @@ class Recorder:
         self.stop_clock()
         if self.diverged_step is None and not np.isfinite(theta).all():
             self.diverged_step = self.steps  # the last update itself overflowed
-        self._sum_up_epochs()
-        curves = [Curve("loss", np.arange(1, self.steps + 1), np.array(self._losses, float))]
-        for metric, points in self._points.items():
-            at, values = zip(*points, strict=True)
-            curves.append(Curve(metric, np.array(at), np.array(values, float)))
+        series = self._epochs() | {
+            metric: (np.array([at for at, _ in points]), np.array([value for _, value in points], float))
+            for metric, points in self._points.items()
+        }
+        loss = Curve("loss", np.arange(1, self.steps + 1), np.array(self._losses, float))
+        curves = (loss, *(Curve(metric, steps, values) for metric, (steps, values) in series.items()))
         columns = list(zip(*self._layers, strict=True)) or [(), (), (), ()]
         table = LayerTable(
             np.array(columns[0], int), np.array(columns[1], int), columns[2], np.array(columns[3], float)
         )
         status: Literal["done", "diverged"] = "done" if self.diverged_step is None else "diverged"
-        return Outcome(status, self._metrics(), tuple(curves), table, theta)
+        return Outcome(status, self._metrics(series), curves, table, theta)
 
-    def _sum_up_epochs(self) -> None:
+    def _epochs(self) -> Series:
         """Running means on training data and training time of every epoch (the last may be shorter)."""
         finite = self.steps if self.diverged_step is None else self.diverged_step - 1
-        sizes, losses = np.array(self._sizes[:finite], float), np.array(self._losses[:finite])
-        correct, seconds = np.array(self._correct[:finite], float), np.array(self._seconds[:finite])
-        per_epoch = self.setup.steps_per_epoch
-        for start in range(0, finite, per_epoch):
-            epoch = slice(start, min(start + per_epoch, finite))
-            end, samples = epoch.stop, sizes[epoch].sum()
-            values = {"train_loss": float(losses[epoch] @ sizes[epoch]) / samples}
-            if self.classes is not None:
-                values["train_accuracy"] = correct[epoch].sum() / samples
-            values["epoch_seconds"] = seconds[epoch].sum()
-            for metric, value in values.items():
-                self._points.setdefault(metric, []).append((end, float(value)))
+        if finite <= 0:
+            return {}
+        starts = np.arange(0, finite, self.setup.steps_per_epoch)
+        ends = np.append(starts[1:], finite)
 
-    def _metrics(self) -> dict[str, float | int | None]:
+        def total(values: list[Any], weights: Any = 1.0) -> NDArray[np.float64]:
+            sums: NDArray[np.float64] = np.add.reduceat(np.array(values[:finite], float) * weights, starts)
+            return sums
+
+        sizes = np.array(self._sizes[:finite], float)
+        samples = np.add.reduceat(sizes, starts)
+        found = {"train_loss": (ends, total(self._losses, sizes) / samples)}
+        if self.classes is not None:
+            found["train_accuracy"] = (ends, total(self._correct) / samples)
+        return found | {"epoch_seconds": (ends, total(self._seconds))}
+
+    def _metrics(self, series: Series) -> dict[str, float | int | None]:
         setup, steps = self.setup, self.steps
         tail = self._losses[-FINAL_STEPS:]
-        last = {metric: points[-1][1] for metric, points in self._points.items()}
+        last = {metric: float(values[-1]) for metric, (_, values) in series.items()}
         if self.diverged_step is not None:  # the last evaluation is of a network that no longer exists
             last = {}
-        reached = self._reached(setup.trial.config.measure.target)
+        reached = self._reached(setup.trial.config.measure.target, series)
         per_step = sum(self._seconds) / steps if steps else None
         return {
             "initial_loss": self.first_loss,
@@ -169,7 +175,7 @@ class Recorder:
                 return int(accuracy <= COLLAPSED / self.classes)
         return None
 
-    def _reached(self, target: Target | None) -> int | None:
+    def _reached(self, target: Target | None, series: Series) -> int | None:
         """The first step after which the target was met; None if never (censored)."""
         if target is None:
             return None
@@ -177,11 +183,11 @@ class Recorder:
             window = min(FINAL_STEPS, self.steps)
             hits = np.flatnonzero(running_mean(self._losses, window) <= target.value)
             return int(hits[0]) + window if len(hits) else None
-        loss = target.metric.endswith("loss")
-        for step, value in self._points.get(target.metric, []):
-            if value <= target.value if loss else value >= target.value:
-                return step
-        return None
+        if target.metric not in series:
+            return None
+        steps, values = series[target.metric]
+        hits = np.flatnonzero(values <= target.value if target.metric.endswith("loss") else values >= target.value)
+        return int(steps[hits[0]]) if len(hits) else None
 
 
 def count_correct(output: NDArray[Any], target: NDArray[Any]) -> int:

@@ -17,6 +17,7 @@ from gradlab.engines.kernels.layout import (
     AFTER,
     BEFORE,
     BLOCK,
+    END,
     FIRST,
     GAIN,
     HP,
@@ -40,6 +41,7 @@ from gradlab.engines.kernels.layout import (
 from gradlab.engines.kernels.normalise import NONE, norm_backward
 from gradlab.engines.kernels.product import column_sums, input_gradient, product
 from gradlab.engines.kernels.tile import ADD_BEFORE, KEEP, MASK, MASKED_COPY
+from gradlab.engines.kernels.update import update
 
 
 @kernel
@@ -52,8 +54,13 @@ def parameter_gradients(layer, at, simd, ones, work, delta, gradient, n):
 
 
 @kernel
-def backward_fast(table, at, simd, place, has_skip, theta, work, transposes, gradient, buffers, ones, n):
-    """`buffers[0]` holds dL/d output; four buffers take turns as dh (the stream's gradient) and δ."""
+def backward_fast(
+    table, at, simd, place, has_skip, theta, work, transposes, gradient, buffers, ones, at_once, optimizer, c, m, v, n
+):
+    """`buffers[0]` holds dL/d output; four buffers take turns as dh (the stream's gradient) and δ.
+
+    With `at_once`, each layer is updated as soon as its gradient has been used: it is still in the cache.
+    """
     last = len(table) - 1
     after = has_skip and place == AFTER
     stream, spare, delta, other = buffers[0], buffers[1], buffers[2], buffers[3]
@@ -69,6 +76,8 @@ def backward_fast(table, at, simd, place, has_skip, theta, work, transposes, gra
         layer = table[index]
         parameter_gradients(layer, at, simd, ones, work, delta, gradient, n)
         if index == 0:
+            if at_once:
+                update(optimizer, c, theta, gradient, m, v, layer[W], layer[END])
             return
         below = table[index - 1]
         relu = below[ACT] == elementwise.RELU
@@ -85,6 +94,8 @@ def backward_fast(table, at, simd, place, has_skip, theta, work, transposes, gra
             flags |= MASK if relu else 0
             input_gradient(at, simd, delta, w, t, other, along, other, mask, flags, n, k, kp, h, hp)
         delta, other = other, delta
+        if at_once:
+            update(optimizer, c, theta, gradient, m, v, layer[W], layer[END])
 
 
 @kernel

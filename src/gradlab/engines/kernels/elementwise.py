@@ -6,13 +6,56 @@ post = f(pre)          d_pre = d_post · f'(pre)
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
+from numba import types
+from numba.extending import overload
 
 from gradlab.engines.kernels.compiled import kernel
 
 IDENTITY, RELU, LEAKY_RELU, TANH, SIGMOID, GELU, SILU = range(7)
 _ROOT_HALF, _INVERSE_ROOT_2PI = math.sqrt(0.5), 1 / math.sqrt(2 * math.pi)
+
+
+# tanh x ≈ x P(x²)/Q(x²) for |x| ≤ 9: rational least squares on relative error, 1.3e-9 before rounding to float32
+P5, P4, P3, P2, P1, P0 = (
+    np.float32(c)
+    for c in (
+        -1.2244462e-11,
+        3.0640452608e-8,
+        2.80305785067e-5,
+        3.869475907263e-3,
+        0.136808319916527,
+        0.999999998754826,
+    )
+)
+Q4, Q3, Q2, Q1, Q0 = (
+    np.float32(c) for c in (1.28897960676e-6, 3.940653738215e-4, 2.72500429207906e-2, 0.470141640984789, 1.0)
+)
+
+
+def tanh(x: Any) -> Any:
+    """tanh x: in float32 by arithmetic alone, so that the loop around it becomes vectors; in float64 the library's."""
+
+
+@overload(tanh)
+def _tanh(x):
+    if x != types.float32:
+        return lambda x: math.tanh(x)
+
+    def by_arithmetic(x):
+        nine, one = np.float32(9), np.float32(1)
+        y = nine if x > nine else x
+        y = -nine if y < -nine else y  # both keep NaN
+        t = y * y
+        p = ((((P5 * t + P4) * t + P3) * t + P2) * t + P1) * t + P0
+        q = (((Q4 * t + Q3) * t + Q2) * t + Q1) * t + Q0
+        r = y * p / q
+        r = one if r > one else r
+        return -one if r < -one else r
+
+    return by_arithmetic
 
 
 @kernel
@@ -38,7 +81,7 @@ def activate(kind, slope, pre, post, size):
             post[i] = pre[i] if pre[i] > 0 else pre[i] * slope
     elif kind == TANH:
         for i in range(size):
-            post[i] = math.tanh(pre[i])
+            post[i] = tanh(pre[i])
     elif kind == SIGMOID:
         for i in range(size):
             post[i] = sigmoid(pre[i])

@@ -20,14 +20,14 @@ Array = NDArray[Any]
 
 (
     K, KP, H, HP,  # fan-in, its padded width, fan-out, its padded width
-    W, B, GAIN, SHIFT,  # where parameters start in θ (−1: there is none)
+    W, B, GAIN, SHIFT, END,  # where parameters start in θ (−1: there is none), and where the layer's end
     ACT, NORM,  # codes
     FIRST, LAST, BLOCK, HIDDEN,  # place in its block; its number from 0 (−1: stem or head); 0 for the head
     SOURCE, IN, ENTRY,  # where in the workspace: what reaches the layer, what its matrix multiplies, its block's input
     Z, PRE, POST, STREAM, X_HAT,  # x W + b, what enters and what leaves f, what leaves the layer, the norm's x̂
     INVERSE, RUN, T,  # where 1/σ, running statistics and the transpose of W start in their own arrays
     COLUMNS,
-) = range(26)  # fmt: skip
+) = range(27)  # fmt: skip
 
 AFTER, INSIDE, BEFORE = range(3)
 PLACES = {"after": AFTER, "inside": INSIDE, "before": BEFORE}
@@ -89,6 +89,7 @@ def lay_out(mlp: MLP, samples: int, simd: bool) -> Memory:
     table = np.full((len(mlp.layers), COLUMNS), -1, np.int64)
     place = PLACES[mlp.skip.place]
     has_skip = mlp.skip.name != "none"
+    fast = _finished_by_tiles(mlp)
     slots, parameters, alpha_at = _parameters(mlp, table, lanes)
     workspace = _Room()
     inverse, running, transposes = _Room(), _Room(), _Room()
@@ -111,7 +112,9 @@ def lay_out(mlp: MLP, samples: int, simd: bool) -> Memory:
             entry = stream
         size = samples * int(row[HP])
         row[SOURCE], row[IN], row[ENTRY] = stream, stream, entry
-        row[Z], row[PRE], row[POST], row[X_HAT] = (workspace.take(size) for _ in range(4))
+        row[POST] = workspace.take(size)
+        for column in (Z, PRE, X_HAT):  # tiles need only what leaves: packed close, it stays in the cache
+            row[column] = row[POST] if fast else workspace.take(size)
         row[INVERSE], row[RUN] = inverse.take(max(samples, int(row[HP]))), running.take(int(row[HP]))
         shape = int(row[HP]), int(row[KP])  # layers of one shape take turns with one transpose
         row[T] = shapes.setdefault(shape, transposes.size)
@@ -125,7 +128,7 @@ def lay_out(mlp: MLP, samples: int, simd: bool) -> Memory:
     return Memory(
         table=table,
         simd=simd,
-        fast=_finished_by_tiles(mlp),
+        fast=fast,
         place=place,
         has_skip=has_skip,
         alpha=mlp.skip.alpha(mlp.depth),
@@ -169,6 +172,7 @@ def _parameters(mlp: MLP, table: Any, lanes: int) -> tuple[tuple[tuple[Any, int,
             length = _padded(slot.shape[-1], lanes)
             start = room.take(rows * length)
             table[slot.owner - 1, columns[slot.role]] = start
+            table[slot.owner - 1, END] = room.size
         slots.append((slot, start, rows, length))
     return tuple(slots), room.size, alpha_at
 

@@ -15,7 +15,7 @@ from functools import cache
 
 import numpy as np
 from llvmlite import ir
-from numba import carray, types  # type: ignore[attr-defined]
+from numba import carray, types
 from numba.extending import intrinsic
 
 from gradlab.engines.kernels.compiled import entry_point, kernel

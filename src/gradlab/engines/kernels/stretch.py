@@ -10,7 +10,7 @@ from gradlab.engines.kernels.forward import forward_fast, forward_general
 from gradlab.engines.kernels.gather import gather
 from gradlab.engines.kernels.layout import HP, KP, STREAM, H, K
 from gradlab.engines.kernels.losses import loss_and_gradient
-from gradlab.engines.kernels.update import update
+from gradlab.engines.kernels.update import clip_gradient, step_numbers, update
 
 
 @kernel
@@ -18,7 +18,7 @@ def train(
     table, at, simd, fast, place, has_skip, alpha, alpha_at, slope, epsilon, momentum,
     pixels, values, factor, offset, labels, targets, order, batch, loss,
     optimizer, a, b, optimizer_epsilon, decay, clip, rates, first,
-    theta, gradient, m, v, before, work, inverse, mean, var, transposes, buffers, ones,
+    theta, gradient, m, v, before, work, inverse, mean, var, transposes, buffers, ones, numbers,
     losses, correct, sizes,
 ):  # fmt: skip
     """Train steps `first` … `first + len(rates) − 1`; gives how many were done before the loss was not finite.
@@ -29,7 +29,6 @@ def train(
     per_epoch = -(-samples // batch)
     last = table[len(table) - 1]
     for s in range(len(rates)):
-        step = first + s
         passed = s + first % per_epoch
         epoch, start = passed // per_epoch, passed % per_epoch * batch
         rows = order[epoch % order.shape[0], start : min(start + batch, samples)]
@@ -48,13 +47,23 @@ def train(
         sizes[s] = n
         if not math.isfinite(losses[s]):
             return s
+        if s == len(rates) - 1:  # what the latest step changed can be asked for afterwards
+            for i in range(len(theta)):
+                before[i] = theta[i]
+        step_numbers(optimizer, rates[s], a, b, optimizer_epsilon, decay, first + s + 1, numbers)
+        at_once = fast and clip <= 0
         if fast:
-            backward_fast(table, at, simd, place, has_skip, theta, work, transposes, gradient, buffers, ones, n)
+            backward_fast(
+                table, at, simd, place, has_skip, theta, work, transposes, gradient, buffers, ones, at_once, optimizer,
+                numbers, m, v, n,
+            )  # fmt: skip
         else:
             backward_general(
                 table, at, simd, place, has_skip, alpha, alpha_at, slope, theta, work, inverse, transposes, gradient,
                 buffers, ones, n,
             )  # fmt: skip
-        keep = s == len(rates) - 1
-        update(optimizer, theta, gradient, m, v, before, keep, rates[s], a, b, optimizer_epsilon, decay, step + 1, clip)
+        if clip > 0:
+            clip_gradient(gradient, clip)
+        if not at_once:
+            update(optimizer, numbers, theta, gradient, m, v, 0, len(theta))
     return len(rates)

@@ -1,7 +1,8 @@
 """One pass over memory per optimiser: gradient, state and parameters are read once and written once.
 
 Equations as in `gradlab.optim.optimizers`. Numbers that do not depend on the entry (η, the bias corrections) are
-computed once, in float64.
+computed once a step, in float64, and handed over as `c`. A stretch of parameters can be updated as soon as its gradient
+is there, while it is still in the cache.
 """
 
 from __future__ import annotations
@@ -10,82 +11,80 @@ import math
 
 import numpy as np
 
-from gradlab.engines.kernels.compiled import kernel
+from gradlab.engines.kernels.compiled import kernel, window
 
 SGD, MOMENTUM, NESTEROV, RMSPROP, ADAM, ADAMW = range(6)
+LR, MU, REST, BETA, REST2, ROOT, EPSILON, STEP, SHRINK, DECAY, NUMBERS = range(11)
 
 
 @kernel
-def update(kind, theta, g, m, v, before, keep, lr, a, b, epsilon, decay, t, clip):
-    """θ ← θ + Δ. `a`, `b`: μ, or α of RMSProp, or β₁ and β₂. t counts from 1. `keep`: copy the old θ to `before`."""
-    real = theta.dtype.type
-    factor = clip_factor(g, clip)
-    if factor != 1.0:
-        for i in range(len(g)):
-            g[i] = g[i] * real(factor)
-    if keep:
-        for i in range(len(theta)):
-            before[i] = theta[i]
-    if decay != 0 and kind != ADAMW:
-        for i in range(len(g)):
-            g[i] += real(decay) * theta[i]
+def step_numbers(kind, lr, a, b, epsilon, decay, t, c):
+    """The numbers of step t (from 1). `a`, `b`: μ, or α of RMSProp, or β₁ and β₂."""
+    c[LR], c[MU], c[REST], c[BETA], c[REST2], c[EPSILON] = lr, a, 1 - a, b, 1 - b, epsilon
+    c[SHRINK] = lr * decay if kind == ADAMW else 0.0
+    c[DECAY] = 0.0 if kind == ADAMW else decay
+    if kind >= ADAM:
+        c[ROOT], c[STEP] = 1 / math.sqrt(1 - math.pow(b, t)), -lr / (1 - math.pow(a, t))
+
+
+@kernel
+def update(kind, c, theta, g, m, v, start, stop):
+    """θ ← θ + Δ for the parameters from `start` to `stop`."""
+    count = stop - start
+    theta, g, m, v = window(theta, start), window(g, start), window(m, start), window(v, start)
+    if c[DECAY] != 0:
+        for i in range(count):
+            g[i] += c[DECAY] * theta[i]
     if kind == SGD:
-        _sgd(theta, g, real(lr))
+        lr = c[LR]
+        for i in range(count):
+            theta[i] -= lr * g[i]
     elif kind == MOMENTUM:
-        _momentum(theta, g, m, real(lr), real(a))
+        _momentum(theta, g, m, c[LR], c[MU], count)
     elif kind == NESTEROV:
-        _nesterov(theta, g, m, real(lr), real(a))
+        _nesterov(theta, g, m, c[LR], c[MU], count)
     elif kind == RMSPROP:
-        _rmsprop(theta, g, v, real(lr), real(a), real(1 - a), real(epsilon))
+        _rmsprop(theta, g, v, c[LR], c[MU], c[REST], c[EPSILON], count)
     else:
-        shrink = real(lr * decay) if kind == ADAMW else real(0)
-        root = real(1 / math.sqrt(1 - math.pow(b, t)))
-        step = real(-lr / (1 - math.pow(a, t)))
-        _adam(theta, g, m, v, real(a), real(1 - a), real(b), real(1 - b), root, real(epsilon), step, shrink)
+        _adam(theta, g, m, v, c[MU], c[REST], c[BETA], c[REST2], c[ROOT], c[EPSILON], c[STEP], c[SHRINK], count)
 
 
 @kernel
-def _sgd(theta, g, lr):
-    for i in range(len(theta)):
-        theta[i] -= lr * g[i]
-
-
-@kernel
-def _momentum(theta, g, m, lr, mu):
-    for i in range(len(theta)):
+def _momentum(theta, g, m, lr, mu, count):
+    for i in range(count):
         m[i] = mu * m[i] + g[i]
         theta[i] -= lr * m[i]
 
 
 @kernel
-def _nesterov(theta, g, m, lr, mu):
-    for i in range(len(theta)):
+def _nesterov(theta, g, m, lr, mu, count):
+    for i in range(count):
         m[i] = mu * m[i] + g[i]
         theta[i] -= lr * (g[i] + mu * m[i])
 
 
 @kernel
-def _rmsprop(theta, g, v, lr, alpha, rest, epsilon):
-    for i in range(len(theta)):
+def _rmsprop(theta, g, v, lr, alpha, rest, epsilon, count):
+    for i in range(count):
         v[i] = alpha * v[i] + rest * (g[i] * g[i])
         theta[i] -= lr * g[i] / (np.sqrt(v[i]) + epsilon)
 
 
 @kernel
-def _adam(theta, g, m, v, b1, rest1, b2, rest2, root, epsilon, step, shrink):
-    for i in range(len(theta)):
+def _adam(theta, g, m, v, b1, rest1, b2, rest2, root, epsilon, step, shrink, count):
+    for i in range(count):
         m[i] = b1 * m[i] + rest1 * g[i]
         v[i] = b2 * v[i] + rest2 * (g[i] * g[i])
         theta[i] += step * (m[i] / (np.sqrt(v[i]) * root + epsilon)) - shrink * theta[i]
 
 
 @kernel
-def clip_factor(g, clip):
-    """min(1, c/(‖g‖ + 10⁻⁶)), the norm in float64; 1 where there is no clipping (c = 0)."""
-    if clip <= 0:
-        return 1.0
+def clip_gradient(g, clip):
+    """g · min(1, c/(‖g‖ + 10⁻⁶)), the norm over all parameters, in float64."""
     total = 0.0
     for i in range(len(g)):
         total += np.float64(g[i]) * np.float64(g[i])
     factor = clip / (math.sqrt(total) + 1e-6)
-    return factor if not factor >= 1 else 1.0
+    if not factor >= 1:
+        for i in range(len(g)):
+            g[i] = g[i] * g.dtype.type(factor)

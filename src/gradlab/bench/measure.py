@@ -1,0 +1,151 @@
+"""Run the workloads in every system that is installed, in turn, on one core; medians over rounds."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from importlib import import_module
+from statistics import median
+from time import perf_counter
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from gradlab.bench import ours
+from gradlab.bench.workloads import TINY, WORKLOADS
+from gradlab.store.environment import environment
+
+PEERS = {"torch": "torch_peer", "jax": "jax_peer", "sklearn": "sklearn_peer"}
+TINY_NETS = 1024
+
+_SWEEP = {
+    "gradlab": "from gradlab import lab; lab.run(sweep_tree(), workers=1)",
+    "torch": "from gradlab.bench import torch_peer as peer; peer.version(); peer.sweep(setups())",
+    "jax": "from gradlab.bench import jax_peer as peer; peer.sweep(setups())",
+}
+_SWEEP_HEAD = """
+from gradlab.bench.workloads import sweep_tree
+def setups():
+    from gradlab import lab
+    from gradlab.trial import prepare
+    return [prepare(trial) for trial in lab.dry_run(sweep_tree()).trials]
+"""
+
+
+def pin_to_one_core() -> None:
+    """One core and one thread for everybody: XLA takes all cores whatever its flags say."""
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+    from threadpoolctl import threadpool_limits
+
+    np.ones((2, 2)) @ np.ones((2, 2))
+    threadpool_limits(1)
+
+
+def installed(peers: Iterable[str]) -> tuple[dict[str, ModuleType], dict[str, str | None]]:
+    """Modules of the peers that are there, and every peer's version (None: missing)."""
+    modules = {name: import_module(f"gradlab.bench.{PEERS[name]}") for name in peers}
+    versions = {name: module.version() for name, module in modules.items()}
+    return {name: module for name, module in modules.items() if versions[name]}, versions
+
+
+def sgemm_peak(size: int = 1536, rounds: int = 7) -> float:
+    """GFLOP/s of one large single-precision product, best of several."""
+    rng = np.random.default_rng(0)
+    a, b = rng.random((size, size), np.float32), rng.random((size, size), np.float32)
+    times = []
+    for _ in range(rounds):
+        start = perf_counter()
+        a @ b
+        times.append(perf_counter() - start)
+    return 2 * size**3 / min(times) / 1e9
+
+
+def run(
+    workloads: Iterable[str], peers: Iterable[str], rounds: int, say: Callable[[str], None] = lambda text: None
+) -> dict[str, Any]:
+    """Everything measured, as one object."""
+    pin_to_one_core()
+    modules, versions = installed(peers)
+    report: dict[str, Any] = {
+        "machine": {**environment(), "platform": platform.platform(), "threads": 1, "cores_used": 1},
+        "peers": versions,
+        "sgemm_gflops": sgemm_peak(),
+        "rounds": rounds,
+        "workloads": [],
+    }
+    for key in workloads:
+        say(f"workload {key}")
+        if key in WORKLOADS:
+            report["workloads"].append(_steps(key, modules, rounds))
+        elif key == "F":
+            report["workloads"].append(_tiny(modules, rounds))
+        elif key == "G":
+            report["workloads"].append(_sweep(modules))
+    report["sgemm_gflops"] = max(report["sgemm_gflops"], sgemm_peak())
+    for row in report["workloads"]:
+        if "gflops" in row["systems"]["gradlab"]["best"]:
+            row["share_of_peak"] = row["systems"]["gradlab"]["best"]["gflops"] / report["sgemm_gflops"]
+    return report
+
+
+def _steps(key: str, modules: dict[str, ModuleType], rounds: int) -> dict[str, Any]:
+    workload = WORKLOADS[key]
+    setup = workload.setup()
+    flops = setup.mlp.flops(sum(len(rows) for _, rows in setup.batches()), backward=True)
+    runs = {("gradlab", name): run for name, run in ours.variants(setup).items()}
+    for system, module in modules.items():
+        runs |= {(system, name): run for name, run in module.variants(setup).items()}
+    times: dict[tuple[str, str], list[float]] = {name: [] for name in runs}
+    for run in runs.values():
+        run()  # warm
+    for _ in range(rounds):
+        for name, run in runs.items():
+            times[name].append(run())
+    systems: dict[str, Any] = {}
+    for (system, variant), found in times.items():
+        seconds = median(found)
+        row = {"variant": variant, "ms_per_step": 1e3 * seconds / setup.steps, "gflops": flops / seconds / 1e9}
+        systems.setdefault(system, {"variants": []})["variants"].append(row)
+    for system in systems.values():
+        system["best"] = max(system["variants"], key=lambda row: row["gflops"])
+    ratios = {name: s["best"]["gflops"] for name, s in systems.items() if name != "gradlab"}
+    own = systems["gradlab"]["best"]["gflops"]
+    return {"key": key, "title": workload.title, "systems": systems, "ratios": {n: own / g for n, g in ratios.items()}}
+
+
+def _tiny(modules: dict[str, ModuleType], rounds: int) -> dict[str, Any]:
+    setup, rates = TINY.setup(), np.geomspace(1e-3, 0.3, TINY_NETS)
+    few = rates[:: TINY_NETS // 16]  # a loop of torch nets is slow: time 16 and scale
+    systems: dict[str, Any] = {}
+    ours.tiny(setup, few)
+    for name, train, chosen in [("gradlab", ours.tiny, rates)] + [
+        (name, module.tiny, few if name == "torch" else rates) for name, module in modules.items() if name != "sklearn"
+    ]:
+        seconds = median(train(setup, chosen) for _ in range(rounds if name != "torch" else 1))
+        systems[name] = {"best": {"variant": "", "nets_per_minute": 60 * len(chosen) / seconds}}
+    own = systems["gradlab"]["best"]["nets_per_minute"]
+    ratios = {n: own / s["best"]["nets_per_minute"] for n, s in systems.items() if n != "gradlab"}
+    return {"key": "F", "title": TINY.title, "systems": systems, "ratios": ratios}
+
+
+def _sweep(modules: dict[str, ModuleType]) -> dict[str, Any]:
+    """Whole processes, start and compilations included; gradlab with its kernels in the cache."""
+    systems: dict[str, Any] = {}
+    _process("gradlab")
+    for name in ["gradlab", *(name for name in modules if name in _SWEEP)]:
+        systems[name] = {"best": {"variant": "whole process", "seconds": _process(name)}}
+    own = systems["gradlab"]["best"]["seconds"]
+    ratios = {name: s["best"]["seconds"] / own for name, s in systems.items() if name != "gradlab"}
+    title = "sweep of 64 architectures, 300 steps each, wall time of the process"
+    return {"key": "G", "title": title, "systems": systems, "ratios": ratios}
+
+
+def _process(name: str) -> float:
+    start = perf_counter()
+    subprocess.run([sys.executable, "-c", _SWEEP_HEAD + _SWEEP[name]], check=True, capture_output=True)
+    return perf_counter() - start

@@ -1,0 +1,36 @@
+"""Gradlab's own engines, bookkeeping included."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from time import perf_counter
+
+import numpy as np
+
+from gradlab.engines.fused import Fused
+from gradlab.engines.reference import Reference
+from gradlab.trial.setup import Setup
+
+
+def variants(setup: Setup) -> dict[str, Callable[[], float]]:
+    """Seconds of one run, by engine."""
+
+    def timed(engine: Fused | Reference) -> Callable[[], float]:
+        def run() -> float:
+            start = perf_counter()
+            engine.train(setup)
+            return perf_counter() - start
+
+        return run
+
+    return {"fused": timed(Fused()), "fused, BLAS": timed(Fused(products="blas")), "reference": timed(Reference())}
+
+
+def tiny(setup: Setup, rates: np.ndarray) -> float:
+    """Seconds to train one net per learning rate."""
+    engine = Fused()
+    start = perf_counter()
+    for rate in rates:
+        engine.train(replace(setup, rates=np.full(setup.steps, rate)))
+    return perf_counter() - start

@@ -1,0 +1,48 @@
+"""`gradlab bench`: speed, side by side with peers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gradlab.errors import StudyError, nearest
+
+RANK = 60
+
+
+def command(
+    peers: Annotated[str, typer.Option(help="Which peers, separated by commas.")] = "torch,jax,sklearn",
+    workloads: Annotated[str, typer.Option(help="Which workloads: letters of ABCDEFG.")] = "ABCDEF",
+    rounds: Annotated[int, typer.Option(help="Rounds; the systems take turns in each.", min=1)] = 5,
+    out: Annotated[Path | None, typer.Option(help="Write bench.json, bench.txt and bench.png to this folder.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")] = False,
+) -> None:
+    """Time training side by side with peers.
+
+    The same networks, data and batches in gradlab, PyTorch, JAX and scikit-learn, each at its best setting, in one
+    process pinned to one core. Peers come with the extra [bench]; those that are missing are named. G (a sweep of
+    64 architectures, in processes of its own) takes minutes.
+    """
+    from gradlab.bench import measure, picture
+    from gradlab.report.draw import image
+
+    names = [name for name in peers.split(",") if name]
+    for name in names:
+        if name not in measure.PEERS:
+            raise StudyError(
+                f"--peers: {name!r} is not known; accepted: {', '.join(measure.PEERS)}{nearest(name, measure.PEERS)}"
+            )
+    for letter in workloads:
+        if letter not in "ABCDEFG":
+            raise StudyError(f"--workloads: {letter!r} is not one of A, B, C, D, E, F, G")
+    report = measure.run(workloads, names, rounds, lambda text: typer.echo(text, err=True))
+    text = "\n".join(picture.lines(report))
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
+        (out / "bench.json").write_text(json.dumps(report, indent=2), encoding="utf8")
+        (out / "bench.txt").write_text(text + "\n", encoding="utf8")
+        (out / "bench.png").write_bytes(image(picture.bars(report), "png"))
+    typer.echo(json.dumps(report, indent=2) if as_json else text)
