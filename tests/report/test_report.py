@@ -173,7 +173,7 @@ def test_dollars_underscores_and_foreign_letters_are_plain_text_in_figures(
     tree["arms"] = {"_hidden": {}, "$a": {"model.skip": "identity"}}
     result = gradlab.run(tree, out=tmp_path / "run")
     labels = [text.get_text().strip() for text in result.figure("training_loss").axes[0].get_legend().get_texts()]
-    assert labels == ["_hidden", "$a"]
+    assert labels == ["_hidden", r"\$a"]
 
 
 def test_training_loss_comes_first_where_a_study_names_no_figures(result: gradlab.Result) -> None:

@@ -7,6 +7,7 @@ import platform
 import subprocess
 import sys
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from importlib import import_module
 from statistics import median
 from time import perf_counter
@@ -17,7 +18,10 @@ import numpy as np
 
 from gradlab.bench import ours
 from gradlab.bench.workloads import TINY, WORKLOADS
+from gradlab.engines.fused import Fused
+from gradlab.spec.config import Measure
 from gradlab.store.environment import environment
+from gradlab.trial.setup import moments_of
 
 PEERS = {"torch": "torch_peer", "jax": "jax_peer", "sklearn": "sklearn_peer"}
 TINY_NETS = 1024
@@ -86,6 +90,7 @@ def run(
             report["workloads"].append(_tiny(modules, rounds))
         elif key == "G":
             report["workloads"].append(_sweep(modules))
+    report["probes"] = _probe_cost(rounds)
     report["sgemm_gflops"] = max(report["sgemm_gflops"], sgemm_peak())
     for row in report["workloads"]:
         if "gflops" in row["systems"]["gradlab"]["best"]:
@@ -116,6 +121,21 @@ def _steps(key: str, modules: dict[str, ModuleType], rounds: int) -> dict[str, A
     ratios = {name: s["best"]["gflops"] for name, s in systems.items() if name != "gradlab"}
     own = systems["gradlab"]["best"]["gflops"]
     return {"key": key, "title": workload.title, "systems": systems, "ratios": {n: own / g for n, g in ratios.items()}}
+
+
+def _probe_cost(rounds: int) -> dict[str, float]:
+    """What the probes add to a trial of workload B, as a share: at the default cadence, and at every power of two."""
+    setup, engine = WORKLOADS["B"].setup(), Fused()
+    cadences = {"none": (), "default": Measure().layers, "log": ("start", "log", "end")}
+    times: dict[str, list[float]] = {name: [] for name in cadences}
+    for _ in range(rounds + 1):
+        for name, layers in cadences.items():
+            chosen = replace(setup, moments=moments_of(Measure(layers=layers), setup.steps))
+            start = perf_counter()
+            engine.train(chosen)
+            times[name].append(perf_counter() - start)
+    bare = min(times.pop("none"))
+    return {name: min(found) / bare - 1 for name, found in times.items()}
 
 
 def _tiny(modules: dict[str, ModuleType], rounds: int) -> dict[str, Any]:

@@ -27,7 +27,12 @@ def lines(report: dict[str, Any]) -> list[str]:
                 best = variant is system["best"] or variant == system["best"]
                 found.append(f"   {name + ' ' + variant['variant']:<28}{_speed(variant):>34}{ratio if best else ''}")
         found.append("")
-    return found
+    cost = report["probes"]
+    return [
+        *found,
+        f"probes add {100 * cost['default']:.1f} % to a trial of B at the default cadence (start and end), "
+        f"{100 * cost['log']:.0f} % at start, every power of two and end",
+    ]
 
 
 def _speed(variant: dict[str, Any]) -> str:

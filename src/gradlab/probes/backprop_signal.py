@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
-from gradlab.probes.base import LayerView, Probe, l2, rms
+from gradlab.probes.base import LayerView, Probe, l2
 
 
 class BackpropSignal(Probe):
@@ -20,4 +21,5 @@ class BackpropSignal(Probe):
     def measure(self, layer: LayerView) -> Mapping[str, float]:
         """Two sizes of the same matrix."""
         assert layer.delta is not None
-        return {"delta_l2": l2(layer.delta), "delta_rms": rms(layer.delta)}
+        size = l2(layer.delta)
+        return {"delta_l2": size, "delta_rms": size / math.sqrt(layer.delta.size)}

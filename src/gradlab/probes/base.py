@@ -63,8 +63,3 @@ def l2(values: Array) -> float:
     """√Σ v², in float64."""
     flat = values.ravel().astype(np.float64)
     return float(np.sqrt(flat @ flat))
-
-
-def rms(values: Array) -> float:
-    """√mean v², in float64."""
-    return l2(values) / float(np.sqrt(values.size))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
 
-from gradlab.probes.base import LayerView, Probe, l2, rms
+from gradlab.probes.base import LayerView, Probe, l2
 
 
 class WeightGradient(Probe):
@@ -20,4 +21,6 @@ class WeightGradient(Probe):
         """Three sizes of the same matrix."""
         g = layer.weight_gradient
         assert g is not None
-        return {"grad_l2": l2(g), "grad_mean_abs": float(np.abs(g).mean(dtype=np.float64)), "grad_rms": rms(g)}
+        size = l2(g)
+        mean_abs = float(np.abs(g).sum(dtype=np.float64)) / g.size
+        return {"grad_l2": size, "grad_mean_abs": mean_abs, "grad_rms": size / math.sqrt(g.size)}

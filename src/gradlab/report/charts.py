@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gradlab.report.look import GRID, INK, SOFT, stroke
+from gradlab.report.look import GRID, INK, SOFT, plain, stroke
 
 Numbers = NDArray[np.float64]
 
@@ -96,7 +96,7 @@ def draw(chart: Chart, ax: Any) -> None:
     """Draw a chart on axes."""
     chart.marks(ax)
     columns, rows = _legend_shape(ax)
-    ax.set_title(chart.title, pad=11 + 15 * rows)
+    ax.set_title(plain(chart.title), pad=10 + 13.5 * rows)
     ax.set_xlabel(chart.x_label)
     ax.set_ylabel(chart.y_label)
     if chart.note:
@@ -111,13 +111,13 @@ def _legend_shape(ax: Any) -> tuple[int, int]:
     """Columns and rows of a legend above the axes that is no wider than they are."""
     labels = ax.get_legend_handles_labels()[1]
     longest = max((len(text) for text in labels), default=1)
-    columns = max(1, min(4, 64 // (longest + 7)))
+    columns = max(1, min(4, 72 // (longest + 7)))
     return columns, -(-len(labels) // columns)
 
 
 def _legend_text(label: str) -> str:
     """A name as matplotlib shows it: short enough, and not hidden for its underscore."""
-    text = label if len(label) <= 44 else label[:43] + "…"
+    text = plain(label if len(label) <= 44 else label[:43] + "…")
     return f" {text}" if text.startswith("_") else text
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from gradlab.analysis.measured import Measured
 from gradlab.report.charts import Chart, draw
 from gradlab.report.figures.base import Figure
-from gradlab.report.look import look
+from gradlab.report.look import look, plain
 
 SIZE = (6.8, 4.3)
 
@@ -60,7 +60,7 @@ def draw_overview(found: dict[str, Chart], title: str) -> Any:
     with look():
         canvas = Canvas(figsize=(SIZE[0] * columns * 0.92, SIZE[1] * rows * 0.92 + 0.5), layout="constrained")
         canvas.get_layout_engine().set(w_pad=0.12, h_pad=0.12)  # type: ignore[union-attr, call-arg]
-        canvas.suptitle(title, fontsize=14, fontweight="bold", x=0.012, ha="left")
+        canvas.suptitle(plain(title), fontsize=14, fontweight="bold", x=0.012, ha="left")
         for index, chart in enumerate(chosen):
             draw(chart, canvas.add_subplot(rows, columns, index + 1))
         return canvas

@@ -36,6 +36,11 @@ def stroke(index: int) -> Stroke:
     return STROKES[index % len(STROKES)]
 
 
+def plain(text: str) -> str:
+    """A name as plain text: matplotlib would read a pair of dollars as mathematics."""
+    return text.replace("$", r"\$")
+
+
 @contextmanager
 def look() -> Iterator[None]:
     """Matplotlib's settings for our figures, and no display needed."""
@@ -63,7 +68,6 @@ def look() -> Iterator[None]:
         "legend.frameon": False,
         "legend.fontsize": 9,
         "svg.hashsalt": "gradlab",
-        "text.parse_math": False,
         "svg.fonttype": "none",
     }
     with mpl.rc_context(settings):
