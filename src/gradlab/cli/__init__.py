@@ -26,7 +26,7 @@ layer, and leaves tables, figures and a report in its folder.
 \b
 Start with:
   gradlab list                                 what is built in
-  gradlab run identity                         run one: about 15 seconds, pictures included
+  gradlab run identity                         run one: some seconds, pictures included
   gradlab show identity > mine.yaml            take it as the start of your own
   gradlab run mine.yaml --set train.lr=3e-4    change it and run it
 

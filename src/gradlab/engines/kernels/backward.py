@@ -20,10 +20,12 @@ from gradlab.engines.kernels.layout import (
     END,
     FIRST,
     GAIN,
+    HC,
     HP,
     IN,
     INSIDE,
     INVERSE,
+    KC,
     KP,
     LAST,
     NORM,
@@ -48,9 +50,9 @@ from gradlab.engines.kernels.update import update
 def parameter_gradients(layer, at, simd, ones, work, delta, gradient, n):
     """dW = Xᵀ δ and db = Σ δ of one layer."""
     x, g = window(work, layer[IN]), window(gradient, layer[W])
-    product(at, x, 1, layer[KP], delta, layer[HP], g, layer[HP], g, g, g, g, 0, layer[K], layer[HP], n)
+    product(at, x, 1, layer[KP], delta, layer[HP], g, layer[HP], g, g, g, g, 0, layer[K], layer[HC], n)
     if layer[B] >= 0:
-        column_sums(at, simd, delta, ones, window(gradient, layer[B]), n, layer[HP])
+        column_sums(at, simd, delta, ones, window(gradient, layer[B]), n, layer[HC], layer[HP])
 
 
 @kernel
@@ -85,14 +87,14 @@ def backward_fast(
         flags = ADD_BEFORE if adds else 0
         along = stream if place == AFTER else delta
         w, t, mask = window(theta, layer[W]), window(transposes, layer[T]), window(work, below[POST])
-        k, kp, h, hp = layer[K], layer[KP], layer[H], layer[HP]
+        k, kc, kp, h, hp = layer[K], layer[KC], layer[KP], layer[H], layer[HP]
         if after and below[BLOCK] >= 0:
             flags |= MASKED_COPY if relu else KEEP
-            input_gradient(at, simd, delta, w, t, spare, along, other, mask, flags, n, k, kp, h, hp)
+            input_gradient(at, simd, delta, w, t, spare, along, other, mask, flags, n, k, kc, kp, h, hp)
             stream, spare = spare, stream
         else:
             flags |= MASK if relu else 0
-            input_gradient(at, simd, delta, w, t, other, along, other, mask, flags, n, k, kp, h, hp)
+            input_gradient(at, simd, delta, w, t, other, along, other, mask, flags, n, k, kc, kp, h, hp)
         delta, other = other, delta
         if at_once:
             update(optimizer, c, theta, gradient, m, v, layer[W], layer[END])
@@ -150,7 +152,7 @@ def backward_general(
         if index == 0 and not (before and layer[NORM] != NONE):
             return
         w, t = window(theta, layer[W]), window(transposes, layer[T])
-        input_gradient(at, simd, delta, w, t, dx, dx, dx, dx, 0, n, layer[K], kp, h, hp)
+        input_gradient(at, simd, delta, w, t, dx, dx, dx, dx, 0, n, layer[K], layer[KC], kp, h, hp)
         if before:
             slope_times(layer[ACT], slope, pre, post, dx, dx, n * kp)
             if layer[NORM] != NONE:

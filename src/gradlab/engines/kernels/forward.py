@@ -15,6 +15,7 @@ from gradlab.engines.kernels.layout import (
     BLOCK,
     ENTRY,
     GAIN,
+    HC,
     HIDDEN,
     HP,
     IN,
@@ -109,7 +110,7 @@ def forward_general(
             activate(layer[ACT], slope, pre, post, size)
         straight = norm == NONE and not before
         target = pre if straight else z
-        product(at, x, layer[KP], 1, w, hp, target, hp, bias, z, z, z, flags, n, hp, layer[K])
+        product(at, x, layer[KP], 1, w, hp, target, hp, bias, z, z, z, flags, n, layer[HC], layer[K])
         if not before:
             if norm != NONE:
                 norm_forward(

@@ -19,7 +19,7 @@ from gradlab.network.mlp import MLP, Layer
 Array = NDArray[Any]
 
 (
-    K, KP, H, HP,  # fan-in, its padded width, fan-out, its padded width
+    K, KC, KP, H, HC, HP,  # fan-in and fan-out; how many columns are computed (a multiple of 8); row length in memory
     W, B, GAIN, SHIFT, END,  # where parameters start in θ (−1: there is none), and where the layer's end
     ACT, NORM,  # codes
     FIRST, LAST, BLOCK, HIDDEN,  # place in its block; its number from 0 (−1: stem or head); 0 for the head
@@ -27,7 +27,7 @@ Array = NDArray[Any]
     Z, PRE, POST, STREAM, X_HAT,  # x W + b, what enters and what leaves f, what leaves the layer, the norm's x̂
     INVERSE, RUN, T,  # where 1/σ, running statistics and the transpose of W start in their own arrays
     COLUMNS,
-) = range(27)  # fmt: skip
+) = range(29)  # fmt: skip
 
 AFTER, INSIDE, BEFORE = range(3)
 PLACES = {"after": AFTER, "inside": INSIDE, "before": BEFORE}
@@ -99,11 +99,11 @@ def lay_out(mlp: MLP, samples: int, simd: bool) -> Memory:
         for layer in block
     }
     shapes: dict[tuple[int, int], int] = {}
-    stream = workspace.take(samples * _padded(mlp.layers[0].fan_in, lanes))  # the batch itself
+    stream = workspace.take(samples * _row(mlp.layers[0].fan_in, lanes))  # the batch itself
     entry = stream
     for layer, row in zip(mlp.layers, table, strict=True):
-        row[K], row[KP] = layer.fan_in, _padded(layer.fan_in, lanes)
-        row[H], row[HP] = layer.fan_out, _padded(layer.fan_out, lanes)
+        row[K], row[KC], row[KP] = layer.fan_in, _padded(layer.fan_in, lanes), _row(layer.fan_in, lanes)
+        row[H], row[HC], row[HP] = layer.fan_out, _padded(layer.fan_out, lanes), _row(layer.fan_out, lanes)
         row[ACT], row[NORM] = ACTIVATIONS[layer.activation.name], NORMS[layer.norm.name]
         row[HIDDEN] = layer is not mlp.head
         block, first, last = block_of.get(layer.number, (-1, True, True))
@@ -159,6 +159,12 @@ def _padded(width: int, lanes: int) -> int:
     return -(-width // lanes) * lanes
 
 
+def _row(width: int, lanes: int) -> int:
+    """Row length in memory. Rows of a multiple of 1 KB would share few places of the first-level cache: a line more."""
+    length = _padded(width, lanes)
+    return length + 16 if lanes > 1 and length % 256 == 0 else length
+
+
 def _parameters(mlp: MLP, table: Any, lanes: int) -> tuple[tuple[tuple[Any, int, int, int], ...], int, int]:
     columns = {"weight": W, "bias": B, "gain": GAIN, "shift": SHIFT}
     room, slots, alpha_at = _Room(), [], -1
@@ -169,7 +175,7 @@ def _parameters(mlp: MLP, table: Any, lanes: int) -> tuple[tuple[tuple[Any, int,
             alpha_at = start if alpha_at < 0 else alpha_at
         else:
             rows = slot.shape[0] if slot.role == "weight" else 1
-            length = _padded(slot.shape[-1], lanes)
+            length = _row(slot.shape[-1], lanes)
             start = room.take(rows * length)
             table[slot.owner - 1, columns[slot.role]] = start
             table[slot.owner - 1, END] = room.size

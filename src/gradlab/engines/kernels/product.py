@@ -142,26 +142,26 @@ def product(typing, at, A, ar, ap, B, bp, C, cr, bias, E, Q, M, flags, rows, col
 
 
 @kernel
-def input_gradient(at, simd, D, W, T, DX, E, Q, M, flags, n, K, KP, H, HP):
+def input_gradient(at, simd, D, W, T, DX, E, Q, M, flags, n, K, KC, KP, H, HP):
     """DX = D Wᵀ, then the epilogue. For tiles W is transposed into T first, HP × KP: its padding is 0 and stays 0."""
     if simd:
         whole = K - K % 8
         for k in range(0, whole, 8):
-            for j in range(0, HP, 8):
+            for j in range(0, H, 8):
                 transpose8(W, k * HP + j, HP, T, j * KP + k, KP)
         for k in range(whole, K):
             for j in range(H):
                 T[j * KP + k] = W[k * HP + j]
-        product(at, D, HP, 1, T, KP, DX, KP, T, E, Q, M, flags, n, KP, H)
+        product(at, D, HP, 1, T, KP, DX, KP, T, E, Q, M, flags, n, KC, H)
     else:
-        product(at, D, HP, 1, W, -HP, DX, KP, T, E, Q, M, flags, n, KP, H)
+        product(at, D, HP, 1, W, -HP, DX, KP, T, E, Q, M, flags, n, KC, H)
 
 
 @kernel
-def column_sums(at, simd, D, ones, out, n, HP):
+def column_sums(at, simd, D, ones, out, n, HC, HP):
     """out[j] = Σ_r D[r, j], the gradient of a bias: a product with a row of ones (one number, read over and over)."""
     if simd:
-        product(at, ones, 0, 0, D, HP, out, HP, out, out, out, out, 0, 1, HP, n)
+        product(at, ones, 0, 0, D, HP, out, HP, out, out, out, out, 0, 1, HC, n)
         return
     for j in range(HP):
         out[j] = 0
