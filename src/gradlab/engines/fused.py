@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from gradlab.engines.kernels.layout import Memory
 
 Array = NDArray[Any]
-WIDEST_FOR_TILES = 256
+WIDEST_FOR_TILES = 192
 """Up to this width a layer's products go through register tiles, beyond it through BLAS, which packs its operands."""
 MOST_ROWS = 4_000_000
 """Rows of batch order handed over at once."""

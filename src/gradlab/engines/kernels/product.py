@@ -94,26 +94,33 @@ def blas(A, ar, ap, B, bp, C, cr, bias, E, Q, M, flags, rows, columns, P):
         np.dot(carray(A, (rows, P)), carray(B, (P, columns)), c)
     if flags == 0:
         return
-    flat, b = carray(C, rows * columns), carray(bias, columns)
-    e, q, m = carray(E, rows * columns), carray(Q, rows * columns), carray(M, rows * columns)
-    zero = flat.dtype.type(0)
-    for i in range(rows * columns):
-        v = flat[i]
-        if flags & BIAS:
-            v += b[i % columns]
-        if flags & ADD_BEFORE:
-            v += e[i]
-        if flags & RELU and v < zero:
-            v = zero
-        if flags & KEEP:
-            q[i] = v
-        if flags & ADD_AFTER:
-            v += e[i]
-        if flags & MASKED_COPY:
-            q[i] = v if m[i] > zero else zero
-        if flags & MASK and not m[i] > zero:
-            v = zero
-        flat[i] = v
+    size = rows * columns
+    v, e, q, m = carray(C, size), carray(E, size), carray(Q, size), carray(M, size)
+    zero = v.dtype.type(0)
+    if flags & BIAS:
+        b = carray(bias, columns)
+        for r in range(rows):
+            row = carray(C, size)[r * columns : (r + 1) * columns]
+            for k in range(columns):
+                row[k] += b[k]
+    if flags & ADD_BEFORE:
+        for i in range(size):
+            v[i] += e[i]
+    if flags & RELU:
+        for i in range(size):
+            v[i] = zero if v[i] < zero else v[i]
+    if flags & KEEP:
+        for i in range(size):
+            q[i] = v[i]
+    if flags & ADD_AFTER:
+        for i in range(size):
+            v[i] += e[i]
+    if flags & MASKED_COPY:
+        for i in range(size):
+            q[i] = v[i] if m[i] > zero else zero
+    if flags & MASK:
+        for i in range(size):
+            v[i] = v[i] if m[i] > zero else zero
 
 
 @cache
