@@ -94,14 +94,6 @@ class Measured:
                 return int(result.outcome.layers.layer.max())
         return 0
 
-    def steps_measured(self, group: str) -> list[int]:
-        """After which steps the inside was measured."""
-        steps: set[int] = set()
-        for result in self.by_group[group]:
-            if result.outcome:
-                steps |= set(np.unique(result.outcome.layers.step).tolist())
-        return sorted(steps)
-
     def step_number(self, group: str, step: int | str | None) -> int:
         """`start`, `end` (also the default: after the whole budget) or a number, as a number of steps."""
         if step in (None, "end"):

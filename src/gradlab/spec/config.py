@@ -19,6 +19,10 @@ from gradlab.spec.choice import (
     SkipChoice,
 )
 
+EpochMetric = Literal[
+    "train_loss", "train_accuracy", "validation_loss", "validation_accuracy", "test_loss", "test_accuracy"
+]
+"""Numbers that exist once per epoch."""
 Count = Annotated[int, Field(ge=1, le=10**9, strict=True)]
 
 
@@ -96,15 +100,7 @@ class Target(Frozen):
 
     noun: ClassVar[str] = "target"
 
-    metric: Literal[
-        "final_loss",
-        "train_loss",
-        "train_accuracy",
-        "validation_loss",
-        "validation_accuracy",
-        "test_loss",
-        "test_accuracy",
-    ]
+    metric: Literal["final_loss"] | EpochMetric
     value: float
 
 

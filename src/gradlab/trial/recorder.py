@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from time import perf_counter
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gradlab.spec.config import Target
+from gradlab.spec.config import EpochMetric, Target
 from gradlab.trial.outcome import Curve, LayerTable, Outcome
 from gradlab.trial.setup import Setup
 
@@ -22,20 +22,12 @@ COLLAPSED = 1.5
 """A classifier has collapsed if its accuracy is at most so many times chance."""
 
 
+EVALUATED: tuple[str, ...] = get_args(EpochMetric)
 METRICS = (
     "initial_loss",
     "final_loss",
     "last_loss",
-    *(
-        EVALUATED := (
-            "train_loss",
-            "train_accuracy",
-            "validation_loss",
-            "validation_accuracy",
-            "test_loss",
-            "test_accuracy",
-        )
-    ),
+    *EVALUATED,
     "steps_to_target",
     "epochs_to_target",
     "collapsed",
