@@ -32,13 +32,24 @@ def test_loading_a_study_needs_no_torch_numba_matplotlib_pandas() -> None:
 
 
 def test_a_run_without_figures_needs_no_torch_or_matplotlib() -> None:
-    heavy = ("torch", "matplotlib", "pandas")
+    heavy = ("torch", "matplotlib")
     code = f"import sys, gradlab; gradlab.run('gradflow', seeds=1); print([m for m in {heavy!r} if m in sys.modules])"
     assert python(code) == "[]"
 
 
 def test_the_public_names_are_these() -> None:
-    public = ["GradlabError", "Result", "Study", "__version__", "dry_run", "list_studies", "load", "run"]
+    public = [
+        "GradlabError",
+        "Result",
+        "Study",
+        "__version__",
+        "dry_run",
+        "list_studies",
+        "load",
+        "open_run",
+        "run",
+        "status",
+    ]
     assert sorted(gradlab.__all__) == sorted(public)
     for name in public:
         assert getattr(gradlab, name) is not None

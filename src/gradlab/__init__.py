@@ -15,26 +15,41 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from gradlab.errors import GradlabError as GradlabError
-    from gradlab.lab import Result as Result
     from gradlab.lab import dry_run as dry_run
     from gradlab.lab import list_studies as list_studies
     from gradlab.lab import load as load
+    from gradlab.lab import open_run as open_run
     from gradlab.lab import run as run
+    from gradlab.lab import status as status
+    from gradlab.result import Result as Result
     from gradlab.spec.study import Study as Study
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "GradlabError": "gradlab.errors",
-    "Result": "gradlab.lab",
+    "Result": "gradlab.result",
     "Study": "gradlab.spec.study",
     "dry_run": "gradlab.lab",
     "list_studies": "gradlab.lab",
     "load": "gradlab.lab",
+    "open_run": "gradlab.lab",
     "run": "gradlab.lab",
+    "status": "gradlab.lab",
 }
 
-__all__ = ["GradlabError", "Result", "Study", "__version__", "dry_run", "list_studies", "load", "run"]
+__all__ = [
+    "GradlabError",
+    "Result",
+    "Study",
+    "__version__",
+    "dry_run",
+    "list_studies",
+    "load",
+    "open_run",
+    "run",
+    "status",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -3,38 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gradlab import studies
-from gradlab.analysis.answer import answer, headline_of
+from gradlab.analysis.against import Against
+from gradlab.analysis.against import against as compared
 from gradlab.analysis.measured import Measured
-from gradlab.analysis.numbers import where
+from gradlab.coordinator import Tally, conduct
 from gradlab.errors import StudyError
-from gradlab.execute.base import TrialResult
-from gradlab.execute.pool import run_pool
-from gradlab.plan.plan import Plan, make_plan
-from gradlab.report.charts import Chart
-from gradlab.report.draw import charts, draw_one, draw_overview, image
-from gradlab.report.html import html_view
-from gradlab.report.markdown import markdown_report
+from gradlab.execute.base import Executor, TrialResult
+from gradlab.parts import BUILT_IN
+from gradlab.plan.plan import Plan, fitting_workers, make_plan
+from gradlab.plan.saved import restored
+from gradlab.result import Result
 from gradlab.spec import files
 from gradlab.spec.files import Resolved
 from gradlab.spec.study import Study
-from gradlab.store import tables
 from gradlab.store.environment import environment
-from gradlab.store.folder import RunFolder
-from gradlab.trial.trial import Trial
-
-if TYPE_CHECKING:
-    import pandas as pd
+from gradlab.store.folder import RunFolder, read_json
+from gradlab.store.status import RunStatus, committed, plan_of
+from gradlab.store.status import status as status_of
 
 Overrides = Mapping[str, Any] | Sequence[str]
 StudyLike = str | Path | Mapping[str, Any] | Study | Resolved
-QUICK_NOTE = "Reduced budget (--quick): a look at the machinery, not a test of the claims."
-INTERRUPTED_NOTE = "Interrupted: only the trials that were finished are in this report."
 
 
 def list_studies() -> list[str]:
@@ -99,42 +91,85 @@ def run(
     out: str | Path | None = None,
     command: str | None = None,
     workers: int | None = None,
-    tick: Callable[[Trial, int], None] | None = None,
-    on_result: Callable[[TrialResult], None] | None = None,
+    executor: Executor | str = "pool",
+    fail_fast: bool = False,
+    force: bool = False,
+    mixed: bool = False,
+    on_start: Callable[[Tally], None] | None = None,
+    on_results: Callable[[Sequence[TrialResult]], None] | None = None,
+    on_stop: Callable[[], None] | None = None,
 ) -> Result:
-    """Run a study. With `out`, its folder gets the resolved study, tables, figures and report.
+    """Run a study, or what is left of it. With `out`, its folder gets the results as they come, figures and report.
 
-    Trials run side by side on `workers` threads (all cores); the results do not depend on how many. Ctrl-C keeps the
-    finished trials: the result says so in `interrupted`.
+    Trials run side by side on `workers` threads (all cores), or wherever `executor` says; the results do not depend on
+    it. Ctrl-C keeps the finished trials: the result says so in `interrupted`, and the same call goes on later. `force`
+    starts afresh beside an old run, `mixed` continues one that was begun under other versions.
     """
     if isinstance(study, Plan):
         _refuse_options(study, overrides, seeds, quick)
         planned = study
     else:
         planned = dry_run(study, overrides=overrides, seeds=seeds, quick=quick)
+    call = command or _python_call(study, overrides, seeds, quick)
+    chosen = _executor(executor, planned, workers) if isinstance(executor, str) else executor
     surroundings = environment()
-    folder = None
-    if out is not None:
-        folder = RunFolder.start(Path(out), planned.resolved, surroundings)
-    results: list[TrialResult] = []
-    interrupted = False
-    try:
-        for result in run_pool(planned.trials, tick, workers):
-            results.append(result)
-            if on_result is not None:
-                on_result(result)
-    except KeyboardInterrupt:
-        interrupted = True
-    finished = Result(
-        Measured(planned, tuple(results)),
-        surroundings,
-        command or _python_call(study, overrides, seeds, quick),
-        None if folder is None else folder.path,
-        interrupted,
+    hooks: Any = {"fail_fast": fail_fast, "on_start": on_start, "on_results": on_results, "on_stop": on_stop}
+    if out is None:
+        found = conduct(planned, chosen, None, **hooks)
+        return Result(Measured(planned, found.records), surroundings, call, None, found.interrupted)
+    with RunFolder.start(Path(out), planned, surroundings, call, force=force, mixed=mixed) as folder:
+        found = conduct(planned, chosen, folder, **hooks)
+        begun = read_json(folder.path / "environment.json") or surroundings
+        notes = tuple(folder.notes)
+        result = Result(Measured(planned, found.records), begun, call, folder.path, found.interrupted, notes)
+        result.write(folder)
+    return result
+
+
+def _executor(name: str, plan: Plan, workers: int | None = None) -> Executor:
+    """The executor of this name, with as many workers as asked for, or as cores and memory allow."""
+    part = BUILT_IN.get("executor", name)
+    sized = {"workers": fitting_workers(plan, workers)} if "workers" in part.parameter_names() else {}
+    return part.parse(sized)  # type: ignore[return-value]
+
+
+def finished(folder: str | Path, plan: Plan) -> int:
+    """How many trials of a plan are already done in a run's folder; 0 where there is no such run."""
+    path = Path(folder)
+    if not path.is_dir():
+        return 0
+    done = committed(path)[0].finished
+    return len(done & {trial.id for trial in plan.trials})
+
+
+def open_run(folder: str | Path) -> Result:
+    """The result of a run that is in a folder, finished or not: nothing is trained, no data are needed."""
+    path = Path(folder)
+    tree = plan_of(path)
+    records, damaged = committed(path)
+    study = files.read(path / "study.yaml")
+    own = sorted((path / "parts").glob("*/*"), key=lambda file: int(file.parent.name))
+    if own:
+        study["parts"] = [str(file.resolve()) for file in own]
+    plan = restored(tree, files.resolve(study, str(path), quick=tree["quick"]))
+    return Result(
+        Measured(plan, records),
+        read_json(path / "environment.json") or {},
+        tree.get("command") or "gradlab run study.yaml",
+        path,
+        len(records.finished) < len({trial.id for trial in plan.trials}),
+        damaged,
     )
-    if folder is not None:
-        finished.write(folder)
-    return finished
+
+
+def against(first: Result, second: Result) -> Against:
+    """What differs between two results: in their studies, in their numbers, in their bits."""
+    return compared(first.measured, second.measured)
+
+
+def status(folder: str | Path) -> RunStatus:
+    """Where a run stands: done, running, failed, diverged, left, and whether anybody is working on it."""
+    return status_of(Path(folder))
 
 
 def _python_call(study: object, overrides: Overrides, seeds: object, quick: bool) -> str:
@@ -143,143 +178,3 @@ def _python_call(study: object, overrides: Overrides, seeds: object, quick: bool
     words += [f"overrides={overrides!r}"] if overrides else []
     words += [f"seeds={seeds!r}"] if seeds is not None else []
     return f"gradlab.run({', '.join([*words, *(['quick=True'] if quick else [])])})"
-
-
-@dataclass(frozen=True, repr=False)
-class Result:
-    """What a study found: numbers, frames, figures, report."""
-
-    measured: Measured
-    environment: Mapping[str, Any]
-    command: str
-    folder: Path | None = None
-    interrupted: bool = False
-
-    @property
-    def study(self) -> Study:
-        """The study that was run."""
-        return self.measured.study
-
-    @property
-    def answer(self) -> str:
-        """The answer to the study's question, from the numbers."""
-        return answer(self.measured)
-
-    def __repr__(self) -> str:
-        counts = ", ".join(f"{number} {word}" for word, number in self.measured.counts().items())
-        return f"<Result of {self.study.name}: {counts}; {self.answer[:200]}>"
-
-    def trials(self) -> pd.DataFrame:
-        """One row per trial: status and metrics. Missing is NA, which is not NaN."""
-        import pandas as pd
-
-        table = tables.trials_table(self.measured.results)
-        return table.to_pandas(types_mapper=pd.ArrowDtype)  # type: ignore[no-any-return]
-
-    def curves(self) -> pd.DataFrame:
-        """One row per trial, metric and step."""
-        return tables.curves_table(self.measured.results).to_pandas()  # type: ignore[no-any-return]
-
-    def layers(self) -> pd.DataFrame:
-        """One row per trial, step, layer and measure."""
-        return tables.layers_table(self.measured.results).to_pandas()  # type: ignore[no-any-return]
-
-    def table(self) -> pd.DataFrame:
-        """One row per group and metric: mean, 95 % interval, n and more, over seeds."""
-        import pandas as pd
-
-        rows = [
-            {"group": group["name"], "metric": metric, **summary}
-            for group in self.to_json()["groups"]
-            for metric, summary in group["metrics"].items()
-        ]
-        return pd.DataFrame(rows)
-
-    @cached_property
-    def _charts(self) -> tuple[dict[str, Chart], tuple[str, ...]]:
-        return charts(self.measured)
-
-    @property
-    def charts(self) -> dict[str, Chart]:
-        """The data of every figure, by name."""
-        return self._charts[0]
-
-    def figure(self, name: str, ax: Any = None) -> Any:
-        """A matplotlib figure; with `ax`, drawn on those axes."""
-        if name not in self.charts:
-            raise KeyError(f"this result has no figure {name!r}; it has {', '.join(self.charts)}")
-        return draw_one(self.charts[name], ax)
-
-    def report(self) -> str:
-        """The report as Markdown."""
-        notes = [QUICK_NOTE] if self.measured.plan.resolved.quick else []
-        notes += [INTERRUPTED_NOTE] if self.interrupted else []
-        charts, missing = self._charts
-        return markdown_report(self.measured, charts, missing, self.environment, self.command, " ".join(notes))
-
-    def save(self, out: str | Path) -> Path:
-        """Write study, tables, figures and report to a folder; gives the report's path."""
-        return self.write(RunFolder.start(Path(out), self.measured.plan.resolved, dict(self.environment)))
-
-    def write(self, folder: RunFolder) -> Path:
-        """Write tables, figures and report to a run's folder; gives the report's path."""
-        folder.write_results(self.measured.results)
-        if self.charts:
-            folder.write_file("figures/overview.png", image(draw_overview(self.charts, self.study.question), "png"))
-        for name, chart in self.charts.items():
-            canvas = draw_one(chart)
-            for kind in ("png", "svg"):
-                folder.write_file(f"figures/{name}.{kind}", image(canvas, kind))
-        return folder.write_text("report.md", self.report())
-
-    def to_json(self) -> dict[str, Any]:
-        """One object: study, run, audit, trials, groups with their metrics, claims."""
-        measured, study = self.measured, self.study
-        return {
-            "study": study.name,
-            "question": study.question,
-            "answer": self.answer,
-            "run": None if self.folder is None else str(self.folder),
-            "quick": measured.plan.resolved.quick,
-            "interrupted": self.interrupted,
-            "audit": None,
-            "trials": measured.counts(),
-            "groups": [
-                {
-                    "name": planned.group.name,
-                    "settings": dict(planned.group.settings),
-                    "metrics": self._group_metrics(planned.group.name),
-                }
-                for planned in measured.plan.groups
-            ],
-            "claims": [
-                {"text": claim.text, "verdict": None, "numbers": self._claim_numbers(claim)} for claim in study.claims
-            ],
-        }
-
-    def _group_metrics(self, group: str) -> dict[str, Any]:
-        """Trial metrics, and the layer measures that headline, claims and published numbers name."""
-        measured, study = self.measured, self.study
-        found = {metric: measured.summary(metric, group).to_json() for metric in measured.metrics}
-        named = [headline_of(measured), *study.claims, *study.published]
-        for entry in named:
-            if entry is None or entry.metric is None or entry.at.layer is None:
-                continue
-            for at in entry.at.places():
-                found[where(entry.metric, at)] = measured.summary(entry.metric, group, at).to_json()
-        return found
-
-    def _claim_numbers(self, claim: Any) -> dict[str, Any]:
-        """What was measured in each arm that the claim names."""
-        groups = (claim.arms,) if isinstance(claim.arms, str) else claim.arms or ()
-        return {
-            group if at.layer is None else f"{group}, layer {at.layer}": self.measured.summary(
-                claim.metric, group, at
-            ).to_json()
-            for group in groups
-            for at in claim.at.places()
-            if claim.metric and group in self.measured.group_names
-        }
-
-    def _repr_html_(self) -> str:
-        return html_view(self.measured, self.charts)

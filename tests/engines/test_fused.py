@@ -198,8 +198,10 @@ def test_same_bits_for_any_number_of_workers_and_twice_in_a_row(tree: dict[str, 
     tree["seeds"] = 6
 
     def bits(workers: int) -> bytes:
-        results = gradlab.run(tree, workers=workers).measured.results
-        return b"".join(r.outcome.theta.tobytes() + losses(r.outcome).tobytes() for r in results)
+        result = gradlab.run(tree, workers=workers)
+        tensors = [t for s in range(6) for t in result.weights("residual", s).values()]
+        curves = result.curves().query("metric == 'loss'").value
+        return b"".join([*(t.tobytes() for t in tensors), curves.to_numpy().tobytes()])
 
     assert len({bits(workers) for workers in (1, 2, 4, 2)}) == 1
 
@@ -285,6 +287,6 @@ def test_an_interrupted_pool_stops_its_workers(tree: dict[str, Any]) -> None:
         raise KeyboardInterrupt
 
     tree["seeds"] = 50
-    result = gradlab.run(tree, on_result=stop, workers=2)
+    result = gradlab.run(tree, on_results=stop, workers=2)
     assert result.interrupted
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("gradlab")]

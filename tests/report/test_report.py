@@ -104,22 +104,19 @@ def test_boxes_show_quantiles() -> None:
 def test_an_interrupted_run_keeps_its_finished_trials_and_says_so(tree: dict[str, Any], tmp_path: Path) -> None:
     seen = []
 
-    def stop_after_two(result: Any) -> None:
-        seen.append(result)
+    def stop_after_two(results: Any) -> None:
+        seen.extend(results)
         if len(seen) == 2:
             raise KeyboardInterrupt
 
-    result = gradlab.run(tree, out=tmp_path / "run", on_result=stop_after_two)
+    result = gradlab.run(tree, out=tmp_path / "run", on_results=stop_after_two, executor="inline")
     assert result.interrupted
     assert len(result.trials()) == 2
-    assert "Interrupted" in (tmp_path / "run/report.md").read_text()
+    assert "Unfinished" in (tmp_path / "run/report.md").read_text()
 
 
 def test_a_run_interrupted_before_the_first_trial_still_reports(tree: dict[str, Any], tmp_path: Path) -> None:
-    def stop(trial: Any, done: int) -> None:
-        raise KeyboardInterrupt
-
-    result = gradlab.run(tree, out=tmp_path / "run", tick=stop)
+    result = gradlab.run(tree, out=tmp_path / "run", on_start=lambda tally: tally.watch.stop())
     assert (tmp_path / "run/report.md").is_file()
     assert result.answer == "Nothing was measured that could answer the question."
 
@@ -151,12 +148,12 @@ def test_a_figure_of_nothing_but_zeros_shows_them() -> None:
 def test_an_interrupted_run_counts_the_seeds_it_has(tree: dict[str, Any]) -> None:
     seen = []
 
-    def stop(result: Any) -> None:
-        seen.append(result)
+    def stop(results: Any) -> None:
+        seen.extend(results)
         if len(seen) == 4:
             raise KeyboardInterrupt
 
-    result = gradlab.run({**tree, "seeds": 10}, on_result=stop)
+    result = gradlab.run({**tree, "seeds": 10}, on_results=stop, executor="inline")
     assert "over 2 seeds" in result.answer
     assert "of 2 seeds" in result.charts["training_loss"].note
 

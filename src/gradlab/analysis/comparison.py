@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,8 +33,14 @@ class Comparison:
 
 
 def compare(measured: Measured, metric: str, a: str, b: str, at: At | None = None) -> Comparison | None:
-    """Paired over the seeds that both have; None if there is no such pair."""
-    left, right = measured.values(metric, a, at), measured.values(metric, b, at)
+    """Two groups of one study, paired over the seeds that both have; None if there is no such pair."""
+    return paired(metric, a, b, measured.values(metric, a, at), measured.values(metric, b, at))
+
+
+def paired(
+    metric: str, a: str, b: str, left: Mapping[int, float | None], right: Mapping[int, float | None]
+) -> Comparison | None:
+    """Values by seed, b against a."""
     pairs = [
         (float(x), float(y))
         for seed, x in left.items()

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gradlab.analysis.layer_index import LayerIndex
 from gradlab.analysis.summary import Summary, summarise
-from gradlab.execute.base import TrialResult
 from gradlab.plan.plan import Plan
 from gradlab.spec.study import At, Study
+from gradlab.store.records import Records, results_hash
+from gradlab.trial.recorder import METRICS
+from gradlab.trial.trial import Trial
 
-Key = tuple[int, int, str]
+Curves = Mapping[str, tuple[NDArray[np.int64], NDArray[np.float64]]]
 
 
 @dataclass(frozen=True)
@@ -30,10 +35,10 @@ class Profile:
 
 @dataclass(frozen=True)
 class Measured:
-    """A plan and the results that are there so far."""
+    """A plan and the results that are there so far. Only trials of the plan are seen, under the plan's names."""
 
     plan: Plan
-    results: tuple[TrialResult, ...]
+    records: Records
 
     @property
     def study(self) -> Study:
@@ -46,53 +51,115 @@ class Measured:
         return tuple(planned.group.name for planned in self.plan.groups)
 
     @cached_property
-    def by_group(self) -> Mapping[str, tuple[TrialResult, ...]]:
-        """Results of each group, in the order of seeds."""
-        return {name: tuple(r for r in self.results if r.trial.group == name) for name in self.group_names}
+    def _group_ids(self) -> Mapping[str, str]:
+        return {planned.group.name: planned.id for planned in self.plan.groups}
+
+    @cached_property
+    def trials(self) -> tuple[Trial, ...]:
+        """The plan's trials that have a result, in the plan's order."""
+        return tuple(trial for trial in self.plan.trials if trial.id in self._rows)
+
+    @cached_property
+    def by_group(self) -> Mapping[str, tuple[Trial, ...]]:
+        """The trials of each group that have a result, in the order of seeds."""
+        found: dict[str, list[Trial]] = {name: [] for name in self.group_names}
+        for trial in self.trials:
+            found[trial.group].append(trial)
+        return {name: tuple(trials) for name, trials in found.items()}
+
+    @cached_property
+    def _rows(self) -> Mapping[str, int]:
+        return {trial: row for row, trial in enumerate(self.records.trials["trial"].to_pylist())}
+
+    @cached_property
+    def _columns(self) -> Mapping[str, list[Any]]:
+        return {name: self.records.trials[name].to_pylist() for name in self.records.trials.column_names}
+
+    def frame(self) -> Any:
+        """The trials table of this plan, an Arrow table under the plan's names."""
+        import pyarrow as pa
+
+        table = self.records.trials.take(pa.array([self._rows[trial.id] for trial in self.trials], pa.int64()))
+        table = table.set_column(1, "group", pa.array([trial.group for trial in self.trials], pa.string()))
+        return table.set_column(2, "seed", pa.array([trial.seed for trial in self.trials], pa.int64()))
+
+    def named(self, table: Any) -> Any:
+        """Rows of this plan's trials in the plan's order and under its names; words as plain strings."""
+        import pyarrow as pa
+
+        column = table["trial"].combine_chunks()
+        codes = column.indices.to_numpy(zero_copy_only=False)
+        pieces = []
+        for trials in self._alike():
+            place = np.array([trials.get(name, (-1, None))[0] for name in column.dictionary.to_pylist()], np.int64)
+            rows = np.flatnonzero(place[codes] >= 0) if len(place) else np.empty(0, np.int64)
+            rows = rows[np.argsort(place[codes[rows]], kind="stable")]
+            piece = table.take(pa.array(rows))
+            owners = [self.plan.trials[index] for index in place[codes[rows]]] if len(rows) else []
+            piece = piece.set_column(1, "group", pa.array([trial.group for trial in owners], pa.string()))
+            piece = piece.set_column(2, "seed", pa.array([trial.seed for trial in owners], pa.int64()))
+            pieces.append(piece)
+        joined = pa.concat_tables([piece.cast(_plain_words(piece.schema)) for piece in pieces])
+        return joined.combine_chunks()
+
+    def _alike(self) -> list[dict[str, tuple[int, Trial]]]:
+        """Trial id -> (place in the plan, trial); further ones where groups of another name are the same trials."""
+        found: list[dict[str, tuple[int, Trial]]] = [{}]
+        for index, trial in enumerate(self.plan.trials):
+            level = next((known for known in found if trial.id not in known), None)
+            if level is None:
+                found.append(level := {})
+            level[trial.id] = (index, trial)
+        return found
+
+    @property
+    def hash(self) -> str:
+        """Of all results of this plan, wall times aside."""
+        return results_hash(self.frame())
 
     @property
     def seeds_done(self) -> int:
         """Seeds of the group that has most results: fewer than planned in a run that was cut short."""
-        return max(len(results) for results in self.by_group.values())
+        return max(len(trials) for trials in self.by_group.values())
 
-    def counts(self) -> dict[str, int]:
+    def status(self, trial: Trial) -> str:
+        """How a trial ended: done, diverged or failed."""
+        return str(self._columns["status"][self._rows[trial.id]])
+
+    def counts(self, group: str | None = None) -> dict[str, int]:
         """How many trials are done, diverged, failed; diverged ones have an outcome and count as done too."""
-        statuses = [result.status for result in self.results]
+        trials = self.trials if group is None else self.by_group[group]
+        statuses = [self.status(trial) for trial in trials]
         failed, diverged = statuses.count("failed"), statuses.count("diverged")
         return {"done": len(statuses) - failed, "failed": failed, "diverged": diverged}
+
+    def errors(self) -> Counter[str]:
+        """Distinct errors of failed trials, and how often each occurred."""
+        found = (self._columns["error"][self._rows[trial.id]] for trial in self.trials)
+        return Counter(error for error in found if error is not None)
 
     @cached_property
     def metrics(self) -> tuple[str, ...]:
         """Trial metrics that exist in at least one trial."""
-        found: dict[str, None] = {}
-        for result in self.results:
-            for metric, value in result.outcome.metrics.items() if result.outcome else ():
-                if value is not None:
-                    found[metric] = None
-        return tuple(found)
+        there = self.frame()
+        fixed = ("trial", "group", "seed", "status", "error", "seconds", "digest")
+        names = [*METRICS, *(n for n in there.column_names if n not in METRICS and n not in fixed)]
+        return tuple(name for name in names if there[name].null_count < there.num_rows)
+
+    # ------------------------------------------------------------------ inside
+
+    @cached_property
+    def _layers(self) -> LayerIndex:
+        return LayerIndex(self.records.layers(), self.plan)
 
     @cached_property
     def measures(self) -> tuple[str, ...]:
         """Layer measures that were taken."""
-        return tuple(dict.fromkeys(m for r in self.results if r.outcome for m in r.outcome.layers.measure))
-
-    @cached_property
-    def _layer_values(self) -> Mapping[str, Mapping[Key, float]]:
-        """trial id -> (step, layer, measure) -> value."""
-        found = {}
-        for result in self.results:
-            if result.outcome:
-                table = result.outcome.layers
-                keys = zip(table.step.tolist(), table.layer.tolist(), table.measure, strict=True)
-                found[result.trial.id] = dict(zip(keys, table.value.tolist(), strict=True))
-        return found
+        return self._layers.measures
 
     def layer_count(self, group: str) -> int:
         """Weight matrices of a group's network."""
-        for result in self.by_group[group]:
-            if result.outcome and len(result.outcome.layers.layer):
-                return int(result.outcome.layers.layer.max())
-        return 0
+        return next(planned.cost.layers for planned in self.plan.groups if planned.group.name == group)
 
     def step_number(self, group: str, step: int | str | None) -> int:
         """`start`, `end` (also the default: after the whole budget) or a number, as a number of steps."""
@@ -103,13 +170,13 @@ class Measured:
     def values(self, metric: str, group: str, at: At | None = None) -> dict[int, float | int | None]:
         """Trial seed -> value of a trial metric, or of a layer measure at a layer and step."""
         at = at or At()
-        results = self.by_group[group]
+        trials = self.by_group[group]
         if at.layer is None:
-            return {r.trial.seed: r.outcome.metrics.get(metric) if r.outcome else None for r in results}
-        step = self.step_number(group, at.step)
+            column = self._columns.get(metric)
+            return {trial.seed: None if column is None else column[self._rows[trial.id]] for trial in trials}
         layer = self.layer_count(group) if at.layer == "last" else int(at.layer)  # type: ignore[arg-type]
-        key = (step, layer, metric)
-        return {r.trial.seed: self._layer_values.get(r.trial.id, {}).get(key) for r in results}
+        found = self._layers.values(metric, self._group_ids[group], self.step_number(group, at.step))
+        return {trial.seed: found.get((trial.seed, layer)) for trial in trials}
 
     def summary(self, metric: str, group: str, at: At | None = None) -> Summary:
         """Summary over seeds."""
@@ -118,15 +185,38 @@ class Measured:
     def profile(self, measure: str, group: str, step: int | str | None = "end") -> Profile:
         """A layer measure at one step, seed by seed and layer by layer."""
         number = self.step_number(group, step)
+        found = self._layers.values(measure, self._group_ids[group], number)
         layers = range(1, self.layer_count(group) + 1)
-        rows = [
-            [self._layer_values[r.trial.id].get((number, layer, measure), np.nan) for layer in layers]
-            for r in self.by_group[group]
-            if r.outcome
-        ]
+        trials = [trial for trial in self.by_group[group] if self.status(trial) != "failed"]
+        rows = [[found.get((trial.seed, layer), np.nan) for layer in layers] for trial in trials]
         return Profile(group, measure, number, np.array(layers), np.array(rows, float).reshape(len(rows), len(layers)))
+
+    # ------------------------------------------------------------------ curves
+
+    @cached_property
+    def _curves(self) -> dict[str, Curves]:
+        return {}
 
     def curve(self, metric: str, group: str) -> list[tuple[NDArray[np.int64], NDArray[np.float64]]]:
         """(steps, values) of a curve, one per trial that has it."""
-        curves = [curve for r in self.by_group[group] if r.outcome for curve in r.outcome.curves]
-        return [(curve.steps, curve.values) for curve in curves if curve.metric == metric]
+        if metric not in self._curves:
+            self._curves[metric] = _by_trial(self.records.curves(metric))
+        found = self._curves[metric]
+        return [found[trial.id] for trial in self.by_group[group] if trial.id in found]
+
+
+def _plain_words(schema: Any) -> Any:
+    import pyarrow as pa
+
+    return pa.schema([(f.name, pa.string() if pa.types.is_dictionary(f.type) else f.type) for f in schema])
+
+
+def _by_trial(table: Any) -> Curves:
+    """Trial id -> (steps, values)."""
+    column = table["trial"].combine_chunks()
+    codes = column.indices.to_numpy(zero_copy_only=False)
+    order = np.argsort(codes, kind="stable")
+    steps, values = (table[name].to_numpy()[order] for name in ("step", "value"))
+    edges = np.searchsorted(codes[order], np.arange(len(column.dictionary) + 1))
+    pieces = zip(column.dictionary.to_pylist(), edges[:-1], edges[1:], strict=True)
+    return {trial: (steps[low:high], values[low:high]) for trial, low, high in pieces if high > low}

@@ -5,26 +5,27 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self, TextIO
+from typing import Any, TextIO
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
-from rich.progress import Progress as Bar
 from rich.table import Table as RichTable
 
-from gradlab.execute.base import TrialResult
-from gradlab.lab import Result
+from gradlab.analysis.against import Against
+from gradlab.cli.progress import running_lines
 from gradlab.plan.cost import measure_speed
 from gradlab.plan.plan import Plan
+from gradlab.report import against as beside
 from gradlab.report.tables import Table, failures, groups_table, layers_table, published_table
+from gradlab.result import Result
 from gradlab.spec.canonical import plain_json
 from gradlab.spec.paths import label
-from gradlab.trial.trial import Trial
+from gradlab.store.status import RunStatus
 
 WIDE = 200
 """Columns of a table that goes to a file or a pipe."""
+MOST_ROWS = 60
+"""Rows of a table on the terminal."""
 
 
 def json_text(value: Any) -> str:
@@ -32,32 +33,34 @@ def json_text(value: Any) -> str:
     return json.dumps(plain_json(value), indent=2, ensure_ascii=False)
 
 
-def plan(planned: Plan, stream: TextIO) -> None:
-    """The trials and what they will cost."""
-    console = _console(stream)
+def plan(planned: Plan, stream: TextIO, done: int = 0) -> None:
+    """The trials, what they will cost and how many of them are already done."""
+    to = console(stream)
     study = planned.resolved.study
-    console.print(f"[bold]{escape(study.question)}[/bold]")
+    to.print(f"[bold]{escape(study.question)}[/bold]")
     seeds = len(study.trial_seeds)
-    console.print(
+    to.print(
         f"{len(planned.groups)} groups × {seeds} seeds = {len(planned.trials):,} trials, "
         f"{planned.flops / 1e9:,.3g} GFLOP, {planned.bytes / 2**20:,.0f} MiB each, "
         f"about {_time(planned.seconds())} on one core" + (" (reduced budget)" if planned.resolved.quick else "")
     )
+    if done:
+        to.print(f"{done:,} trials are already done, {len(planned.trials) - done:,} are left")
     for group in planned.groups if stream is sys.stdout else ():
         settings = ", ".join(f"{path}={label(value)}" for path, value in group.group.settings.items())
         cost = group.cost
-        console.print(
+        to.print(
             escape(
                 f"  {group.group.name}: {settings or 'the base'}; {cost.parameters:,} parameters, {cost.steps:,} steps"
             )
         )
     for text in dict.fromkeys(group.stated for group in planned.groups if group.stated):
-        console.print(escape(f"  data: {text}"))
+        to.print(escape(f"  data: {text}"))
     for text in dict.fromkeys(f"{group.engine} engine, {group.reason}" for group in planned.groups if group.reason):
-        console.print(escape(f"  {text}"))
+        to.print(escape(f"  {text}"))
 
 
-def plan_json(planned: Plan) -> dict[str, Any]:
+def plan_json(planned: Plan, done: int = 0) -> dict[str, Any]:
     """The plan as one object."""
     speed = measure_speed()
     return {
@@ -78,91 +81,83 @@ def plan_json(planned: Plan) -> dict[str, Any]:
             for group in planned.groups
         ],
         "trials": [{"id": trial.id, "group": trial.group, "seed": trial.seed} for trial in planned.trials],
+        "done": done,
         "flops": planned.flops,
         "bytes": planned.bytes,
         "seconds": planned.seconds(speed),
     }
 
 
-def announce_compilation(planned: Plan) -> None:
-    """Say so where the kernels have to be compiled first."""
-    if any(group.engine == "fused" for group in planned.groups):
-        from gradlab.engines.kernels.compiled import is_cold
-
-        if is_cold():
-            _console(sys.stderr).print("compiling the kernels of the fused engine, once: about 10 s")
-
-
-class Progress:
-    """A bar over all steps of all trials, on a terminal only."""
-
-    def __init__(self, planned: Plan) -> None:
-        self._steps = {group.group.name: max(group.cost.steps, 1) for group in planned.groups}
-        self._bar = Bar(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TextColumn("{task.percentage:>3.0f} %"),
-            TimeRemainingColumn(),
-            console=Console(stderr=True),
-            disable=not sys.stderr.isatty(),
-            transient=True,
-        )
-        total = sum(self._steps[trial.group] for trial in planned.trials)
-        self._task = self._bar.add_task("training", total=total)
-        self._trials = len(planned.trials)
-        self._finished = 0
-        self._running: dict[str, int] = {}
-        self._done = 0
-
-    def __enter__(self) -> Self:
-        self._bar.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._bar.stop()
-
-    def tick(self, trial: Trial, done: int) -> None:
-        """So many steps of a trial are done."""
-        self._running[trial.id] = done
-        completed = self._done + sum(list(self._running.values()))
-        self._bar.update(self._task, completed=completed, description=escape(trial.name))
-
-    def on_result(self, result: TrialResult) -> None:
-        """A trial is finished."""
-        self._running.pop(result.trial.id, None)
-        self._done += self._steps[result.trial.group]
-        self._finished += 1
-        self._bar.update(self._task, completed=self._done, description=f"{self._finished} of {self._trials} trials")
-
-
 def result(found: Result, folder: Path) -> None:
     """Answer and tables on stdout; where the report lies on stderr."""
-    console = _console(sys.stdout)
+    to = console(sys.stdout)
     measured = found.measured
-    console.print(f"[bold]{escape(found.answer)}[/bold]\n", highlight=False)
+    to.print(f"[bold]{escape(found.answer)}[/bold]\n", highlight=False)
     for table in (groups_table(measured), published_table(measured), layers_table(measured)):
         if table is not None:
-            console.print(_rich(table))
-            for note in table.notes:
-                console.print(escape(f"  {note}"))
+            print_table(to, table)
     for line in failures(measured):
-        console.print(escape(f"failed: {line}"))
-    notes = _console(sys.stderr)
+        to.print(escape(f"failed: {line}"))
+    notes = console(sys.stderr)
+    for note in found.notes:
+        notes.print(escape(note), soft_wrap=True)
     if found.interrupted:
-        notes.print("interrupted; finished trials are kept")
+        notes.print("unfinished; the finished trials are kept, and the same command goes on with the rest")
     notes.print(escape(f"report: {folder / 'report.md'}   figures: {folder / 'figures'}"), soft_wrap=True)
+
+
+def status(found: RunStatus, stream: TextIO) -> None:
+    """Where a run stands."""
+    to = console(stream)
+    to.print(f"[bold]{escape(found.study)}[/bold]: {escape(found.question)}")
+    words = [f"{found.done:,} of {found.planned:,} trials done"]
+    words += [f"{found.diverged:,} of them diverged"] if found.diverged else []
+    words += [f"{found.failed:,} failed"] if found.failed else []
+    words += [f"{len(found.running):,} running"] if found.alive else []
+    to.print(escape(", ".join([*words, f"{found.left:,} left"])))
+    if found.alive:
+        to.print(escape(f"alive: {found.holder}"))
+        for line in running_lines(found.running):
+            to.print(escape(f"  {line}"))
+        if found.seconds_left is not None:
+            to.print(f"about {_time(found.seconds_left)} left")
+    elif found.finished:
+        to.print("finished" if not found.failed else "finished; the same command tries the failed trials again")
+    else:
+        to.print("nobody is working on it; the same command goes on with what is left")
+    for line in found.damaged:
+        to.print(escape(line), soft_wrap=True)
+
+
+def against(found: Against) -> None:
+    """Two runs beside each other."""
+    to = console(sys.stdout)
+    to.print(f"[bold]{escape(beside.sentence(found))}[/bold]\n")
+    for table in (beside.settings_table(found), beside.results_table(found)):
+        if table is not None:
+            print_table(to, table)
+
+
+def print_table(to: Console, table: Table) -> None:
+    """A table with its notes; a very long one is cut, its report is not."""
+    to.print(_rich(table))
+    if len(table.rows) > MOST_ROWS:
+        to.print(f"  and {len(table.rows) - MOST_ROWS:,} rows more, in the report")
+    for note in table.notes:
+        to.print(escape(f"  {note}"))
 
 
 def _rich(table: Table) -> RichTable:
     rich = RichTable(title=table.title, title_justify="left", title_style="bold", header_style="bold")
     for index, name in enumerate(table.header):
         rich.add_column(escape(name), justify="left" if index == 0 else "right")
-    for row in table.rows:
+    for row in table.rows[:MOST_ROWS]:
         rich.add_row(*map(escape, row))
     return rich
 
 
-def _console(stream: TextIO) -> Console:
+def console(stream: TextIO) -> Console:
+    """Where to print: as wide as the terminal, or wide enough for a file."""
     return Console(file=stream, highlight=False, width=None if stream.isatty() else WIDE)
 
 

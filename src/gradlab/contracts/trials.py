@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from gradlab.analysis.measured import Measured
-from gradlab.execute.pool import run_pool
+from gradlab.execute.base import run_trial
 from gradlab.plan.plan import make_plan
 from gradlab.spec.files import resolve
+from gradlab.store.chunks import MemoryChunk
+from gradlab.store.records import Records
 from gradlab.trial.setup import Setup, prepare
 
 
@@ -36,4 +38,4 @@ def small_setup(**model: Any) -> Setup:
 def small_result() -> Measured:
     """The small study, run."""
     plan = make_plan(resolve(small_tree(), "contract"))
-    return Measured(plan, tuple(run_pool(plan.trials)))
+    return Measured(plan, Records([MemoryChunk.of([run_trial(trial) for trial in plan.trials])]))

@@ -14,8 +14,8 @@ from gradlab.spec.config import Config
 from gradlab.trial.outcome import Outcome
 from gradlab.trial.setup import Setup
 
-Tick = Callable[[int], None]
-"""Called now and then with the number of steps done."""
+Tick = Callable[[int, float], None]
+"""Called now and then with the number of steps done and the latest loss."""
 
 
 class Engine(Part):

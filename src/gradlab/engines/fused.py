@@ -32,6 +32,8 @@ MOST_ROWS = 4_000_000
 """Rows of batch order handed over at once."""
 LONGEST = 20_000
 """Steps of a stretch: a sign of life comes after each."""
+MOST_WORK = 2e10
+"""FLOPs of a stretch, a fraction of a second: the same sign of life for large networks."""
 OPTIMIZERS = {"sgd": 0, "momentum": 1, "nesterov": 2, "rmsprop": 3, "adam": 4, "adamw": 5}
 LOSSES = {"cross_entropy": 0, "mse": 1}
 
@@ -84,6 +86,7 @@ def _train(setup: Setup, simd: bool, tick: Tick | None) -> Outcome:
     record, state = Recorder(setup), _State(setup, simd)
     if 0 in setup.moments:
         measure(setup, record, 0, setup.theta, state.running(), None)
+    record.snapshot(setup.theta, state.running())
     if setup.steps == 0:
         record.first_loss = state.first_loss()
     done = 0
@@ -104,9 +107,11 @@ def _train(setup: Setup, simd: bool, tick: Tick | None) -> Outcome:
         if done in setup.moments:
             theta = state.theta_now()
             measure(setup, record, done, theta, state.running(), theta - state.theta_before())
+        if done in setup.snapshots:
+            record.snapshot(state.theta_now(), state.running())
         if tick is not None:
-            tick(done)
-    return record.outcome(state.theta_now())
+            tick(done, record.latest_loss)
+    return record.outcome(state.theta_now(), state.running())
 
 
 def _room(count: int) -> tuple[Array, Array, Array]:
@@ -116,13 +121,15 @@ def _room(count: int) -> tuple[Array, Array, Array]:
 
 def _stops(setup: Setup) -> list[int]:
     """After which steps the interpreter has to look: evaluations, measures, and now and then a sign of life."""
-    stops = {step for step in setup.moments if step > 0} | ({setup.steps} if setup.steps else set())
+    stops = {step for step in {*setup.moments, *setup.snapshots, setup.steps} if step > 0}
     per_epoch = setup.steps_per_epoch
     if len(setup.dataset.validation) + len(setup.dataset.test):
         every = per_epoch * setup.trial.config.measure.evaluate_every
         stops |= set(range(every, setup.steps + 1, every))
     epochs = max(1, MOST_ROWS // max(len(setup.dataset.train), 1))
-    longest = min(LONGEST, epochs * per_epoch) if setup.batch < len(setup.dataset.train) else LONGEST
+    longest = min(LONGEST, max(1, int(MOST_WORK / setup.mlp.flops(setup.batch, backward=True))))
+    if setup.batch < len(setup.dataset.train):
+        longest = min(longest, epochs * per_epoch)
     stops |= set(range(longest, setup.steps + 1, longest))
     return sorted(stops)
 

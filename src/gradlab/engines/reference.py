@@ -60,6 +60,7 @@ def _train(setup: Setup, tick: Tick | None) -> Outcome:
 
     if 0 in setup.moments:
         measure(setup, record, 0, theta, running, None)
+    record.snapshot(theta, running)
     if setup.steps == 0:
         record.first_loss = _first_loss(setup, p, running)
 
@@ -82,9 +83,10 @@ def _train(setup: Setup, tick: Tick | None) -> Outcome:
             record.evaluated(evaluations(setup, answer, EVALUATION_ROWS))
         if done in setup.moments:
             measure(setup, record, done, theta, running, delta)
+        record.snapshot(theta, running)
         if tick is not None and done % TICKS == 0:
-            tick(done)
-    return record.outcome(theta)
+            tick(done, loss)
+    return record.outcome(theta, running)
 
 
 def _first_loss(setup: Setup, p: Parameters, running: list[Running]) -> float:

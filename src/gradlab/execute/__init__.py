@@ -1,6 +1,6 @@
-"""Where trials run: in a pool of threads of this process, one trial per core."""
+"""Where trials run: `executors/` has one file for each way, all behind one small interface."""
 
-from gradlab.execute.base import TrialResult
-from gradlab.execute.pool import run_pool
+from gradlab.execute.base import Bundle, Executor, TrialResult, run_bundle, run_trial
+from gradlab.execute.watch import Watch
 
-__all__ = ["TrialResult", "run_pool"]
+__all__ = ["Bundle", "Executor", "TrialResult", "Watch", "run_bundle", "run_trial"]

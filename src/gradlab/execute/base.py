@@ -1,17 +1,31 @@
-"""What running a trial gives, whoever runs it."""
+"""The executor interface: bundles of trials in, results out.
+
+A worker, wherever it lives, is one call of `run_bundle`: a plain function of trials (which can be pickled) that returns
+results (which can be pickled). An executor decides only where and when these calls happen; nothing it does can change a
+bit of a result. A Ray executor is one more file that sends `run_bundle` elsewhere.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from abc import abstractmethod
+from collections.abc import Callable, Generator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Literal
+from time import perf_counter
+from typing import ClassVar, Literal
 
-from gradlab.engines.base import Engine
+from threadpoolctl import threadpool_limits
+
+from gradlab.engines.base import Engine, Tick
+from gradlab.execute.watch import Stopped, Watch
+from gradlab.parts import Part
 from gradlab.trial.outcome import Outcome
 from gradlab.trial.setup import prepare
 from gradlab.trial.trial import Trial
 
 Status = Literal["done", "diverged", "failed"]
+Bundle = tuple[Trial, ...]
+"""Trials that one worker runs in one go, so that handing them over costs little beside them."""
 
 
 @dataclass(frozen=True)
@@ -21,6 +35,8 @@ class TrialResult:
     trial: Trial
     outcome: Outcome | None
     error: str | None = None
+    seconds: float = 0.0
+    """From taking it up to its end, probes and evaluation included."""
 
     @property
     def status(self) -> Status:
@@ -28,10 +44,51 @@ class TrialResult:
         return self.outcome.status if self.outcome is not None else "failed"
 
 
-def run_trial(trial: Trial, tick: Callable[[int], None] | None = None) -> TrialResult:
+class Executor(Part):
+    """Runs bundles of trials. Results come as they are finished, in any order."""
+
+    part: ClassVar[str] = "executor"
+
+    @abstractmethod
+    def run(self, bundles: Sequence[Bundle], watch: Watch) -> Generator[list[TrialResult]]:
+        """Every trial once; nothing further once `watch` says to stop, and what had finished by then."""
+
+    def width(self, trials: int) -> int:
+        """How many of so many trials run at a time."""
+        return 1
+
+
+def run_trial(trial: Trial, tick: Tick | None = None) -> TrialResult:
     """Prepare and train one trial; a failure is recorded, it does not stop the others."""
+    start = perf_counter()
     try:
         engine: Engine = trial.config.train.engine.build(trial.catalog)
-        return TrialResult(trial, engine.train(prepare(trial), tick))
+        outcome = engine.train(prepare(trial), tick)
     except Exception as error:
-        return TrialResult(trial, None, f"{type(error).__name__}: {error}")
+        return TrialResult(trial, None, f"{type(error).__name__}: {error}", perf_counter() - start)
+    return TrialResult(trial, outcome, None, perf_counter() - start)
+
+
+def run_bundle(bundle: Bundle, watch: Watch) -> list[TrialResult]:
+    """The trials of a bundle one after the other; those that finished, if it is stopped on the way."""
+    finished: list[TrialResult] = []
+    with suppress(Stopped):
+        for trial in bundle:
+            watch.began(trial)
+            try:
+                finished.append(run_trial(trial, _ticker(trial, watch)))
+            finally:
+                watch.ended(trial)
+    return finished
+
+
+def _ticker(trial: Trial, watch: Watch) -> Callable[[int, float], None]:
+    return lambda steps, loss: watch.tick(trial, steps, loss)
+
+
+def one_blas_thread() -> threadpool_limits:
+    """A context in which BLAS uses one thread: their number changes the bits of float32 products."""
+    import numpy as np
+
+    np.ones((2, 2)) @ np.ones((2, 2))  # the BLAS has to be loaded before it can be limited
+    return threadpool_limits(1)

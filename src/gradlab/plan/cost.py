@@ -36,14 +36,22 @@ class Cost:
 
 
 def trial_cost(
-    mlp: MLP, facts: Facts, horizon: Horizon, batch: int, evaluations: int, moments: int, probe: int, itemsize: int
+    mlp: MLP,
+    facts: Facts,
+    horizon: Horizon,
+    batch: int,
+    evaluations: int,
+    moments: int,
+    probe: int,
+    itemsize: int,
+    snapshots: int,
 ) -> Cost:
     """Matrix products of training and evaluation; parameters, activations and data in memory."""
     samples = min(horizon.steps * batch, horizon.steps * facts.samples // max(horizon.steps_per_epoch, 1))
     flops = mlp.flops(samples, backward=True) + evaluations * mlp.flops(facts.evaluated, backward=False)
     widths = sum(layer.fan_in + layer.fan_out for layer in mlp.layers)
     rows = max(batch, probe if moments else 0, min(facts.evaluated, EVALUATION_ROWS))
-    memory = itemsize * (_PARAMETER_COPIES * mlp.layout.size + _ACTIVATION_COPIES * rows * widths)
+    memory = itemsize * ((_PARAMETER_COPIES + snapshots) * mlp.layout.size + _ACTIVATION_COPIES * rows * widths)
     memory += facts.bytes + _STEP_BYTES * horizon.steps
     steps = _CALLS_PER_LAYER_STEP * horizon.steps * len(mlp.layers)
     looks = _CALLS_PER_TRIAL + _CALLS_PER_LAYER_MOMENT * moments * len(mlp.layers)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from gradlab.data.base import Facts, Task
 from gradlab.engines.base import Engine
@@ -17,7 +19,7 @@ from gradlab.spec.expand import Group
 from gradlab.spec.files import Resolved
 from gradlab.spec.study import At
 from gradlab.trial.recorder import METRICS
-from gradlab.trial.setup import horizon_of, moments_of
+from gradlab.trial.setup import horizon_of, moments_of, steps_of
 from gradlab.trial.trial import Trial, group_id, trial_id
 
 MOST_TRIALS = 1_000_000
@@ -35,6 +37,10 @@ class PlannedGroup:
     """Who will train it."""
     reason: str | None
     """Why not the fast one."""
+    numerics: str
+    """What the bits of its trials depend on besides their configuration."""
+    id: str = ""
+    """The hash of all that decides its results but the seed."""
 
 
 @dataclass(frozen=True)
@@ -69,30 +75,32 @@ def make_plan(resolved: Resolved) -> Plan:
         raise StudyError(
             f"{study.name}: {len(resolved.groups):,} groups × {len(study.trial_seeds):,} seeds is too much"
         )
-    planned, tasks = [], []
+    planned = []
     for group in resolved.groups:
         try:
             task: Task = group.config.data.build(catalog)
-            planned.append(PlannedGroup(group, *_checked(group.config, task, catalog)))
+            found = PlannedGroup(group, *_checked(group.config, task, catalog))
         except StudyError as error:
             raise StudyError(f"{study.name}: in {group.name!r}: {error}") from None
-        tasks.append(task)
+        identity = group_id(group.config, study.seed, catalog, task, found.numerics)
+        planned.append(replace(found, id=identity))
     plan = Plan(resolved, tuple(planned), ())
     _fits_in_memory(plan)
     try:
         _check_references(plan)
     except StudyError as error:
         raise StudyError(f"{study.name}: {error}") from None
-    ids = [
-        group_id(group.config, study.seed, catalog, task, _numerics(group.config, catalog))
-        for group, task in zip(resolved.groups, tasks, strict=True)
-    ]
-    trials = tuple(
+    return replace(plan, trials=trials_of(resolved, [found.id for found in planned]))
+
+
+def trials_of(resolved: Resolved, ids: Sequence[str]) -> tuple[Trial, ...]:
+    """Every trial of a study whose groups have these ids, seed by seed."""
+    study, catalog = resolved.study, resolved.catalog
+    return tuple(
         Trial(trial_id(identity, seed), group.name, seed, study.seed, group.config, catalog)
         for seed in study.trial_seeds
         for group, identity in zip(resolved.groups, ids, strict=True)
     )
-    return Plan(resolved, tuple(planned), trials)
 
 
 def _check_references(plan: Plan) -> None:
@@ -140,12 +148,7 @@ def _check_metric_exists(where: str, metric: str, planned: PlannedGroup) -> None
         raise StudyError(f"{where}.metric: {metric!r} does not exist, the task is a regression")
 
 
-def _numerics(config: Config, catalog: Catalog) -> str:
-    engine: Engine = config.train.engine.build(catalog)
-    return engine.numerics_of(config, catalog)
-
-
-def _checked(config: Config, task: Task, catalog: Catalog) -> tuple[Cost, bool, str, str, str | None]:
+def _checked(config: Config, task: Task, catalog: Catalog) -> tuple[Cost, bool, str, str, str | None, str]:
     facts = task.facts()
     loss: Loss = config.train.loss.build(catalog)
     wanted = "classes" if facts.classes is not None else "values"
@@ -162,17 +165,19 @@ def _checked(config: Config, task: Task, catalog: Catalog) -> tuple[Cost, bool, 
     mlp = MLP.of(config.model, facts.input_width, facts.output_width, catalog)
     horizon, batch = horizon_of(config.train, facts.samples)
     moments = len(moments_of(config.measure, horizon.steps))
+    snapshots = len(steps_of(config.measure.weights, horizon.steps, "measure.weights"))
     epochs = -(-horizon.steps // horizon.steps_per_epoch)
     evaluations = -(-epochs // config.measure.evaluate_every) if facts.evaluated else 0
     itemsize = 4 if config.train.precision == "float32" else 8
-    cost = trial_cost(mlp, facts, horizon, batch, evaluations, moments, config.measure.probe.size, itemsize)
+    cost = trial_cost(mlp, facts, horizon, batch, evaluations, moments, config.measure.probe.size, itemsize, snapshots)
     engine: Engine = config.train.engine.build(catalog)
     if refusal := engine.refusal(config, catalog):
         raise StudyError(
             f"train.engine: the engine {engine.name!r} cannot train this: {refusal}; use auto or reference"
         )
     chosen, reason = engine.chosen(config, catalog)
-    return cost, facts.classes is not None, facts.stated, chosen.name, reason
+    numerics = engine.numerics_of(config, catalog)
+    return cost, facts.classes is not None, facts.stated, chosen.name, reason, numerics
 
 
 def _check_target(config: Config, facts: Facts, task: Task) -> None:
@@ -205,6 +210,12 @@ def _fits_roughly(config: Config, facts: Facts) -> None:
             f"model.width: {config.model.depth} layers of width {width:,} need more than {least / 2**30:,.0f} GiB, "
             f"and {free / 2**30:,.0f} GiB are free"
         )
+
+
+def fitting_workers(plan: Plan, wanted: int | None) -> int:
+    """How many trials may run at a time: as many as wanted or as there are cores, if memory allows."""
+    free, most = available_bytes(), wanted or os.cpu_count() or 1
+    return max(1, min(most, int(free // max(plan.bytes, 1)))) if free else most
 
 
 def _fits_in_memory(plan: Plan) -> None:

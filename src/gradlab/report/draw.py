@@ -7,6 +7,7 @@ import warnings
 from typing import Any
 
 from gradlab.analysis.measured import Measured
+from gradlab.parts import Catalog
 from gradlab.report.charts import Chart, draw
 from gradlab.report.figures.base import Figure
 from gradlab.report.look import look, plain
@@ -21,7 +22,7 @@ def charts(measured: Measured) -> tuple[dict[str, Chart], tuple[str, ...]]:
     """
     catalog = measured.plan.resolved.catalog
     wanted = measured.study.figures
-    names = wanted or sorted(catalog.names("figure"), key=lambda name: catalog.get("figure", name).rank)  # type: ignore[attr-defined]
+    names = wanted if wanted is not None else sorted(catalog.names("figure"), key=lambda name: _rank(catalog, name))
     found, missing = {}, []
     for name in names:
         try:
@@ -35,6 +36,10 @@ def charts(measured: Measured) -> tuple[dict[str, Chart], tuple[str, ...]]:
         elif wanted:
             missing.append(f"{name}: nothing in this study to show")
     return found, tuple(missing)
+
+
+def _rank(catalog: Catalog, name: str) -> int:
+    return int(catalog.get("figure", name).rank)  # type: ignore[attr-defined]
 
 
 def draw_one(chart: Chart, ax: Any = None) -> Any:

@@ -39,14 +39,9 @@ def groups_table(measured: Measured) -> Table:
         columns.insert(0, (headline.metric, headline.at))  # type: ignore[arg-type]
     rows = []
     for name in measured.group_names:
-        results = measured.by_group[name]
-        diverged = sum(r.status == "diverged" for r in results)
-        failed = sum(r.status == "failed" for r in results)
-        trials = (
-            str(len(results))
-            + (f", {diverged} diverged" if diverged else "")
-            + (f", {failed} failed" if failed else "")
-        )
+        counts = measured.counts(name)
+        trials = str(counts["done"] + counts["failed"])
+        trials += "".join(f", {counts[how]} {how}" for how in ("diverged", "failed") if counts[how])
         cells = [interval(measured.summary(metric, name, at)) for metric, at in columns]
         rows.append((name, trials, *cells))
     titles = [metric if at is None else where(metric, at) for metric, at in columns]
@@ -97,8 +92,4 @@ def layers_table(measured: Measured) -> Table | None:
 
 def failures(measured: Measured) -> list[str]:
     """One line per distinct error, with the number of trials that ended in it."""
-    errors: dict[str, int] = {}
-    for result in measured.results:
-        if result.error is not None:
-            errors[result.error] = errors.get(result.error, 0) + 1
-    return [f"{count} × {error}" for error, count in errors.items()]
+    return [f"{count} × {error}" for error, count in measured.errors().items()]

@@ -23,6 +23,8 @@ EpochMetric = Literal[
     "train_loss", "train_accuracy", "validation_loss", "validation_accuracy", "test_loss", "test_accuracy"
 ]
 """Numbers that exist once per epoch."""
+Moments = tuple[Annotated[int, Field(ge=0, strict=True)] | Literal["start", "log", "end"], ...]
+"""After which steps; `log` is 1, 2, 4, 8, …"""
 Count = Annotated[int, Field(ge=1, le=10**9, strict=True)]
 
 
@@ -119,13 +121,15 @@ class Measure(Frozen):
 
     noun: ClassVar[str] = "measure"
 
-    layers: tuple[Annotated[int, Field(ge=0, strict=True)] | Literal["start", "log", "end"], ...] = ("start", "end")
+    layers: Moments = ("start", "end")
     """When the inside is measured: after so many steps; `log` is 1, 2, 4, 8, …"""
     probes: tuple[str, ...] | Literal["all"] = "all"
     probe: ProbeBatch = ProbeBatch()
     evaluate_every: Count = 1
     """Epochs between evaluations on validation and test data; the last epoch is always evaluated."""
     target: Target | None = None
+    weights: Moments = ("end",)
+    """When the parameters are kept, as for `layers`; empty: never."""
 
 
 class Config(Frozen):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import product
@@ -40,9 +41,8 @@ def expand(study: Study, catalog: Catalog) -> tuple[Group, ...]:
         config = _resolve(study, overrides, written, catalog)
         tree = config.model_dump(mode="json")
         groups.append(Group(name, {path: value_at(tree, path) for path in varied}, config))
-    names = [group.name for group in groups]
-    for name in names:
-        if names.count(name) > 1:
+    for name, count in Counter(group.name for group in groups).items():
+        if count > 1:
             raise StudyError(f"axes: two points are called {name!r}; a value is listed twice")
     absent = object()
     for path in study.factor:
@@ -55,12 +55,15 @@ def _variants(study: Study) -> list[tuple[str, Mapping[str, Any], str]]:
     """(name, overrides, where they are written) of each group."""
     if study.arms is not None:
         return [(name, overrides, f"arms.{name}") for name, overrides in study.arms.items()]
-    if study.axes is None:
+    if study.axes is None and study.zip is None:
         return [("all", {}, "base")]
-    if prod(len(values) for values in study.axes.values()) > MOST_GROUPS:
+    together = study.zip or {}
+    rows = [dict(zip(together, values, strict=True)) for values in zip(*together.values(), strict=True)] or [{}]
+    axes = study.axes or {}
+    if len(rows) * prod(len(values) for values in axes.values()) > MOST_GROUPS:
         raise StudyError(f"axes: the grid has more than {MOST_GROUPS:,} points")
-    points = [dict(zip(study.axes, values, strict=True)) for values in product(*study.axes.values())]
-    return [(_point_name(point), point, "axes") for point in points]
+    points = [row | dict(zip(axes, values, strict=True)) for row in rows for values in product(*axes.values())]
+    return [(_point_name(point), point, "axes" if axes else "zip") for point in points]
 
 
 def _point_name(point: Mapping[str, Any]) -> str:

@@ -48,7 +48,7 @@ def _anchored(tree: dict[str, Any], folder: Path) -> dict[str, Any]:
     """Relative paths of parts and data files are relative to the study file, wherever the lab is started."""
     if isinstance(tree.get("parts"), list):
         tree["parts"] = [str(folder / part) if isinstance(part, str) else part for part in tree["parts"]]
-    for section in ("base", "axes"):
+    for section in ("base", "axes", "zip"):
         tree[section] = _anchored_data(tree.get(section), folder)
     if isinstance(tree.get("arms"), Mapping):
         tree["arms"] = {name: _anchored_data(arm, folder) for name, arm in tree["arms"].items()}
@@ -108,9 +108,9 @@ def _parsed(text: str) -> tuple[str, Any]:
 def _override(tree: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
     first, _, rest = path.partition(".")
     if first in BASE_SECTIONS:
-        axes = tree.get("axes")
-        if isinstance(axes, Mapping) and path in axes:
-            raise StudyError(f"--set {path}: the study sweeps it; set axes.{path}=[…] instead")
+        for swept in ("axes", "zip"):
+            if isinstance(tree.get(swept), Mapping) and path in tree[swept]:
+                raise StudyError(f"--set {path}: the study sweeps it; set {swept}.{path}=[…] instead")
         base = tree.get("base")
         return tree | {"base": with_value(base if isinstance(base, Mapping) else {}, path, value)}
     if first not in Study.model_fields:
@@ -119,11 +119,11 @@ def _override(tree: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
             f"--set {path}: {first!r} is not a part of a study; a path starts with one of "
             f"{', '.join(accepted)}{nearest(first, accepted)}"
         )
-    if first == "axes" and rest:
-        axes = tree.get("axes") or {}
+    if first in ("axes", "zip") and rest:
+        axes = tree.get(first) or {}
         if not isinstance(axes, Mapping):
-            raise StudyError(f"axes: a mapping from paths to lists of values, not {shortened(axes)}")
-        return tree | {"axes": {**axes, rest: value if isinstance(value, list) else [value]}}
+            raise StudyError(f"{first}: a mapping from paths to lists of values, not {shortened(axes)}")
+        return tree | {first: {**axes, rest: value if isinstance(value, list | Mapping) else [value]}}
     if first == "arms" and rest:
         return tree | {"arms": _override_arm(tree.get("arms"), rest, value)}
     return with_value(tree, path, value)

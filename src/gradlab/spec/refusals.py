@@ -27,6 +27,12 @@ def study_error(error: ValidationError, source: str, place: Callable[[str], str]
     return StudyError(head + ("\n" + " " * 2).join(shown) if len(shown) == 1 else f"{head}\n  " + "\n  ".join(shown))
 
 
+def first_problem(error: ValidationError) -> tuple[str, str]:
+    """Path and message of the first problem; the path is empty where the whole is meant."""
+    problem = _without_other_branches(error.errors())[0]
+    return "" if _path(problem) == "study" else _path(problem), _message(problem)
+
+
 def _without_other_branches(problems: list[Any]) -> list[Any]:
     """A field of several forms fails in each of them: keep what is wrong with the form that was meant.
 

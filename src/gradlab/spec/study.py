@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
+from gradlab.spec.axes import Axis
 from gradlab.spec.base import Frozen, refusal
 from gradlab.spec.config import Measure
 
@@ -101,7 +102,10 @@ class Study(Frozen):
     """Python files with parts of the user's own. They are run."""
     base: Tree
     arms: Mapping[Label, Tree] | None = None
-    axes: Mapping[str, Annotated[tuple[Any, ...], Field(min_length=1, max_length=10_000)]] | None = None
+    axes: Mapping[str, Axis] | None = None
+    """Paths and the values each takes: every combination is a group."""
+    zip: Mapping[str, Axis] | None = None
+    """Paths whose values change together, first with first, second with second; crossed with the axes."""
     seeds: Annotated[int, Field(ge=1, le=1_000_000, strict=True)] | Annotated[tuple[Seed, ...], Field(min_length=1)] = 3
     """How many trial seeds (0, 1, 2, …), or which."""
     seed: Seed = 0
@@ -111,7 +115,7 @@ class Study(Frozen):
     claims: tuple[Claim, ...] = ()
     published: tuple[Published, ...] = ()
     figures: tuple[str, ...] | None = None
-    """Figures of the report, in order; none: all that apply."""
+    """Figures of the report, in order; not given: all that apply."""
     quick: Tree = Field(default_factory=dict)
     """Overrides for a reduced budget (`--quick`)."""
 
@@ -126,8 +130,17 @@ class Study(Frozen):
             raise refusal("a study has arms or axes, not both", where="axes")
         if self.arms is not None and not self.arms:
             raise refusal("a study needs at least one arm", where="arms")
-        if self.axes is not None and not self.axes:
-            raise refusal("a study needs at least one axis", where="axes")
+        if self.arms is not None and self.zip is not None:
+            raise refusal("zip belongs to axes; a study has arms or axes, not both", where="zip")
+        for name, axes in (("axes", self.axes), ("zip", self.zip)):
+            if axes is not None and not axes:
+                raise refusal("a study needs at least one axis", where=name)
+        lengths = {path: len(values) for path, values in (self.zip or {}).items()}
+        if len(set(lengths.values())) > 1:
+            counted = ", ".join(f"{path} has {length}" for path, length in lengths.items())
+            raise refusal(f"zipped axes have as many values as each other; {counted}", where="zip")
+        for path in set(self.zip or ()) & set(self.axes or ()):
+            raise refusal(f"{path} is also an axis; leave it in one of the two", where=f"zip.{path}")
         if isinstance(self.seeds, tuple) and len(set(self.seeds)) != len(self.seeds):
             raise refusal("a seed is listed twice", where="seeds")
         return self

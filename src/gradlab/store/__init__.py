@@ -1,5 +1,6 @@
-"""Committed results: three tidy Parquet tables in the run's folder, written whole or not at all."""
+"""Committed results: chunks of three tidy Parquet tables in the run's folder, written whole or not at all."""
 
 from gradlab.store.folder import RunFolder
+from gradlab.store.status import RunStatus, status
 
-__all__ = ["RunFolder"]
+__all__ = ["RunFolder", "RunStatus", "status"]

@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import platform
 import sys
+from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-_PACKAGES = ("gradlab", "numpy", "scipy", "pydantic", "pandas", "pyarrow", "matplotlib")
+_PACKAGES = ("gradlab", "numpy", "scipy", "numba", "llvmlite", "pydantic", "pandas", "pyarrow", "matplotlib")
+_DECIDES_BITS = ("numpy", "scipy", "numba", "llvmlite")
+"""Packages whose versions can change the bits of a result."""
 
 
 def environment() -> dict[str, Any]:
@@ -29,6 +32,21 @@ def environment() -> dict[str, Any]:
         "blas_threads": 1,
         "flush_to_zero": False,
     }
+
+
+def other_numerics(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """In what two environments differ that can change bits, in words."""
+    pairs = [(name, before.get(name), now.get(name)) for name in ("system", "processor")]
+    pairs.append(("BLAS kernels", _kernels(before), _kernels(now)))
+    old, new = (where.get("packages", {}) for where in (before, now))
+    pairs += [(name, old.get(name), new.get(name)) for name in _DECIDES_BITS]
+    return [f"{name} was {was}, is {now}" for name, was, now in pairs if was != now]
+
+
+def _kernels(environment: Mapping[str, Any]) -> str:
+    """For which processors the loaded BLAS libraries chose their kernels; their versions come with the packages."""
+    found = {str(pool.get("architecture")) for pool in environment.get("blas", ()) if pool.get("architecture")}
+    return ", ".join(sorted(found))
 
 
 def _version(name: str) -> str | None:

@@ -1,89 +1,263 @@
-"""A run's folder: the study as it was resolved, the environment, the tables, the report.
+"""A run's folder: the study as it was resolved, the plan, the environment, the results, the report.
 
 runs/identity/
-  study.yaml  environment.json  trials.parquet  curves.parquet  layers.parquet  report.md  figures/
+  study.yaml  resolved.yaml  plan.json  environment.json  parts/     what was run, and where
+  results/000001/ …                                                  committed results (see chunks.py)
+  report.md  figures/                                                made from the results, at any time again
+  lock  progress.json                                                who is writing, and how far it is
+
+Only the process that holds the lock writes. A finished trial is never run again: a folder is continued as long as it
+has trials in common with the plan, and moved aside, never written over, where it has none.
 """
 
 from __future__ import annotations
 
-import io
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 from gradlab.errors import StoreError, shortened
 from gradlab.execute.base import TrialResult
+from gradlab.plan.plan import Plan
+from gradlab.plan.saved import saved
 from gradlab.spec.canonical import plain_json
-from gradlab.spec.files import Resolved, to_yaml
+from gradlab.spec.files import to_yaml
 from gradlab.spec.yaml_text import dump
-from gradlab.store import tables
 from gradlab.store.atomic import write_bytes
+from gradlab.store.chunks import Chunk, DamagedChunk, MemoryChunk, commit
+from gradlab.store.environment import other_numerics
+from gradlab.store.lock import Lock
+from gradlab.store.records import Records
 
-FORMAT = 1
-RESULTS = ("report.md", "trials.parquet", "curves.parquet", "layers.parquet")
+FORMAT = 2
+RESULTS, WRITING, DAMAGED = "results", ".writing", "damaged"
+_OURS = {"lock", WRITING, RESULTS}
+"""What a run that died in its first moment can leave."""
 
 
-@dataclass(frozen=True)
-class RunFolder:
-    """Where a run keeps what it found."""
+@dataclass
+class ReportFolder:
+    """A run's folder as the place of its report, which is made from the results at any time again."""
 
     path: Path
 
-    @staticmethod
-    def start(path: Path, resolved: Resolved, environment: dict[str, Any]) -> RunFolder:
-        """The folder of a run that is about to start, with its study in it and no results yet.
-
-        A folder that holds another study's run is moved aside, never written over; one with somebody's other files
-        is refused.
-        """
-        study = to_yaml(resolved.study).encode()
-        try:
-            occupied = path.is_dir() and any(path.iterdir())
-        except OSError as error:
-            raise StoreError(f"cannot use the run's folder {shortened(str(path))}: {error.strerror or error}") from None
-        if occupied:
-            if not (path / "environment.json").is_file():
-                raise StoreError(f"{path} is not empty and not a run of gradlab; choose another folder with --out")
-            _clear(path) if _content(path / "study.yaml") == study else _move_aside(path)
-        try:
-            path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise StoreError(f"cannot make the run's folder {path}: {error.strerror or error}") from None
-        folder = RunFolder(path)
-        folder.write_file("environment.json", _json({"format": FORMAT, **environment}))
-        folder.write_file("study.yaml", study)
-        groups = {group.name: group.config.model_dump(mode="json") for group in resolved.groups}
-        parts = {Path(file.path).name: file.sha256 for file in resolved.catalog.files}
-        folder.write_text("resolved.yaml", dump({"groups": groups, **({"parts": parts} if parts else {})}))
-        for file in resolved.catalog.files:
-            folder.write_file(f"parts/{Path(file.path).name}", Path(file.path).read_bytes())
-        return folder
-
-    def write_results(self, results: Sequence[TrialResult]) -> None:
-        """The three tables."""
-        import pyarrow.parquet as pq
-
-        for name, table in (
-            ("trials", tables.trials_table(results)),
-            ("curves", tables.curves_table(results)),
-            ("layers", tables.layers_table(results)),
-        ):
-            buffer = io.BytesIO()
-            pq.write_table(table, buffer, compression="zstd")
-            write_bytes(self.path / f"{name}.parquet", buffer.getvalue())
-
     def write_text(self, name: str, text: str) -> Path:
         """A text file such as the report."""
-        write_bytes(self.path / name, text.encode())
-        return self.path / name
+        return self.write_file(name, text.encode())
 
     def write_file(self, name: str, content: bytes) -> Path:
         """Any file, such as a figure."""
         write_bytes(self.path / name, content)
         return self.path / name
+
+    def clear_figures(self) -> None:
+        """Remove the figures of an earlier report."""
+        try:
+            for figure in (self.path / "figures").glob("*.*"):
+                figure.unlink()
+        except OSError as error:
+            raise StoreError(f"cannot clear {self.path / 'figures'}: {error.strerror or error}") from None
+
+
+@dataclass
+class RunFolder(ReportFolder):
+    """The folder of a run in progress, with its lock."""
+
+    lock: Lock
+    chunks: list[Chunk] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    """What the user has to know: a run moved aside, a chunk that was damaged."""
+    _number: int = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.lock.release()
+
+    @staticmethod
+    def start(
+        path: Path,
+        plan: Plan,
+        environment: Mapping[str, Any],
+        command: str = "gradlab run study.yaml",
+        *,
+        force: bool = False,
+        mixed: bool = False,
+    ) -> RunFolder:
+        """Take the folder for this plan: continued, new, or new beside the old one.
+
+        `force` starts afresh in any case; `mixed` continues although versions or the processor are others.
+        """
+        folder = _taken(path)
+        try:
+            used = bool(folder.chunks) or (path / "plan.json").exists()
+            if (force and used) or not folder._continues(plan):
+                folder = folder._moved_aside()
+            before = read_json(path / "environment.json")
+            if before is not None:
+                folder._check_numerics(plan, before, environment, mixed)
+                environment = _together(before, environment)
+            folder._describe(plan, environment, command)
+        except BaseException:
+            folder.lock.release()
+            raise
+        return folder
+
+    # ------------------------------------------------------------------ what is there
+
+    def records(self) -> Records:
+        """All committed results."""
+        return Records(self.chunks)
+
+    def _gather(self) -> None:
+        """Open and check every chunk; one that is damaged is set aside, and its trials run again."""
+        shutil.rmtree(self.path / WRITING, ignore_errors=True)
+        for path in chunk_paths(self.path):
+            self._number = max(self._number, int(path.name))
+            try:
+                chunk = Chunk.open(path)
+                chunk.verify()
+                self.chunks.append(chunk)
+            except DamagedChunk as error:
+                place = _free(self.path / DAMAGED / path.name)
+                self.notes.append(f"{error}; it is kept as {place}")
+                _rename(path, place)
+
+    def _continues(self, plan: Plan) -> bool:
+        """Whether the folder holds nothing yet, or results of this plan among others; refuses other formats."""
+        before = read_json(self.path / "plan.json")
+        if before is None:
+            return not self.chunks
+        if before.get("format") != FORMAT:
+            raise StoreError(
+                f"{self.path} was written in format {before.get('format')}, and this gradlab writes format {FORMAT}; "
+                "choose another folder with --out, or --force to start afresh beside it"
+            )
+        stored = set(self.records().trials["trial"].to_pylist())
+        return not stored or not stored.isdisjoint(trial.id for trial in plan.trials) or self._renumbered(before, plan)
+
+    def _renumbered(self, before: Mapping[str, Any], plan: Plan) -> bool:
+        """The same study under another numerics version of an engine: never mixed, and not silently run again."""
+        old = {group["name"]: group["numerics"] for group in before["groups"]}
+        was = {g.group.name: old[g.group.name] for g in plan.groups if old.get(g.group.name, g.numerics) != g.numerics}
+        text = _content(self.path / "study.yaml")
+        if was and text == to_yaml(plan.resolved.study).encode():
+            name, numerics = next(iter(was.items()))
+            new = next(g.numerics for g in plan.groups if g.group.name == name)
+            raise StoreError(
+                f"{self.path} was begun with other numerics ({name}: {numerics}, now {new}), and results of the "
+                "two are not to be mixed; --force starts afresh beside it, --out in another folder"
+            )
+        return False
+
+    def _check_numerics(self, plan: Plan, before: Mapping[str, Any], now: Mapping[str, Any], mixed: bool) -> None:
+        finished = self.records().finished
+        others = other_numerics(before, now)
+        if not finished or not others or all(trial.id in finished for trial in plan.trials):
+            return
+        if not mixed:
+            raise StoreError(
+                f"{self.path} was begun elsewhere ({'; '.join(others)}), where the same trial may give other bits; "
+                "--mixed continues it all the same and says so in the report, --force starts afresh beside it"
+            )
+        self.notes.append(f"trials of different environments are mixed: {'; '.join(others)}")
+
+    # ------------------------------------------------------------------ writing
+
+    def _describe(self, plan: Plan, environment: Mapping[str, Any], command: str) -> None:
+        resolved = plan.resolved
+        groups = {group.name: group.config.model_dump(mode="json") for group in resolved.groups}
+        parts = {Path(file.path).name: file.sha256 for file in resolved.catalog.files}
+        self.write_file("study.yaml", to_yaml(resolved.study).encode())
+        self.write_file("resolved.yaml", dump({"groups": groups, **({"parts": parts} if parts else {})}).encode())
+        for number, file in enumerate(resolved.catalog.files):
+            self.write_file(f"parts/{number}/{Path(file.path).name}", Path(file.path).read_bytes())
+        self.write_file("plan.json", _json({"format": FORMAT, "command": command, **saved(plan)}))
+        self.write_file("environment.json", _json({**environment, "format": FORMAT}))
+
+    def adopt(self, records: Records) -> None:
+        """Add results from elsewhere, but for those that are already here."""
+        here = self.records().finished
+        for chunk in records.chunks:
+            if not set(chunk.table("trials")["trial"].to_pylist()) <= here:
+                self._commit(chunk.loaded())
+
+    def commit(self, results: Sequence[TrialResult]) -> None:
+        """Add these results; after this they survive anything but the loss of the disk."""
+        self._commit(MemoryChunk.of(results))
+
+    def _commit(self, chunk: MemoryChunk) -> None:
+        number = self._number + 1
+        path = self.path / RESULTS / f"{number:06d}"
+        commit(path, chunk, self.path / WRITING)
+        self._number = number
+        self.chunks.append(Chunk.open(path))
+
+    def _moved_aside(self) -> RunFolder:
+        """Rename this run to the first free `NAME~1`, `NAME~2`, … and begin a new one in its place."""
+        place = _free(self.path)
+        _rename(self.path, place)
+        self.lock.release()
+        folder = _taken(self.path)
+        folder.notes.append(f"the run that was in {self.path} is now in {place}")
+        return folder
+
+
+def _taken(path: Path) -> RunFolder:
+    """The folder with its lock, made if need be; somebody's other files are refused."""
+    try:
+        there = {entry.name for entry in path.iterdir()} if path.is_dir() else set()
+    except OSError as error:
+        raise StoreError(f"cannot use the run's folder {shortened(str(path))}: {error.strerror or error}") from None
+    if there - _OURS and "environment.json" not in there and "plan.json" not in there and "study.yaml" not in there:
+        raise StoreError(f"{path} is not empty and not a run of gradlab; choose another folder with --out")
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise StoreError(f"cannot make the run's folder {shortened(str(path))}: {reason}") from None
+    folder = RunFolder(path, Lock.take(path))
+    folder._gather()
+    return folder
+
+
+def chunk_paths(folder: Path) -> list[Path]:
+    """The committed chunks of a run, in the order of their numbers."""
+    try:
+        return sorted(path for path in (folder / RESULTS).iterdir() if path.name.isdigit())
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise StoreError(f"cannot read {folder / RESULTS}: {error.strerror or error}") from None
+
+
+def read_json(path: Path) -> dict[str, Any] | None:
+    """A JSON object of the folder; None if the file is not there."""
+    try:
+        value = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise StoreError(f"cannot read {path}: {error.strerror or error}") from None
+    except ValueError:
+        value = None
+    if not isinstance(value, dict):
+        raise StoreError(f"{path} is damaged: it is not a JSON object; move it away and run the study again")
+    return value
+
+
+def _together(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
+    """The first environment of a run, and the others it was continued in."""
+    others = list(before.get("also", []))
+    if other_numerics(before, now) and now not in others:
+        others.append(dict(now))
+    return {**before, **({"also": others} if others else {})}
 
 
 def _content(path: Path) -> bytes | None:
@@ -93,25 +267,18 @@ def _content(path: Path) -> bytes | None:
         return None
 
 
-def _clear(path: Path) -> None:
-    """Remove the results of the same study: the new ones take their place."""
-    try:
-        for name in RESULTS:
-            (path / name).unlink(missing_ok=True)
-        for figure in (path / "figures").glob("*.*"):
-            figure.unlink()
-    except OSError as error:
-        raise StoreError(f"cannot clear {path}: {error.strerror or error}") from None
+def _free(path: Path) -> Path:
+    """`NAME~1`, `NAME~2`, …: the first that is not there."""
+    return next(p for n in count(1) if not (p := path.with_name(f"{path.name}~{n}")).exists())
 
 
-def _move_aside(path: Path) -> None:
-    """Rename the folder of another study's run to the first free `NAME~1`, `NAME~2`, …"""
-    number = next(n for n in count(1) if not path.with_name(f"{path.name}~{n}").exists())
+def _rename(path: Path, place: Path) -> None:
     try:
-        path.rename(path.with_name(f"{path.name}~{number}"))
+        place.parent.mkdir(parents=True, exist_ok=True)
+        path.rename(place)
     except OSError as error:
-        raise StoreError(f"{path} holds another study's run and cannot be moved aside: {error.strerror}") from None
+        raise StoreError(f"{path} cannot be moved aside to {place}: {error.strerror or error}") from None
 
 
 def _json(value: Any) -> bytes:
-    return (json.dumps(plain_json(value), indent=2, ensure_ascii=False) + "\n").encode()
+    return (json.dumps(plain_json(value), indent=1, ensure_ascii=False) + "\n").encode()

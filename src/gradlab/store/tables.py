@@ -1,28 +1,44 @@
-"""Results as three tidy tables. NaN, +inf, −inf and missing (null) stay four different things."""
+"""Results as three tidy tables. NaN, +inf, −inf and missing (null) stay four different things.
+
+Words that repeat (trial, group, metric, measure) are dictionary-encoded in memory; in a file they are plain strings.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from gradlab.execute.base import TrialResult
+from gradlab.trial.recorder import METRICS
 
-_IDENTITY = ("trial", "group", "seed")
+NAMES = ("trials", "curves", "layers")
+WALL_TIMES = ("seconds_per_epoch", "epoch_seconds")
+"""Numbers that say how long something took: they are not part of a result's digest."""
+WORDS = ("trial", "group", "metric", "measure")
+
+
+def tables_of(results: Sequence[TrialResult]) -> dict[str, Any]:
+    """The three tables of these results."""
+    return {"trials": trials_table(results), "curves": curves_table(results), "layers": layers_table(results)}
 
 
 def trials_table(results: Iterable[TrialResult]) -> Any:
-    """One row per trial: what it is, how it ended, its metrics."""
+    """One row per trial: what it is, how it ended, how long it took, the digest of its result, its metrics."""
     results = list(results)
-    names = list(dict.fromkeys(name for r in results if r.outcome for name in r.outcome.metrics))
+    names = dict.fromkeys([*METRICS, *(name for r in results if r.outcome for name in r.outcome.metrics)])
     columns: dict[str, Any] = {
         "trial": pa.array([r.trial.id for r in results], pa.string()),
         "group": pa.array([r.trial.group for r in results], pa.string()),
         "seed": pa.array([r.trial.seed for r in results], pa.int64()),
         "status": pa.array([r.status for r in results], pa.string()),
         "error": pa.array([r.error for r in results], pa.string()),
+        "seconds": pa.array([r.seconds for r in results], pa.float64()),
+        "digest": pa.array([digest(r) for r in results], pa.string()),
     }
     for name in names:
         values = [r.outcome.metrics.get(name) if r.outcome else None for r in results]
@@ -32,57 +48,74 @@ def trials_table(results: Iterable[TrialResult]) -> Any:
 
 def curves_table(results: Iterable[TrialResult]) -> Any:
     """One row per trial, metric and step at which it was taken."""
-    parts = [
-        pa.table(
-            {
-                **_identity(r, len(curve.steps)),
-                "metric": _repeated(curve.metric, len(curve.steps)),
-                "step": pa.array(curve.steps.astype(np.int64)),
-                "value": pa.array(curve.values, pa.float64(), from_pandas=False),
-            }
-        )
-        for r in results
-        if r.outcome
-        for curve in r.outcome.curves
-    ]
-    return _joined(parts, {"metric": pa.string(), "step": pa.int64(), "value": pa.float64()})
+    curves = [(r, curve) for r in results if r.outcome for curve in r.outcome.curves]
+    lengths = [len(curve.steps) for _, curve in curves]
+    return pa.table(
+        {
+            **_identity([r for r, _ in curves], lengths),
+            "metric": _words([curve.metric for _, curve in curves], lengths),
+            "step": pa.array(_joined([curve.steps for _, curve in curves], np.int64)),
+            "value": pa.array(_joined([curve.values for _, curve in curves], float), pa.float64(), from_pandas=False),
+        }
+    )
 
 
 def layers_table(results: Iterable[TrialResult]) -> Any:
     """One row per trial, step, layer and measure."""
-    parts = [
-        pa.table(
-            {
-                **_identity(r, len(table.step)),
-                "step": pa.array(table.step.astype(np.int64)),
-                "layer": pa.array(table.layer.astype(np.int64)),
-                "measure": pa.array(table.measure, pa.string()),
-                "value": pa.array(table.value, pa.float64(), from_pandas=False),
-            }
-        )
-        for r in results
-        if r.outcome
-        for table in [r.outcome.layers]
-    ]
-    names = {"step": pa.int64(), "layer": pa.int64(), "measure": pa.string(), "value": pa.float64()}
-    return _joined(parts, names)
+    there = [(r, r.outcome.layers) for r in results if r.outcome]
+    lengths = [len(table.step) for _, table in there]
+    measures = [measure for _, table in there for measure in table.measure]
+    return pa.table(
+        {
+            **_identity([r for r, _ in there], lengths),
+            "step": pa.array(_joined([table.step for _, table in there], np.int64)),
+            "layer": pa.array(_joined([table.layer for _, table in there], np.int64)),
+            "measure": pa.array(measures, pa.string()).dictionary_encode(),
+            "value": pa.array(_joined([table.value for _, table in there], float), pa.float64(), from_pandas=False),
+        }
+    )
 
 
-def _identity(result: TrialResult, rows: int) -> dict[str, Any]:
-    trial = result.trial
+def digest(result: TrialResult) -> str:
+    """A hash of everything a trial gave, wall times aside: equal digests, equal bits."""
+    found = sha256(f"{result.trial.id} {result.status} {result.error}".encode())
+    if result.outcome is not None:
+        outcome = result.outcome
+        for name, value in outcome.metrics.items():
+            if name not in WALL_TIMES:
+                found.update(f"{name} {value!r}".encode())
+        for curve in outcome.curves:
+            if curve.metric not in WALL_TIMES:
+                _update(found.update, curve.metric, curve.steps, curve.values)
+        layers = outcome.layers
+        _update(found.update, " ".join(layers.measure), layers.step, layers.layer, layers.value)
+        for snapshot in outcome.snapshots:
+            for name, tensor in snapshot.tensors.items():
+                _update(found.update, f"{snapshot.step} {name} {tensor.dtype}", tensor)
+    return found.hexdigest()[:16]
+
+
+def _update(update: Callable[[bytes], None], name: str, *arrays: NDArray[Any]) -> None:
+    update(name.encode())
+    for array in arrays:
+        update(np.ascontiguousarray(array).tobytes())
+
+
+def _identity(owners: Sequence[TrialResult], lengths: Sequence[int]) -> dict[str, Any]:
+    seeds = np.array([r.trial.seed for r in owners], np.int64)
     return {
-        "trial": _repeated(trial.id, rows),
-        "group": _repeated(trial.group, rows),
-        "seed": pa.array(np.full(rows, trial.seed, np.int64)),
+        "trial": _words([r.trial.id for r in owners], lengths),
+        "group": _words([r.trial.group for r in owners], lengths),
+        "seed": pa.array(np.repeat(seeds, lengths)),
     }
 
 
-def _repeated(text: str, rows: int) -> Any:
-    return pa.repeat(pa.scalar(text, pa.string()), rows)
+def _words(words: Sequence[str], lengths: Sequence[int]) -> Any:
+    """Each word as often as its length says."""
+    codes = {word: code for code, word in enumerate(dict.fromkeys(words))}
+    indices = np.repeat(np.array([codes[word] for word in words], np.int32), lengths)
+    return pa.DictionaryArray.from_arrays(pa.array(indices, pa.int32()), pa.array(list(codes), pa.string()))
 
 
-def _joined(parts: list[Any], names: dict[str, Any]) -> Any:
-    if parts:
-        return pa.concat_tables(parts).combine_chunks()
-    types = {"trial": pa.string(), "group": pa.string(), "seed": pa.int64(), **names}
-    return pa.table({name: pa.array([], kind) for name, kind in types.items()})
+def _joined(arrays: Sequence[NDArray[Any]], kind: Any) -> NDArray[Any]:
+    return np.concatenate(arrays).astype(kind, copy=False) if arrays else np.empty(0, kind)

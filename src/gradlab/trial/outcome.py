@@ -30,6 +30,14 @@ class LayerTable:
 
 
 @dataclass(frozen=True)
+class Snapshot:
+    """The parameters after a step by name (`layer3.weight`), with the norms' running statistics."""
+
+    step: int
+    tensors: Mapping[str, NDArray[Any]]
+
+
+@dataclass(frozen=True)
 class Outcome:
     """The result of one trial; `metrics` has None where a number does not exist."""
 
@@ -38,4 +46,6 @@ class Outcome:
     curves: tuple[Curve, ...]
     layers: LayerTable
     theta: NDArray[Any]
-    """Parameters after the last step."""
+    """Parameters after the last step, flat."""
+    snapshots: tuple[Snapshot, ...] = ()
+    """Parameters that are to be kept, in the order of steps."""

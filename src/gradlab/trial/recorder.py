@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from time import perf_counter
 from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gradlab.network.norms.base import Running
 from gradlab.spec.config import EpochMetric, Target
-from gradlab.trial.outcome import Curve, LayerTable, Outcome
+from gradlab.trial.outcome import Curve, LayerTable, Outcome, Snapshot
 from gradlab.trial.setup import Setup
 
 Series = dict[str, tuple[NDArray[Any], NDArray[np.float64]]]
@@ -53,7 +54,13 @@ class Recorder:
         self._seconds: list[float] = []
         self._points: dict[str, list[tuple[int, float]]] = {}
         self._layers: list[tuple[int, int, str, float]] = []
+        self._snapshots: list[Snapshot] = []
         self._started: float | None = None
+
+    @property
+    def latest_loss(self) -> float:
+        """The latest step's training loss; NaN before the first."""
+        return self._losses[-1] if self._losses else math.nan
 
     @property
     def steps(self) -> int:
@@ -97,11 +104,26 @@ class Recorder:
         """Note the measures of one layer after a step."""
         self._layers.extend((step, number, measure, value) for measure, value in measures.items())
 
+    def snapshot(self, theta: NDArray[Any], running: Sequence[Running]) -> None:
+        """Keep the parameters after the latest step, if they are wanted there."""
+        if self.steps in self.setup.snapshots:
+            self._keep(theta, running)
+
+    def _keep(self, theta: NDArray[Any], running: Sequence[Running]) -> None:
+        tensors = self.setup.mlp.layout.named(theta.copy())
+        for number, statistics in enumerate(running, 1):
+            if statistics is not None:
+                mean, variance = statistics
+                tensors |= {f"layer{number}.running_mean": mean, f"layer{number}.running_variance": variance}
+        self._snapshots.append(Snapshot(self.steps, tensors))
+
     # ------------------------------------------------------------------ the end
 
-    def outcome(self, theta: NDArray[Any]) -> Outcome:
+    def outcome(self, theta: NDArray[Any], running: Sequence[Running]) -> Outcome:
         """Everything noted, as a frozen result."""
         self.stop_clock()
+        if self.diverged_step is not None and "end" in self.setup.trial.config.measure.weights:
+            self._keep(theta, running)  # its end came early
         if self.diverged_step is None and not np.isfinite(theta).all():
             self.diverged_step = self.steps  # the last update itself overflowed
         series = self._epochs() | {
@@ -115,7 +137,7 @@ class Recorder:
             np.array(columns[0], int), np.array(columns[1], int), columns[2], np.array(columns[3], float)
         )
         status: Literal["done", "diverged"] = "done" if self.diverged_step is None else "diverged"
-        return Outcome(status, self._metrics(series), curves, table, theta)
+        return Outcome(status, self._metrics(series), curves, table, theta, tuple(self._snapshots))
 
     def _epochs(self) -> Series:
         """Running means on training data and training time of every epoch (the last may be shorter)."""

@@ -18,7 +18,7 @@ from gradlab.optim.optimizers.base import Optimizer
 from gradlab.optim.rates import learning_rates
 from gradlab.optim.schedules.base import Horizon
 from gradlab.probes.base import Moment, Probe
-from gradlab.spec.config import Config, Measure, Train
+from gradlab.spec.config import Config, Measure, Moments, Train
 from gradlab.streams import Streams
 from gradlab.trial.trial import Trial
 
@@ -45,6 +45,8 @@ class Setup:
     steps_per_epoch: int
     moments: dict[int, Moment]
     """After which steps the inside is measured."""
+    snapshots: frozenset[int]
+    """After which steps the parameters are kept."""
     probes: tuple[Probe, ...]
     probe_x: Array
     probe_y: Array
@@ -95,6 +97,7 @@ def prepare(trial: Trial) -> Setup:
         steps=horizon.steps,
         steps_per_epoch=horizon.steps_per_epoch,
         moments=moments_of(config.measure, horizon.steps),
+        snapshots=frozenset(steps_of(config.measure.weights, horizon.steps, "measure.weights")),
         probes=tuple(catalog.get("probe", name).parse({}) for name in _probe_names(trial)),  # type: ignore[misc]
         probe_x=probe_x,
         probe_y=probe_y,
@@ -112,8 +115,14 @@ def horizon_of(train: Train, samples: int) -> tuple[Horizon, int]:
 
 def moments_of(measure: Measure, steps: int) -> dict[int, Moment]:
     """After which steps the inside is measured, in order."""
+    steps_there = steps_of(measure.layers, steps, "measure.layers")
+    return {step: "start" if step == 0 else "end" if step == steps else "during" for step in steps_there}
+
+
+def steps_of(moments: Moments, steps: int, field: str) -> list[int]:
+    """The steps that `start`, `log`, `end` and numbers stand for in a budget of so many steps."""
     chosen: set[int] = set()
-    for when in measure.layers:
+    for when in moments:
         if when == "start":
             chosen.add(0)
         elif when == "end":
@@ -121,10 +130,10 @@ def moments_of(measure: Measure, steps: int) -> dict[int, Moment]:
         elif when == "log":
             chosen |= {2**power for power in range(steps.bit_length()) if 2**power <= steps}
         elif when > steps:
-            raise StudyError(f"measure.layers: step {when} lies behind the budget of {steps} steps")
+            raise StudyError(f"{field}: step {when} lies behind the budget of {steps} steps")
         else:
             chosen.add(when)
-    return {step: "start" if step == 0 else "end" if step == steps else "during" for step in sorted(chosen)}
+    return sorted(chosen)
 
 
 def _probe_names(trial: Trial) -> tuple[str, ...]:

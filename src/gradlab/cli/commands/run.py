@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
 from pathlib import Path
@@ -22,41 +21,60 @@ def command(
     workers: Annotated[
         int | None, typer.Option("-j", "--workers", help="Trials at a time [default: all cores].", min=1)
     ] = None,
+    executor: Annotated[
+        str, typer.Option(metavar="NAME", help="Where trials run: pool (threads), processes or inline.")
+    ] = "pool",
     out: Annotated[Path | None, typer.Option(help="The run's folder [default: runs/STUDY].")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="The study's reduced budget, in a folder of its own.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and its cost; run nothing.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show the plan, its cost and what is already done; run nothing.")
+    ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Start afresh; the old run is moved aside, never written over.")
+    ] = False,
+    mixed: Annotated[
+        bool, typer.Option("--mixed", help="Go on with a run that other versions or another machine began.")
+    ] = False,
+    fail_fast: Annotated[bool, typer.Option("--fail-fast", help="Stop at the first trial that fails.")] = False,
+    live: Annotated[bool, typer.Option("--live", help="Show the loss of every trial in training.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")] = False,
 ) -> None:
-    """Run a study and write its report.
+    """Run a study, or what is left of it, and write its report.
 
-    Trains every arm with shared randomness, looks inside every layer, and leaves the resolved study, tables,
-    figures and a Markdown report in the run's folder.
+    Trains every arm with shared randomness, looks inside every layer, and leaves the resolved study, results,
+    figures and a Markdown report in the run's folder. Every finished trial is kept at once: the same command after
+    Ctrl-C, a crash or with more seeds goes on where it stood.
     """
     from gradlab import lab
     from gradlab.cli import show
+    from gradlab.cli.progress import Progress
 
     planned = lab.dry_run(study, overrides=overrides or [], seeds=seeds, quick=quick)
-    if dry_run:
-        if as_json:
-            typer.echo(json.dumps(show.plan_json(planned), indent=2))
-        else:
-            show.plan(planned, sys.stdout)
-        return
-    if not as_json:
-        show.plan(planned, sys.stderr)
     name = planned.resolved.study.name + ("-quick" if quick else "")
     folder = out if out is not None else Path("runs") / name
+    if dry_run:
+        done = lab.finished(folder, planned)
+        if as_json:
+            typer.echo(show.json_text(show.plan_json(planned, done)))
+        else:
+            show.plan(planned, sys.stdout, done)
+        return
+    if not as_json:
+        show.plan(planned, sys.stderr, 0 if force else lab.finished(folder, planned))
     words = ["gradlab", "run", study, *(["--seeds", str(seeds)] if seeds else []), *(["--quick"] if quick else [])]
     words += [word for override in overrides or [] for word in ("--set", override)]
-    show.announce_compilation(planned)
-    with show.Progress(planned) as progress:
+    with Progress(planned, live) as progress:
         result = lab.run(
             planned,
             out=folder,
             command=shlex.join(words),
+            executor=executor,
             workers=workers,
-            tick=progress.tick,
-            on_result=progress.on_result,
+            fail_fast=fail_fast,
+            force=force,
+            mixed=mixed,
+            on_start=progress.on_start,
+            on_stop=progress.on_stop,
         )
     if as_json:
         typer.echo(show.json_text(result.to_json()))

@@ -1,0 +1,40 @@
+"""`gradlab export`: a run's numbers for other tools."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+RANK = 16
+
+
+def command(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The run's folder, like runs/identity.")],
+    to: Annotated[str, typer.Option(metavar="FORMAT", help="csv, parquet, json or latex.")],
+    table: Annotated[
+        str, typer.Option(metavar="NAME", help="summary (mean and interval per group), trials, curves or layers.")
+    ] = "summary",
+    out: Annotated[Path | None, typer.Option(help="The file to write [default: stdout].")] = None,
+) -> None:
+    """Export a table of a run: csv, parquet, json, or LaTeX (booktabs) with intervals.
+
+    In every format NaN, infinity and missing stay different things. The files in RUN/results are plain Parquet: pandas,
+    polars and DuckDB read them without any export.
+    """
+    from gradlab import lab
+    from gradlab.errors import InvalidInput
+    from gradlab.report.export import checked
+    from gradlab.store.atomic import write_bytes
+
+    checked(to, table)
+    if out is None and to == "parquet" and sys.stdout.isatty():
+        raise InvalidInput("--to parquet writes bytes, not text; give a file with --out")
+    content = lab.open_run(run).export(to, table)
+    if out is not None:
+        write_bytes(out, content)
+    else:
+        sys.stdout.buffer.write(content)
+        sys.stdout.buffer.flush()

@@ -1,0 +1,1 @@
+"""Ways to run trials, one file each."""

@@ -1,0 +1,39 @@
+"""One trial per core, one thread each. The fused engine holds no GIL while it trains, so threads are enough."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from typing import Annotated
+
+from pydantic import Field
+
+from gradlab.execute.base import Bundle, Executor, TrialResult, one_blas_thread, run_bundle
+from gradlab.execute.watch import Watch
+
+
+class Pool(Executor):
+    """Threads of this process, one trial each; all cores unless `workers` says otherwise. The default."""
+
+    name = "pool"
+    workers: Annotated[int, Field(ge=1)] | None = None
+
+    def width(self, trials: int) -> int:
+        """As many as there are workers."""
+        return max(1, min(self.workers or os.cpu_count() or 1, trials))
+
+    def run(self, bundles: Sequence[Bundle], watch: Watch) -> Generator[list[TrialResult]]:
+        """The first trial alone (it compiles or loads the kernels that the others share), then all workers."""
+        if not bundles:
+            return
+        first, rest = bundles[0][:1], [bundle for bundle in (bundles[0][1:], *bundles[1:]) if bundle]
+        with one_blas_thread(), ThreadPoolExecutor(self.width(len(rest)), "gradlab") as threads:
+            yield threads.submit(run_bundle, first, watch).result()
+            futures = [threads.submit(run_bundle, bundle, watch) for bundle in rest]
+            try:
+                for future in as_completed(futures):
+                    yield future.result()
+            except BaseException:  # the caller gives up: so do the workers
+                watch.stop()
+                raise

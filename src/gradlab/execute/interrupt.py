@@ -1,0 +1,42 @@
+"""Ctrl-C: the first keeps what is finished and lets the run end in order, the second stops the process at once."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+INTERRUPTED = 130
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+@contextmanager
+def on_interrupt(action: Callable[[], None]) -> Iterator[None]:
+    """Inside, the first SIGINT or SIGTERM calls `action`; a second ends the process with code 130.
+
+    Ending at once is safe: results are committed whole or not at all. In a thread that is not the main one signals
+    cannot be taken, and nothing changes.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    seen = False
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        nonlocal seen
+        if seen:
+            sys.stderr.flush()
+            os._exit(INTERRUPTED)
+        seen = True
+        action()
+
+    before = {number: signal.signal(number, handle) for number in _SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

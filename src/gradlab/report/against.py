@@ -1,0 +1,66 @@
+"""Two runs beside each other, as tables."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from gradlab.analysis.against import Against, Row
+from gradlab.analysis.numbers import interval, number
+from gradlab.report.tables import Table
+from gradlab.spec.paths import label
+
+MOST_ROWS = 400
+
+
+def sentence(found: Against) -> str:
+    """The comparison in one line."""
+    studies = "The studies do not differ." if not found.settings else f"{len(found.settings)} settings differ."
+    bits = "no trial in common"
+    if found.same_trials:
+        bits = f"{found.same_trials:,} trials in common, {found.same_bits:,} of them with the same bits"
+    only = [f"only in the {which}: {', '.join(names)}" for which, names in _only(found) if names]
+    return " ".join([studies, f"{bits[0].upper()}{bits[1:]}.", *(f"Groups {words}." for words in only)])
+
+
+def _only(found: Against) -> list[tuple[str, tuple[str, ...]]]:
+    return [("first", found.only_first), ("second", found.only_second)]
+
+
+def settings_table(found: Against) -> Table | None:
+    """What the studies say differently."""
+    rows = tuple((s.where, s.path, _word(s.first), _word(s.second)) for s in found.settings[:MOST_ROWS])
+    return Table("What differs in the studies", ("where", "path", "first", "second"), rows) if rows else None
+
+
+def results_table(found: Against) -> Table | None:
+    """Every metric that both runs have, with the difference paired over seeds."""
+    rows = tuple(
+        (row.group, row.metric, interval(row.first), interval(row.second), _difference(row))
+        for row in found.rows[:MOST_ROWS]
+    )
+    more = len(found.rows) - MOST_ROWS
+    notes = (f"and {more:,} rows more",) if more > 0 else ()
+    title = "What differs in the results (mean and 95 % interval; difference: second minus first, paired over seeds)"
+    return Table(title, ("group", "metric", "first", "second", "difference"), rows, notes) if rows else None
+
+
+def to_json(found: Against) -> dict[str, Any]:
+    """Everything as plain data."""
+    return asdict(found)
+
+
+def _difference(row: Row) -> str:
+    c = row.comparison
+    if c is None:
+        return "not paired"
+    if c.difference == 0 and c.difference_low == c.difference_high:
+        return "0 in every seed" if c.n > 1 else "0"
+    if c.difference_low is None or c.difference_high is None:
+        return number(c.difference, 3)
+    settled = "" if c.difference_low <= 0 <= c.difference_high else " *"
+    return f"{number(c.difference, 3)} [{number(c.difference_low, 3)}, {number(c.difference_high, 3)}]{settled}"
+
+
+def _word(value: Any) -> str:
+    return "–" if value is None else label(value)

@@ -1,0 +1,54 @@
+"""A run's numbers in the formats of other tools. NaN, ±inf and missing stay distinct in each of them."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from gradlab.errors import InvalidInput
+from gradlab.report.latex import latex_table
+from gradlab.report.tables import groups_table, layers_table, published_table
+from gradlab.spec.canonical import plain_json
+
+if TYPE_CHECKING:
+    from gradlab.analysis.measured import Measured
+
+Format = Literal["csv", "parquet", "json", "latex"]
+TableName = Literal["summary", "trials", "curves", "layers"]
+FORMATS: tuple[str, ...] = get_args(Format)
+TABLES: tuple[str, ...] = get_args(TableName)
+
+
+def export_table(table: Any, to: str) -> bytes:
+    """An Arrow table as csv, parquet or json."""
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    if to == "json":
+        return (json.dumps(plain_json(table.to_pylist()), indent=1, ensure_ascii=False) + "\n").encode()
+    buffer = io.BytesIO()
+    if to == "csv":
+        pyarrow.csv.write_csv(table, buffer)  # missing is empty; nan, inf and -inf are words
+    else:
+        pyarrow.parquet.write_table(table, buffer, compression="zstd")
+    return buffer.getvalue()
+
+
+def export_latex(measured: Measured) -> bytes:
+    """The tables of the report, for a paper."""
+    tables = [groups_table(measured), published_table(measured), layers_table(measured)]
+    name = measured.study.name
+    made = [latex_table(table, f"{name}-{number}") for number, table in enumerate(filter(None, tables), 1)]
+    return ("% needs \\usepackage{booktabs}\n\n" + "\n".join(made)).encode()
+
+
+def checked(to: str, table: str) -> None:
+    """Refuse a format or table that does not exist, or a pair that makes no sense."""
+    from gradlab.errors import nearest
+
+    for field, value, accepted in (("--to", to, FORMATS), ("--table", table, TABLES)):
+        if value not in accepted:
+            raise InvalidInput(f"{field} {value!r}: accepted: {', '.join(accepted)}{nearest(value, accepted)}")
+    if to == "latex" and table != "summary":
+        raise InvalidInput(f"--to latex makes tables for a paper from the summary, not from {table}; leave --table out")

@@ -1,0 +1,49 @@
+"""Tables as LaTeX, for a paper: booktabs rules, intervals in brackets, every name escaped."""
+
+from __future__ import annotations
+
+import re
+
+from gradlab.report.tables import Table
+
+_SPECIAL = {
+    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
+    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
+    "×": r"$\times$", "∞": r"$\infty$", "−": "$-$", "–": "--", "…": r"\dots{}", "δ": r"$\delta$", "α": r"$\alpha$",
+    "·": r"$\cdot$",
+}  # fmt: skip
+_POWER = re.compile(r"(-?\d(?:\.\d+)?)e([+-])0*(\d+)")
+
+
+def escape(text: str) -> str:
+    """Any text as LaTeX: nothing in it is a command, `3.2e-05` is a power of ten."""
+    pieces, end = [], 0
+    for found in _POWER.finditer(text):
+        sign = "-" if found[2] == "-" else ""
+        pieces += [_plain(text[end : found.start()]), rf"${found[1]} \times 10^{{{sign}{found[3]}}}$"]
+        end = found.end()
+    return "".join([*pieces, _plain(text[end:])])
+
+
+def _plain(text: str) -> str:
+    return "".join(_SPECIAL.get(letter, letter) for letter in text)
+
+
+def latex_table(table: Table, name: str) -> str:
+    r"""A `table` float with caption and label; needs \usepackage{booktabs}."""
+    lines = [
+        r"\begin{table}",
+        r"  \centering",
+        rf"  \caption{{{escape(table.title)}}}",
+        rf"  \label{{tab:{re.sub(r'[^a-zA-Z0-9-]+', '-', name)}}}",
+        rf"  \begin{{tabular}}{{l{'r' * (len(table.header) - 1)}}}",
+        r"    \toprule",
+        f"    {' & '.join(map(escape, table.header))} \\\\",
+        r"    \midrule",
+        *(f"    {' & '.join(map(escape, row))} \\\\" for row in table.rows),
+        r"    \bottomrule",
+        r"  \end{tabular}",
+        r"\end{table}",
+    ]
+    notes = [f"% {' '.join(note.split())}" for note in table.notes]
+    return "\n".join([*lines, *notes]) + "\n"

@@ -1,0 +1,207 @@
+"""What a study found: numbers, frames, figures, report, whether it was just run or opened from its folder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gradlab.analysis.answer import answer, headline_of
+from gradlab.analysis.measured import Measured
+from gradlab.analysis.numbers import where
+from gradlab.errors import StoreError
+from gradlab.report.charts import Chart
+from gradlab.report.draw import charts, draw_one, draw_overview, image
+from gradlab.report.export import checked, export_latex, export_table
+from gradlab.report.html import html_view
+from gradlab.report.markdown import markdown_report
+from gradlab.spec.study import Study
+from gradlab.store.folder import ReportFolder, RunFolder
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+QUICK_NOTE = "Reduced budget (--quick): a look at the machinery, not a test of the claims."
+UNFINISHED_NOTE = "Unfinished: only the trials that are done so far are in this report."
+
+
+@dataclass(frozen=True, repr=False)
+class Result:
+    """What a study found: numbers, frames, figures, report."""
+
+    measured: Measured
+    environment: Mapping[str, Any]
+    command: str
+    folder: Path | None = None
+    interrupted: bool = False
+    """Whether trials of the plan are missing."""
+    notes: tuple[str, ...] = ()
+    """What happened to the folder: a run moved aside, a chunk that was damaged."""
+
+    @property
+    def study(self) -> Study:
+        """The study that was run."""
+        return self.measured.study
+
+    @property
+    def answer(self) -> str:
+        """The answer to the study's question, from the numbers."""
+        return answer(self.measured)
+
+    def __repr__(self) -> str:
+        counts = ", ".join(f"{number} {word}" for word, number in self.measured.counts().items())
+        return f"<Result of {self.study.name}: {counts}; {self.answer[:200]}>"
+
+    def arrow(self, name: str) -> Any:
+        """One of the tables `trials`, `curves`, `layers`, `summary` as an Arrow table: NaN and missing are distinct."""
+        import pyarrow as pa
+
+        if name == "trials":
+            return self.measured.frame()
+        if name == "summary":
+            return pa.Table.from_pylist(self._summary_rows())
+        return self.measured.named(getattr(self.measured.records, name)())
+
+    def trials(self) -> pd.DataFrame:
+        """One row per trial: status and metrics. Missing is NA, which is not NaN."""
+        import pandas as pd
+
+        return self.arrow("trials").to_pandas(types_mapper=pd.ArrowDtype)  # type: ignore[no-any-return]
+
+    def curves(self) -> pd.DataFrame:
+        """One row per trial, metric and step."""
+        return self.arrow("curves").to_pandas()  # type: ignore[no-any-return]
+
+    def layers(self) -> pd.DataFrame:
+        """One row per trial, step, layer and measure."""
+        return self.arrow("layers").to_pandas()  # type: ignore[no-any-return]
+
+    def weights(self, group: str, seed: int, step: int | None = None) -> dict[str, Any]:
+        """The kept parameters of a trial by name, after its last step or after another that was kept."""
+        for trial in self.measured.trials:
+            if (trial.group, trial.seed) == (group, seed):
+                kept = self.measured.records.weights(trial.id)
+                if not kept or (step is not None and step not in kept):
+                    there = ", ".join(map(str, sorted(kept))) or "none"
+                    raise KeyError(f"no parameters of {trial.name} after step {step}; kept: {there} (measure.weights)")
+                return dict(kept[max(kept) if step is None else step])
+        raise KeyError(f"this result has no trial of group {group!r} with seed {seed}")
+
+    def table(self) -> pd.DataFrame:
+        """One row per group and metric: mean, 95 % interval, n and more, over seeds."""
+        import pandas as pd
+
+        return pd.DataFrame(self._summary_rows())
+
+    def _summary_rows(self) -> list[dict[str, Any]]:
+        return [
+            {"group": name, "metric": metric, **summary}
+            for name in self.measured.group_names
+            for metric, summary in self._group_metrics(name).items()
+        ]
+
+    @cached_property
+    def _charts(self) -> tuple[dict[str, Chart], tuple[str, ...]]:
+        return charts(self.measured)
+
+    @property
+    def charts(self) -> dict[str, Chart]:
+        """The data of every figure, by name."""
+        return self._charts[0]
+
+    def figure(self, name: str, ax: Any = None) -> Any:
+        """A matplotlib figure; with `ax`, drawn on those axes."""
+        if name not in self.charts:
+            raise KeyError(f"this result has no figure {name!r}; it has {', '.join(self.charts)}")
+        return draw_one(self.charts[name], ax)
+
+    def report(self) -> str:
+        """The report as Markdown."""
+        notes = [QUICK_NOTE] if self.measured.plan.resolved.quick else []
+        notes += [UNFINISHED_NOTE] if self.interrupted else []
+        notes += self.notes
+        charts, missing = self._charts
+        return markdown_report(self.measured, charts, missing, self.environment, self.command, " ".join(notes))
+
+    def save(self, out: str | Path) -> Path:
+        """Write study, results, figures and report to a folder; gives the report's path."""
+        with RunFolder.start(Path(out), self.measured.plan, self.environment, self.command) as folder:
+            folder.adopt(self.measured.records)
+            return self.write(folder)
+
+    def rewrite(self) -> Path:
+        """Make figures and report again in the run's own folder; gives the report's path."""
+        if self.folder is None:
+            raise StoreError("this result has no folder; save it to one")
+        return self.write(ReportFolder(self.folder))
+
+    def export(self, to: str, table: str = "summary") -> bytes:
+        """A table (`summary`, `trials`, `curves`, `layers`) as csv, parquet or json; the summary also as latex."""
+        checked(to, table)
+        return export_latex(self.measured) if to == "latex" else export_table(self.arrow(table), to)
+
+    def write(self, folder: ReportFolder) -> Path:
+        """Write figures and report to a run's folder; gives the report's path."""
+        folder.clear_figures()
+        if self.charts:
+            folder.write_file("figures/overview.png", image(draw_overview(self.charts, self.study.question), "png"))
+        for name, chart in self.charts.items():
+            canvas = draw_one(chart)
+            for kind in ("png", "svg"):
+                folder.write_file(f"figures/{name}.{kind}", image(canvas, kind))
+        return folder.write_text("report.md", self.report())
+
+    def to_json(self) -> dict[str, Any]:
+        """One object: study, run, audit, trials, groups with their metrics, claims."""
+        measured, study = self.measured, self.study
+        return {
+            "study": study.name,
+            "question": study.question,
+            "answer": self.answer,
+            "run": None if self.folder is None else str(self.folder),
+            "quick": measured.plan.resolved.quick,
+            "interrupted": self.interrupted,
+            "audit": None,
+            "trials": measured.counts(),
+            "hash": measured.hash,
+            "groups": [
+                {
+                    "name": planned.group.name,
+                    "settings": dict(planned.group.settings),
+                    "metrics": self._group_metrics(planned.group.name),
+                }
+                for planned in measured.plan.groups
+            ],
+            "claims": [
+                {"text": claim.text, "verdict": None, "numbers": self._claim_numbers(claim)} for claim in study.claims
+            ],
+        }
+
+    def _group_metrics(self, group: str) -> dict[str, Any]:
+        """Trial metrics, and the layer measures that headline, claims and published numbers name."""
+        measured, study = self.measured, self.study
+        found = {metric: measured.summary(metric, group).to_json() for metric in measured.metrics}
+        named = [headline_of(measured), *study.claims, *study.published]
+        for entry in named:
+            if entry is None or entry.metric is None or entry.at.layer is None:
+                continue
+            for at in entry.at.places():
+                found[where(entry.metric, at)] = measured.summary(entry.metric, group, at).to_json()
+        return found
+
+    def _claim_numbers(self, claim: Any) -> dict[str, Any]:
+        """What was measured in each arm that the claim names."""
+        groups = (claim.arms,) if isinstance(claim.arms, str) else claim.arms or ()
+        return {
+            group if at.layer is None else f"{group}, layer {at.layer}": self.measured.summary(
+                claim.metric, group, at
+            ).to_json()
+            for group in groups
+            for at in claim.at.places()
+            if claim.metric and group in self.measured.group_names
+        }
+
+    def _repr_html_(self) -> str:
+        return html_view(self.measured, self.charts)
