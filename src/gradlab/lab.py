@@ -13,6 +13,7 @@ from gradlab.analysis.measured import Measured
 from gradlab.coordinator import Tally, conduct
 from gradlab.errors import StudyError
 from gradlab.execute.base import Executor, TrialResult
+from gradlab.execute.bundles import suited
 from gradlab.parts import BUILT_IN
 from gradlab.plan.plan import Plan, fitting_workers, make_plan
 from gradlab.plan.saved import restored
@@ -131,6 +132,14 @@ def _executor(name: str, plan: Plan, workers: int | None = None) -> Executor:
     part = BUILT_IN.get("executor", name)
     sized = {"workers": fitting_workers(plan, workers)} if "workers" in part.parameter_names() else {}
     return part.parse(sized)  # type: ignore[return-value]
+
+
+def suited_executor(plan: Plan, left: int, workers: int | None = None) -> str:
+    """The name of the executor that suits the trials that are left: worker processes for thousands of short ones.
+
+    They start a second later and need a main module that can be imported again, so `run` takes them only if asked.
+    """
+    return suited(plan, left, fitting_workers(plan, workers))
 
 
 def finished(folder: str | Path, plan: Plan) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -40,7 +40,7 @@ class Summary:
 
     def to_json(self) -> dict[str, Any]:
         """All fields."""
-        return asdict(self)
+        return dict(vars(self))
 
 
 def summarise(values: Iterable[float | int | None]) -> Summary:

@@ -21,7 +21,7 @@ MANUAL = """Controlled experiments on why deep networks train, or don't.
 
 A STUDY asks a question: which arms to compare, what they may differ in, how often, what to measure. It is a
 built-in name (`gradlab list`) or a YAML file. A run trains every arm with shared randomness, looks inside every
-layer, and leaves tables, figures and a report in its folder.
+layer, and leaves results, figures and a report in its folder; the same command again goes on where it stood.
 
 \b
 Start with:
@@ -29,6 +29,8 @@ Start with:
   gradlab run identity                         run one: some seconds, pictures included
   gradlab show identity > mine.yaml            take it as the start of your own
   gradlab run mine.yaml --set train.lr=3e-4    change it and run it
+  gradlab status runs/mine                     where a run stands, from any terminal
+  gradlab export runs/mine --to csv            its numbers for other tools
 
 Exit codes: 0 ok · 1 failure · 2 usage or invalid study · 130 interrupted (finished trials kept).
 """

@@ -23,7 +23,7 @@ class Progress:
     def __init__(self, planned: Plan, live: bool = False) -> None:
         self._fused = any(group.engine == "fused" for group in planned.groups)
         self._each = live
-        self._console = Console(stderr=True)
+        self._console = Console(stderr=True, highlight=False)
         self._tally: Tally | None = None
         self._live = Live(
             console=self._console,
@@ -46,13 +46,16 @@ class Progress:
             from gradlab.engines.kernels.compiled import is_cold
 
             if is_cold():
-                self._console.print("compiling the kernels of the fused engine, once: about 10 s")
+                self._say("compiling the kernels of the fused engine, once: about 10 s")
         if tally.todo and sys.stderr.isatty():
             self._live.start()
 
     def on_stop(self) -> None:
         """Ctrl-C was pressed once."""
-        self._console.print("stopping: finished trials are kept, the report is written; Ctrl-C again stops at once")
+        self._say("stopping: finished trials are kept, the report is written; Ctrl-C again stops at once")
+
+    def _say(self, text: str) -> None:
+        self._console.print(text, soft_wrap=True)
 
     def _drawn(self) -> RenderableType:
         if self._tally is None:

@@ -12,7 +12,6 @@ from gradlab.execute.executors.inline import Inline
 from gradlab.execute.watch import Watch
 from gradlab.plan.plan import make_plan
 from gradlab.spec.files import resolve
-from gradlab.store.tables import digest
 
 
 def checks(part: Executor) -> Iterator[Check]:
@@ -24,8 +23,8 @@ def checks(part: Executor) -> Iterator[Check]:
         require(Counter(found) == Counter(wanted), f"{len(wanted)} trials were handed over, {len(found)} came back")
 
     def same_bits() -> None:
-        ours = sorted(digest(result) for result in _run(part, _bundles(), Watch()))
-        inline = sorted(digest(result) for result in _run(Inline(), _bundles(), Watch()))
+        ours = sorted(result.digest for result in _run(part, _bundles(), Watch()))
+        inline = sorted(result.digest for result in _run(Inline(), _bundles(), Watch()))
         require(ours == inline, "results differ from those of the inline executor")
 
     def stops() -> None:

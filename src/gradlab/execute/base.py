@@ -19,6 +19,7 @@ from threadpoolctl import threadpool_limits
 from gradlab.engines.base import Engine, Tick
 from gradlab.execute.watch import Stopped, Watch
 from gradlab.parts import Part
+from gradlab.trial.digest import digest
 from gradlab.trial.outcome import Outcome
 from gradlab.trial.setup import prepare
 from gradlab.trial.trial import Trial
@@ -37,6 +38,8 @@ class TrialResult:
     error: str | None = None
     seconds: float = 0.0
     """From taking it up to its end, probes and evaluation included."""
+    digest: str = ""
+    """A hash of all it gave, wall times aside."""
 
     @property
     def status(self) -> Status:
@@ -63,10 +66,10 @@ def run_trial(trial: Trial, tick: Tick | None = None) -> TrialResult:
     start = perf_counter()
     try:
         engine: Engine = trial.config.train.engine.build(trial.catalog)
-        outcome = engine.train(prepare(trial), tick)
-    except Exception as error:
-        return TrialResult(trial, None, f"{type(error).__name__}: {error}", perf_counter() - start)
-    return TrialResult(trial, outcome, None, perf_counter() - start)
+        outcome, error = engine.train(prepare(trial), tick), None
+    except Exception as fault:
+        outcome, error = None, f"{type(fault).__name__}: {fault}"
+    return TrialResult(trial, outcome, error, perf_counter() - start, digest(trial.id, outcome, error))
 
 
 def run_bundle(bundle: Bundle, watch: Watch) -> list[TrialResult]:

@@ -17,6 +17,16 @@ ROUGHLY = Speed(2e10, 2e-6)
 """Of any machine: good enough to divide work, not to promise a time."""
 
 
+SHORT, MANY = 0.05, 10.0
+"""Seconds of a short trial, and of all of them together on a worker: then the interpreter's lock is in the way."""
+
+
+def suited(plan: Plan, trials: int, workers: int) -> str:
+    """The executor for so many trials of a plan: `processes` for many short ones, else `pool`."""
+    each = sum(ROUGHLY.seconds(planned.cost, planned.engine) for planned in plan.groups) / len(plan.groups)
+    return "processes" if workers > 1 and each < SHORT and each * trials / workers > MANY else "pool"
+
+
 def bundled(plan: Plan, trials: Sequence[Trial], workers: int) -> list[Bundle]:
     """All trials in their order. The speed is a guess: it decides nothing but the size of the bundles."""
     seconds = {planned.group.name: ROUGHLY.seconds(planned.cost, planned.engine) for planned in plan.groups}

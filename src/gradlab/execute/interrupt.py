@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -29,7 +29,8 @@ def on_interrupt(action: Callable[[], None]) -> Iterator[None]:
     def handle(number: int, frame: FrameType | None) -> None:
         nonlocal seen
         if seen:
-            sys.stderr.flush()
+            for worker in multiprocessing.active_children():
+                worker.kill()
             os._exit(INTERRUPTED)
         seen = True
         action()

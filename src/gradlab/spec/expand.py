@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import prod
@@ -49,6 +49,31 @@ def expand(study: Study, catalog: Catalog) -> tuple[Group, ...]:
         if value_at(groups[0].config.model_dump(mode="json"), path, absent) is absent and path not in varied:
             raise StudyError(f"factor: {path!r} is not a path of this study{nearest(path, varied)}")
     return tuple(groups)
+
+
+def in_full(groups: Sequence[Group]) -> dict[str, Any]:
+    """Every field with its default filled in: what all groups share, and each group's own values by path."""
+    leaves = [dict(_leaves(group.config.model_dump(mode="json"))) for group in groups]
+    first = leaves[0]
+    shared = [path for path in first if all(path in own and own[path] == first[path] for own in leaves[1:])]
+    tree: dict[str, Any] = {}
+    for path in shared:
+        *above, last = path.split(".")
+        place = tree
+        for key in above:
+            place = place.setdefault(key, {})
+        place[last] = first[path]
+    common = set(shared)
+    own = [{path: value for path, value in found.items() if path not in common} for found in leaves]
+    return {"shared": tree, "groups": {group.name: values for group, values in zip(groups, own, strict=True)}}
+
+
+def _leaves(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in tree.items():
+        if isinstance(value, Mapping) and value:
+            yield from _leaves(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
 
 
 def _variants(study: Study) -> list[tuple[str, Mapping[str, Any], str]]:

@@ -26,6 +26,7 @@ from gradlab.execute.base import TrialResult
 from gradlab.plan.plan import Plan
 from gradlab.plan.saved import saved
 from gradlab.spec.canonical import plain_json
+from gradlab.spec.expand import in_full
 from gradlab.spec.files import to_yaml
 from gradlab.spec.yaml_text import dump
 from gradlab.store.atomic import write_bytes
@@ -172,10 +173,11 @@ class RunFolder(ReportFolder):
 
     def _describe(self, plan: Plan, environment: Mapping[str, Any], command: str) -> None:
         resolved = plan.resolved
-        groups = {group.name: group.config.model_dump(mode="json") for group in resolved.groups}
         parts = {Path(file.path).name: file.sha256 for file in resolved.catalog.files}
         self.write_file("study.yaml", to_yaml(resolved.study).encode())
-        self.write_file("resolved.yaml", dump({"groups": groups, **({"parts": parts} if parts else {})}).encode())
+        self.write_file(
+            "resolved.yaml", dump({**in_full(resolved.groups), **({"parts": parts} if parts else {})}).encode()
+        )
         for number, file in enumerate(resolved.catalog.files):
             self.write_file(f"parts/{number}/{Path(file.path).name}", Path(file.path).read_bytes())
         self.write_file("plan.json", _json({"format": FORMAT, "command": command, **saved(plan)}))

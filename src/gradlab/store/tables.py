@@ -5,8 +5,7 @@ Words that repeat (trial, group, metric, measure) are dictionary-encoded in memo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from hashlib import sha256
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,8 +16,6 @@ from gradlab.execute.base import TrialResult
 from gradlab.trial.recorder import METRICS
 
 NAMES = ("trials", "curves", "layers")
-WALL_TIMES = ("seconds_per_epoch", "epoch_seconds")
-"""Numbers that say how long something took: they are not part of a result's digest."""
 WORDS = ("trial", "group", "metric", "measure")
 
 
@@ -38,7 +35,7 @@ def trials_table(results: Iterable[TrialResult]) -> Any:
         "status": pa.array([r.status for r in results], pa.string()),
         "error": pa.array([r.error for r in results], pa.string()),
         "seconds": pa.array([r.seconds for r in results], pa.float64()),
-        "digest": pa.array([digest(r) for r in results], pa.string()),
+        "digest": pa.array([r.digest for r in results], pa.string()),
     }
     for name in names:
         values = [r.outcome.metrics.get(name) if r.outcome else None for r in results]
@@ -74,31 +71,6 @@ def layers_table(results: Iterable[TrialResult]) -> Any:
             "value": pa.array(_joined([table.value for _, table in there], float), pa.float64(), from_pandas=False),
         }
     )
-
-
-def digest(result: TrialResult) -> str:
-    """A hash of everything a trial gave, wall times aside: equal digests, equal bits."""
-    found = sha256(f"{result.trial.id} {result.status} {result.error}".encode())
-    if result.outcome is not None:
-        outcome = result.outcome
-        for name, value in outcome.metrics.items():
-            if name not in WALL_TIMES:
-                found.update(f"{name} {value!r}".encode())
-        for curve in outcome.curves:
-            if curve.metric not in WALL_TIMES:
-                _update(found.update, curve.metric, curve.steps, curve.values)
-        layers = outcome.layers
-        _update(found.update, " ".join(layers.measure), layers.step, layers.layer, layers.value)
-        for snapshot in outcome.snapshots:
-            for name, tensor in snapshot.tensors.items():
-                _update(found.update, f"{snapshot.step} {name} {tensor.dtype}", tensor)
-    return found.hexdigest()[:16]
-
-
-def _update(update: Callable[[bytes], None], name: str, *arrays: NDArray[Any]) -> None:
-    update(name.encode())
-    for array in arrays:
-        update(np.ascontiguousarray(array).tobytes())
 
 
 def _identity(owners: Sequence[TrialResult], lengths: Sequence[int]) -> dict[str, Any]:

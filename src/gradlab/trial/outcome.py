@@ -9,6 +9,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from gradlab.network.layout import Layout
+
 
 @dataclass(frozen=True)
 class Curve:
@@ -31,10 +33,17 @@ class LayerTable:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The parameters after a step by name (`layer3.weight`), with the norms' running statistics."""
+    """The parameters after a step, with the norms' running statistics."""
 
     step: int
-    tensors: Mapping[str, NDArray[Any]]
+    theta: NDArray[Any]
+    layout: Layout
+    running: Mapping[str, NDArray[Any]]
+
+    @property
+    def tensors(self) -> dict[str, NDArray[Any]]:
+        """All of them by name, like `layer3.weight`."""
+        return {**self.layout.named(self.theta), **self.running}
 
 
 @dataclass(frozen=True)

@@ -110,12 +110,12 @@ class Recorder:
             self._keep(theta, running)
 
     def _keep(self, theta: NDArray[Any], running: Sequence[Running]) -> None:
-        tensors = self.setup.mlp.layout.named(theta.copy())
+        memory: dict[str, NDArray[Any]] = {}
         for number, statistics in enumerate(running, 1):
             if statistics is not None:
                 mean, variance = statistics
-                tensors |= {f"layer{number}.running_mean": mean, f"layer{number}.running_variance": variance}
-        self._snapshots.append(Snapshot(self.steps, tensors))
+                memory |= {f"layer{number}.running_mean": mean, f"layer{number}.running_variance": variance}
+        self._snapshots.append(Snapshot(self.steps, theta.copy(), self.setup.mlp.layout, memory))
 
     # ------------------------------------------------------------------ the end
 

@@ -22,8 +22,11 @@ def command(
         int | None, typer.Option("-j", "--workers", help="Trials at a time [default: all cores].", min=1)
     ] = None,
     executor: Annotated[
-        str, typer.Option(metavar="NAME", help="Where trials run: pool (threads), processes or inline.")
-    ] = "pool",
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Where trials run: pool (threads), processes or inline [default: what suits the plan]."
+        ),
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="The run's folder [default: runs/STUDY].")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="The study's reduced budget, in a folder of its own.")] = False,
     dry_run: Annotated[
@@ -52,15 +55,15 @@ def command(
     planned = lab.dry_run(study, overrides=overrides or [], seeds=seeds, quick=quick)
     name = planned.resolved.study.name + ("-quick" if quick else "")
     folder = out if out is not None else Path("runs") / name
+    done = 0 if force else lab.finished(folder, planned)
     if dry_run:
-        done = lab.finished(folder, planned)
         if as_json:
             typer.echo(show.json_text(show.plan_json(planned, done)))
         else:
             show.plan(planned, sys.stdout, done)
         return
     if not as_json:
-        show.plan(planned, sys.stderr, 0 if force else lab.finished(folder, planned))
+        show.plan(planned, sys.stderr, done)
     words = ["gradlab", "run", study, *(["--seeds", str(seeds)] if seeds else []), *(["--quick"] if quick else [])]
     words += [word for override in overrides or [] for word in ("--set", override)]
     with Progress(planned, live) as progress:
@@ -68,7 +71,7 @@ def command(
             planned,
             out=folder,
             command=shlex.join(words),
-            executor=executor,
+            executor=executor or lab.suited_executor(planned, len(planned.trials) - done, workers),
             workers=workers,
             fail_fast=fail_fast,
             force=force,

@@ -5,9 +5,11 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import threading
 from collections.abc import Generator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from dataclasses import replace
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -39,14 +41,16 @@ class Processes(Executor):
         stop = context.Event()
         workers = self.width(len(bundles))
         with ProcessPoolExecutor(workers, context, _start_worker, (stop,)) as pool:
-            waiting = {pool.submit(_work, bundle) for bundle in bundles}
+            owners = {pool.submit(_work, bundle): bundle for bundle in bundles}
+            waiting = set(owners)
             try:
                 while waiting:
                     finished, waiting = wait(waiting, LOOK_AGAIN, FIRST_COMPLETED)
                     if watch.stopping:
                         stop.set()
                     for future in finished:
-                        yield future.result()
+                        bundle = owners.pop(future)
+                        yield [TrialResult(bundle[place], *rest) for place, *rest in future.result()]
             except BrokenProcessPool:
                 raise EnvironmentFault(
                     "a worker process died (killed from outside, or out of memory); finished trials are kept, "
@@ -65,6 +69,15 @@ def _start_worker(stop: Any) -> None:
     global _stop
     _stop = stop
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the coordinator decides what Ctrl-C means
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """A worker whose coordinator is gone has nobody to give its results to."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 class _RemoteWatch(Watch):
@@ -79,6 +92,9 @@ class _RemoteWatch(Watch):
             raise Stopped
 
 
-def _work(bundle: Bundle) -> list[TrialResult]:
+def _work(bundle: Bundle) -> list[tuple[Any, ...]]:
+    """The results by their place in the bundle, without what the coordinator has or does not need."""
     with one_blas_thread():
-        return run_bundle(bundle, _RemoteWatch())
+        results = run_bundle(bundle, _RemoteWatch())
+    lean = [r.outcome and replace(r.outcome, theta=r.outcome.theta[:0]) for r in results]
+    return [(n, o, r.error, r.seconds, r.digest) for n, (r, o) in enumerate(zip(results, lean, strict=True))]

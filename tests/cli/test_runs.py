@@ -1,0 +1,122 @@
+"""Runs on the command line: going on, looking, reporting, exporting."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from cli.test_cli import gradlab
+from gradlab.cli.progress import headline, running_lines
+from gradlab.spec.yaml_text import dump
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a study and its finished run."""
+    from gradlab.contracts.trials import small_tree
+
+    path = tmp_path_factory.mktemp("runs")
+    (path / "small.yaml").write_text(dump({**small_tree(), "figures": ["training_loss"]}))
+    assert gradlab("run", "small.yaml", cwd=path).returncode == 0
+    return path
+
+
+def test_running_again_says_what_is_already_done(folder: Path) -> None:
+    found = gradlab("run", "small.yaml", "--seeds", "3", "--dry-run", cwd=folder)
+    assert "4 trials are already done, 2 are left" in found.stdout
+    assert json.loads(gradlab("run", "small.yaml", "--dry-run", "--json", cwd=folder).stdout)["done"] == 4
+    again = gradlab("run", "small.yaml", cwd=folder)
+    assert "4 trials are already done, 0 are left" in again.stderr
+
+
+def test_status_says_where_a_run_stands(folder: Path) -> None:
+    found = gradlab("status", "runs/small", cwd=folder)
+    assert found.returncode == 0
+    assert "4 of 4 trials done, 0 left" in found.stdout
+    assert "finished" in found.stdout
+    state = json.loads(gradlab("status", "runs/small", "--json", cwd=folder).stdout)
+    assert state["finished"]
+    assert (state["alive"], state["done"], state["left"], state["running"]) == (False, 4, 0, [])
+    missing = gradlab("status", "runs/nothing", cwd=folder)
+    assert missing.returncode == 1
+    assert "is not there" in missing.stderr
+    assert "Traceback" not in missing.stderr
+
+
+def test_report_is_made_again_from_the_folder_alone(folder: Path) -> None:
+    report = folder / "runs/small/report.md"
+    before = report.read_text()
+    report.unlink()
+    found = gradlab("report", "runs/small", cwd=folder)
+    assert found.returncode == 0, found.stderr
+    assert "final_loss: plain" in found.stdout
+    assert report.read_text() == before
+
+
+def test_two_runs_beside_each_other(folder: Path) -> None:
+    assert gradlab("run", "small.yaml", "--set", "train.lr=0.02", "--out", "other", cwd=folder).returncode == 0
+    found = gradlab("report", "runs/small", "--against", "other", cwd=folder)
+    assert "2 settings differ. No trial in common." in found.stdout
+    assert "train.lr" in found.stdout
+    both = json.loads(gradlab("report", "runs/small", "--against", "other", "--json", cwd=folder).stdout)
+    assert both["settings"][0] == {"where": "plain", "path": "train.lr", "first": 0.01, "second": 0.02}
+
+
+def test_export_writes_to_stdout_or_a_file(folder: Path) -> None:
+    csv = gradlab("export", "runs/small", "--to", "csv", "--table", "trials", cwd=folder)
+    assert len(csv.stdout.splitlines()) == 5
+    gradlab("export", "runs/small", "--to", "parquet", "--table", "layers", "--out", "layers.parquet", cwd=folder)
+    assert set(pd.read_parquet(folder / "layers.parquet")["group"]) == {"plain", "residual"}
+    assert r"\toprule" in gradlab("export", "runs/small", "--to", "latex", cwd=folder).stdout
+    wrong = gradlab("export", "runs/small", "--to", "xlsx", cwd=folder)
+    assert wrong.returncode == 2
+    assert "accepted: csv, parquet, json, latex" in wrong.stderr
+
+
+def test_force_starts_beside_and_says_where_the_old_run_is(folder: Path) -> None:
+    gradlab("run", "small.yaml", "--out", "mine", cwd=folder)
+    found = gradlab("run", "small.yaml", "--out", "mine", "--force", cwd=folder)
+    assert found.returncode == 0
+    assert "is now in mine~1" in found.stderr
+    assert (folder / "mine~1/report.md").is_file()
+
+
+def test_the_executor_does_not_change_the_hash(folder: Path) -> None:
+    words = [("--executor", "inline"), ("--executor", "pool", "-j", "2"), ("--executor", "processes", "-j", "2")]
+    found = [gradlab("run", "small.yaml", "--json", "--out", f"by{n}", *w, cwd=folder) for n, w in enumerate(words)]
+    assert len({json.loads(each.stdout)["hash"] for each in found}) == 1
+    wrong = gradlab("run", "small.yaml", "--executor", "ray", cwd=folder)
+    assert wrong.returncode == 2
+    assert "accepted: inline, pool, processes" in wrong.stderr
+
+
+def test_progress_on_a_terminal_shows_counts_rate_and_losses(tree: dict[str, Any], tmp_path: Path) -> None:
+    """In a pseudo-terminal, as a user sees it."""
+    tree["base"]["train"] |= {"engine": "reference", "steps": 3000}
+    (tmp_path / "small.yaml").write_text(dump({**tree, "figures": []}))
+    code = "import pty, sys; sys.exit(pty.spawn([sys.executable, '-m', 'gradlab', 'run', 'small.yaml', '--live']) >> 8)"
+    found = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert found.returncode == 0, found.stdout
+    assert "of 4 trials, " in found.stdout
+    assert "running" in found.stdout
+    assert "per second" in found.stdout
+    assert "plain · seed 0: step " in found.stdout
+    assert ", loss 0." in found.stdout
+
+
+def test_progress_in_words() -> None:
+    seen = {"planned": 40, "done": 12, "failed": 1, "diverged": 2, "per_second": 3.21, "seconds_left": 3725.0}
+    running = [{"name": "plain · seed 3", "steps": 1200, "of": 5000, "loss": "nan", "seconds": 2.2}]
+    assert headline({**seen, "running": running}) == (
+        "13 of 40 trials, 1 running, 2 diverged, 1 failed, 3.2 per second, 1:02:05 left"
+    )
+    assert running_lines(running) == ["plain · seed 3: step 1,200 of 5,000, loss NaN, 2 s"]
+    assert headline({**seen, "failed": 0, "diverged": 0, "per_second": None, "seconds_left": None, "running": []}) == (
+        "12 of 40 trials"
+    )

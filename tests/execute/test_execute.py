@@ -1,0 +1,177 @@
+"""How trials are handed out: bundles, Ctrl-C, overhead."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import gradlab
+from gradlab.errors import PartError
+from gradlab.execute.base import run_bundle, run_trial
+from gradlab.execute.bundles import bundled, suited
+from gradlab.execute.watch import Watch
+from gradlab.plan import plan as planning
+from gradlab.spec.yaml_text import dump
+
+
+def test_small_trials_share_a_bundle_and_long_ones_have_their_own(tree: dict[str, Any]) -> None:
+    plan = gradlab.dry_run(tree, seeds=500)
+    bundles = bundled(plan, plan.trials, 2)
+    assert [trial for bundle in bundles for trial in bundle] == list(plan.trials)
+    assert 16 <= len(bundles) <= 200
+    long = gradlab.dry_run("identity", overrides={"train.steps": 100_000})
+    assert {len(bundle) for bundle in bundled(long, long.trials, 2)} == {1}
+    assert bundled(plan, (), 2) == []
+    few = bundled(plan, plan.trials[:10], 4)
+    assert len(few) == 10  # no core waits while another holds all the work
+
+
+def test_many_short_trials_suit_processes_and_few_or_long_ones_threads(tree: dict[str, Any]) -> None:
+    short = gradlab.dry_run(tree)
+    assert suited(short, 20_000, 2) == "processes"
+    assert suited(short, 200, 2) == "pool"
+    assert suited(short, 20_000, 1) == "pool"
+    assert suited(gradlab.dry_run("identity"), 20_000, 2) == "pool"
+
+
+def test_a_bundle_and_its_results_can_be_sent_anywhere(tree: dict[str, Any]) -> None:
+    """What a Ray executor will need."""
+    bundle = gradlab.dry_run(tree).trials[:2]
+    sent = pickle.loads(pickle.dumps(bundle))
+    back = pickle.loads(pickle.dumps(run_bundle(sent, Watch())))
+    assert [result.digest for result in back] == [run_trial(trial).digest for trial in bundle]
+
+
+def test_an_unknown_executor_is_refused_by_name(tree: dict[str, Any]) -> None:
+    with pytest.raises(PartError, match=r"accepted: inline, pool, processes; did you mean 'pool'"):
+        gradlab.run(tree, executor="pol")
+
+
+def test_no_more_trials_at_a_time_than_memory_allows(tree: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = gradlab.dry_run(tree)
+    monkeypatch.setattr(planning, "available_bytes", lambda: 3 * plan.bytes)
+    assert planning.fitting_workers(plan, 16) == 3
+    assert planning.fitting_workers(plan, 2) == 2
+    monkeypatch.setattr(planning, "available_bytes", lambda: 0)
+    assert planning.fitting_workers(plan, 16) == 16
+
+
+def test_a_stopped_run_leaves_no_thread_behind(tree: dict[str, Any]) -> None:
+    result = gradlab.run(tree, seeds=50, workers=2, on_results=once(interrupt))
+    assert result.interrupted
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("gradlab")]
+    assert 0 < len(result.trials()) < 100
+
+
+def once(action: Any) -> Any:
+    """A callback that acts on the first results only: a second signal would end this process."""
+    calls = iter([action])
+    return lambda results: next(calls, lambda: None)()
+
+
+def interrupt() -> None:
+    os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(0.01)  # the handler runs in this thread, between two of its instructions
+
+
+def test_the_first_ctrl_c_is_orderly_and_gives_the_signals_back(tree: dict[str, Any], tmp_path: Path) -> None:
+    """Promise 8."""
+    said: list[str] = []
+    before = signal.getsignal(signal.SIGINT)
+    result = gradlab.run(
+        tree,
+        seeds=20,
+        out=tmp_path / "run",
+        executor="inline",
+        on_results=once(interrupt),
+        on_stop=lambda: said.append("stop"),
+    )
+    assert said == ["stop"]
+    assert signal.getsignal(signal.SIGINT) is before
+    assert result.interrupted
+    assert "Unfinished" in (tmp_path / "run/report.md").read_text()
+    state = gradlab.status(tmp_path / "run")
+    assert (state.alive, state.running, state.done) == (False, (), len(result.trials()))
+    assert gradlab.run(tree, seeds=20, out=tmp_path / "run").measured.hash == gradlab.run(tree, seeds=20).measured.hash
+
+
+SLEEPY = """
+import time
+import numpy as np
+from gradlab.network import Activation
+
+
+class Sleepy(Activation):
+    "f(x) = x, after an hour."
+
+    name = "sleepy"
+
+    def forward(self, x):
+        time.sleep(3600)
+        return x
+
+    def slope(self, x, y):
+        return np.ones_like(x)
+"""
+
+
+@pytest.mark.parametrize("executor", ["inline", "pool", "processes"])
+def test_a_second_ctrl_c_stops_at_once(executor: str, tree: dict[str, Any], tmp_path: Path) -> None:
+    """Promise 8. One long trial gives no sign of life, so the first Ctrl-C has to wait for it; the second does not."""
+    (tmp_path / "sleepy.py").write_text(SLEEPY)
+    tree["base"]["model"]["activation"] = "sleepy"
+    (tmp_path / "long.yaml").write_text(dump({**tree, "parts": ["sleepy.py"]}))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "gradlab", "run", "long.yaml", "--executor", executor],
+        cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # some parents ignore it
+    )  # fmt: skip
+    try:
+        deadline = time.monotonic() + 60
+        while not (tmp_path / "runs/long/progress.json").is_file():
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        time.sleep(2.0 if executor == "processes" else 0.5)
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.5)
+        assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        _, error = process.communicate(timeout=60)  # far less than the trial takes, and no worker holds the pipe
+    finally:
+        process.kill()
+        process.communicate()
+    assert process.returncode == 130, error
+    assert "Ctrl-C again stops at once" in error
+    assert "Traceback" not in error
+    state = gradlab.status(tmp_path / "runs/long")
+    assert (state.alive, state.running) == (False, ())
+
+
+def test_sigterm_is_as_orderly_as_ctrl_c(tree: dict[str, Any], tmp_path: Path) -> None:
+    result = gradlab.run(tree, seeds=50, on_results=once(lambda: os.kill(os.getpid(), signal.SIGTERM)))
+    assert result.interrupted
+    assert len(result.trials()) >= 1
+
+
+def test_progress_counts_what_is_done_and_guesses_what_is_left(tree: dict[str, Any]) -> None:
+    looks: list[Any] = []
+    tallies: list[Any] = []
+    gradlab.run(
+        tree, seeds=20, on_start=tallies.append, on_results=lambda rs: looks.append(tallies[0].look()), workers=2
+    )
+    assert [look["done"] for look in looks] == sorted(look["done"] for look in looks)
+    last = tallies[0].look()
+    assert (last["done"], last["planned"], last["failed"], last["running"]) == (40, 40, 0, [])
+    assert last["per_second"] > 0
+    assert tallies[0].share == 1.0
+    assert last["seconds_left"] == 0
+    assert any(look["running"] for look in looks)
