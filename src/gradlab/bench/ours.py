@@ -8,7 +8,7 @@ from time import perf_counter
 
 import numpy as np
 
-from gradlab.engines.fused import Fused
+from gradlab.engines.fused import LANES, Fused
 from gradlab.engines.reference import Reference
 from gradlab.trial.setup import Setup
 
@@ -31,6 +31,7 @@ def tiny(setup: Setup, rates: np.ndarray) -> float:
     """Seconds to train one net per learning rate."""
     engine = Fused()
     start = perf_counter()
-    for rate in rates:
-        engine.train(replace(setup, rates=np.full(setup.steps, rate)))
+    for first in range(0, len(rates), LANES):
+        setups = [replace(setup, rates=np.full(setup.steps, rate)) for rate in rates[first : first + LANES]]
+        engine.train_together(setups, [None] * len(setups))
     return perf_counter() - start

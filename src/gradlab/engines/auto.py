@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from gradlab.engines.base import Engine, Tick
 from gradlab.engines.fused import Fused
 from gradlab.engines.reference import Reference
@@ -26,6 +28,19 @@ class Auto(Engine):
     def numerics_of(self, config: Config, catalog: Catalog) -> str:
         """That of the chosen engine: naming it outright gives the same id."""
         return self.chosen(config, catalog)[0].numerics_of(config, catalog)
+
+    def side_by_side(self, config: Config, catalog: Catalog) -> int:
+        """As the chosen engine says."""
+        return self.chosen(config, catalog)[0].side_by_side(config, catalog)
+
+    def alike(self, a: Config, b: Config) -> bool:
+        """As the fused engine says: only it asks for several."""
+        return Fused().alike(a, b)
+
+    def train_together(self, setups: Sequence[Setup], ticks: Sequence[Tick | None]) -> list[Outcome]:
+        """By the chosen engine."""
+        first = setups[0].trial
+        return self.chosen(first.config, first.catalog)[0].train_together(setups, ticks)
 
     def train(self, setup: Setup, tick: Tick | None = None) -> Outcome:
         """By the chosen engine."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -36,6 +36,18 @@ class Engine(Part):
     def chosen(self, config: Config, catalog: Catalog) -> tuple[Engine, str | None]:
         """Who really trains (itself), and why, where that has to be said."""
         return self, None
+
+    def side_by_side(self, config: Config, catalog: Catalog) -> int:
+        """How many trials of this kind it likes to be handed at once."""
+        return 1
+
+    def alike(self, a: Config, b: Config) -> bool:
+        """Whether two trials that it likes to be handed several at once can be handed together."""
+        return False
+
+    def train_together(self, setups: Sequence[Setup], ticks: Sequence[Tick | None]) -> list[Outcome]:
+        """Train several trials. Their results do not depend on each other, nor on being trained together."""
+        return [self.train(setup, tick) for setup, tick in zip(setups, ticks, strict=True)]
 
     @abstractmethod
     def train(self, setup: Setup, tick: Tick | None = None) -> Outcome:

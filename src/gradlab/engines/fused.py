@@ -7,12 +7,14 @@ out, padded widths, one pass per optimiser, buffers made once. See `kernels/`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gradlab.engines import lanes
 from gradlab.engines.base import Engine, Tick, require_denormals
 from gradlab.network.norms.base import Running
 from gradlab.parts import BUILT_IN, Catalog
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 WIDEST_FOR_TILES = 192
 """Up to this width a layer's products go through register tiles, beyond it through BLAS, which packs its operands."""
+LANES = 16
+"""Tiny networks that are trained side by side."""
 MOST_ROWS = 4_000_000
 """Rows of batch order handed over at once."""
 LONGEST = 20_000
@@ -44,7 +48,7 @@ class Fused(Engine):
     name = "fused"
     numerics: ClassVar[int] = 1
     products: Literal["table", "tiles", "blas"] = "table"
-    """Which products: by the fixed table of widths, or one kind for all layers."""
+    """Which products: by the fixed table of sizes (lanes, tiles or BLAS), or one kind for all layers."""
 
     def refusal(self, config: Config, catalog: Catalog) -> str | None:
         """Why this engine cannot train such a trial."""
@@ -65,8 +69,30 @@ class Fused(Engine):
         return None
 
     def numerics_of(self, config: Config, catalog: Catalog) -> str:
-        """Tiles and BLAS round differently, so the path is part of the id."""
+        """Lanes, tiles and BLAS round differently, so the path is part of the id."""
+        if self._lanes(config, catalog):
+            return f"{self.name}-{self.numerics}-lanes"
         return f"{self.name}-{self.numerics}-{'tiles' if self._tiles(config) else 'blas'}"
+
+    def _lanes(self, config: Config, catalog: Catalog) -> bool:
+        return self.products == "table" and lanes.fits(config, catalog)
+
+    def side_by_side(self, config: Config, catalog: Catalog) -> int:
+        """Tiny networks fill the lanes of the vectors."""
+        return LANES if self._lanes(config, catalog) else 1
+
+    def alike(self, a: Config, b: Config) -> bool:
+        """Same shapes and kinds of parts."""
+        return lanes.alike(a, b)
+
+    def train_together(self, setups: Sequence[Setup], ticks: Sequence[Tick | None]) -> list[Outcome]:
+        """Tiny networks in one call, others one by one."""
+        first = setups[0].trial
+        if not self._lanes(first.config, first.catalog):
+            return super().train_together(setups, ticks)
+        require_denormals()
+        with np.errstate(all="ignore"):
+            return lanes.train(setups, ticks)
 
     def _tiles(self, config: Config) -> bool:
         if self.products == "table":
@@ -75,6 +101,8 @@ class Fused(Engine):
 
     def train(self, setup: Setup, tick: Tick | None = None) -> Outcome:
         """Stretches of compiled steps between evaluations and measures."""
+        if self._lanes(setup.trial.config, setup.trial.catalog):
+            return self.train_together([setup], [tick])[0]
         require_denormals()
         with np.errstate(all="ignore"):
             return _train(setup, self._tiles(setup.trial.config), tick)

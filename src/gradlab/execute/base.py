@@ -76,13 +76,50 @@ def run_bundle(bundle: Bundle, watch: Watch) -> list[TrialResult]:
     """The trials of a bundle one after the other; those that finished, if it is stopped on the way."""
     finished: list[TrialResult] = []
     with suppress(Stopped):
-        for trial in bundle:
-            watch.began(trial)
+        for trials in side_by_side(bundle):
+            for trial in trials:
+                watch.began(trial)
             try:
-                finished.append(run_trial(trial, _ticker(trial, watch)))
+                finished += run_together(trials, [_ticker(trial, watch) for trial in trials])
             finally:
-                watch.ended(trial)
+                for trial in trials:
+                    watch.ended(trial)
     return finished
+
+
+def side_by_side(bundle: Sequence[Trial]) -> list[list[Trial]]:
+    """The trials of a bundle as their engines like to be handed them: most alone, tiny networks several at once."""
+    groups: list[list[Trial]] = []
+    open_groups: list[tuple[list[Trial], Engine, int]] = []
+    for trial in bundle:
+        engine: Engine = trial.config.train.engine.build(trial.catalog)
+        most = engine.side_by_side(trial.config, trial.catalog)
+        for group, owner, limit in open_groups if most > 1 else ():
+            if len(group) < limit and owner == engine and owner.alike(group[0].config, trial.config):
+                group.append(trial)
+                break
+        else:
+            groups.append([trial])
+            if most > 1:
+                open_groups = [*open_groups[-3:], (groups[-1], engine, most)]
+    return groups
+
+
+def run_together(trials: Sequence[Trial], ticks: Sequence[Tick | None]) -> list[TrialResult]:
+    """Trials that one engine call can train; if anything goes wrong, one by one, so that a failure has one owner."""
+    if len(trials) > 1:
+        start = perf_counter()
+        engine: Engine = trials[0].config.train.engine.build(trials[0].catalog)
+        try:
+            outcomes = engine.train_together([prepare(trial) for trial in trials], ticks)
+        except Exception:
+            return [run_trial(trial, tick) for trial, tick in zip(trials, ticks, strict=True)]
+        each = (perf_counter() - start) / len(trials)
+        return [
+            TrialResult(trial, outcome, None, each, digest(trial.id, outcome, None))
+            for trial, outcome in zip(trials, outcomes, strict=True)
+        ]
+    return [run_trial(trial, tick) for trial, tick in zip(trials, ticks, strict=True)]
 
 
 def _ticker(trial: Trial, watch: Watch) -> Callable[[int, float], None]:

@@ -73,11 +73,14 @@ class Recorder:
 
     def stop_clock(self) -> None:
         """Training time stands still; what has run belongs to the steps noted since the start."""
-        if self._started is None:
-            return
+        if self._started is not None:
+            self.took(perf_counter() - self._started)
+            self._started = None
+
+    def took(self, seconds: float) -> None:
+        """So long did the steps take that were noted since the last time."""
         new = len(self._losses) - len(self._seconds)
-        self._seconds += [(perf_counter() - self._started) / max(new, 1)] * new
-        self._started = None
+        self._seconds += [seconds / max(new, 1)] * new
 
     def step(self, loss: float, correct: int, samples: int) -> bool:
         """Note a step's training loss; False if it is not finite: the trial has diverged."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from gradlab.engines.kernels import elementwise
 from gradlab.engines.kernels.compiled import kernel, window
-from gradlab.engines.kernels.elementwise import add_scaled, inner, scaled, slope_times
+from gradlab.engines.kernels.elementwise import add_to, inner, scale, scaled, slope_times
 from gradlab.engines.kernels.layout import (
     ACT,
     AFTER,
@@ -139,7 +139,7 @@ def backward_general(
             if alpha_at >= 0:
                 gradient[alpha_at + layer[BLOCK]] = inner(dh, z if before else post, size)
             if a != 1:
-                scaled(dh, a, dh, size)
+                scale(dh, a, size)
         if before:
             delta, dh = dh, delta
         else:
@@ -154,9 +154,10 @@ def backward_general(
         w, t = window(theta, layer[W]), window(transposes, layer[T])
         input_gradient(at, simd, delta, w, t, dx, dx, dx, dx, 0, n, layer[K], layer[KC], kp, h, hp)
         if before:
-            slope_times(layer[ACT], slope, pre, post, dx, dx, n * kp)
+            slope_times(layer[ACT], slope, pre, post, dx, dh, n * kp)
+            dx, dh = dh, dx
             if layer[NORM] != NONE:
                 norm_backward(layer[NORM], dx, dx, x_hat, inv, gain, d_gain, d_shift, n, h, hp)
         if adds and layer[FIRST]:
-            add_scaled(dx, along, one, dx, n * kp)
+            add_to(dx, along, n * kp)
         dh, dx = dx, dh

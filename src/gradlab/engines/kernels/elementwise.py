@@ -95,7 +95,7 @@ def activate(kind, slope, pre, post, size):
 
 @kernel
 def slope_times(kind, slope, pre, post, dy, dx, size):
-    """dx = dy · f'(pre), elementwise; dx may be dy."""
+    """dx = dy · f'(pre), elementwise."""
     if kind == IDENTITY:
         for i in range(size):
             dx[i] = dy[i]
@@ -133,8 +133,22 @@ def add_scaled(x, branch, alpha, y, size):
 
 
 @kernel
+def add_to(y, x, size):
+    """y ← y + x. One pointer for what is read and written: with two that are equal it would not become vectors."""
+    for i in range(size):
+        y[i] += x[i]
+
+
+@kernel
+def scale(y, alpha, size):
+    """y ← α · y."""
+    for i in range(size):
+        y[i] *= alpha
+
+
+@kernel
 def scaled(x, alpha, y, size):
-    """y = α · x; y may be x."""
+    """y = α · x."""
     for i in range(size):
         y[i] = alpha * x[i]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from gradlab.engines.kernels import elementwise
 from gradlab.engines.kernels.compiled import kernel, window
-from gradlab.engines.kernels.elementwise import activate, add_scaled
+from gradlab.engines.kernels.elementwise import activate, add_scaled, add_to
 from gradlab.engines.kernels.layout import (
     ACT,
     BEFORE,
@@ -117,7 +117,7 @@ def forward_general(
                     norm, z, pre, x_hat, inv, gain, shift, run_mean, run_var, epsilon, momentum, training, n, h, hp
                 )
             if ends_block and place == INSIDE:
-                add_scaled(pre, entry, theta.dtype.type(1), pre, size)
+                add_to(pre, entry, size)
             activate(layer[ACT], slope, pre, post, size)
         if ends_block and place != INSIDE:
             a = theta[alpha_at + layer[BLOCK]] if alpha_at >= 0 else theta.dtype.type(alpha)
