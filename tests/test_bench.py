@@ -34,7 +34,7 @@ def test_bench_prints_json_and_writes_table_and_chart(tmp_path: Path) -> None:
         "fused, BLAS",
         "reference",
     }
-    assert set(report["probes"]) == {"default", "log"}
+    assert report["probes"] is None  # they are timed on workload B
     text = (tmp_path / "here/bench.txt").read_text()
     for peer, version in report["peers"].items():
         assert f"{peer} {version or 'not installed'}" in text

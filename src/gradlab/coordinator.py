@@ -97,7 +97,8 @@ class Conducted:
     """What a call of `conduct` leaves."""
 
     records: Records
-    interrupted: bool
+    stopped: bool
+    """By Ctrl-C or SIGTERM."""
 
 
 def conduct(
@@ -119,11 +120,11 @@ def conduct(
     if on_start is not None:
         on_start(tally)
     keeper = _Keeper(folder, watch)
-    interrupted = False
+    stopped = False
 
     def stop() -> None:
-        nonlocal interrupted
-        interrupted = True
+        nonlocal stopped
+        stopped = True
         watch.stop()
         if on_stop is not None:
             on_stop()
@@ -147,7 +148,7 @@ def conduct(
         finally:
             watch.stop()
             coming.close()
-    return Conducted(keeper.records(), interrupted)
+    return Conducted(keeper.records(), stopped)
 
 
 def _counts(records: Records, plan: Plan, finished: set[str]) -> Counter[str]:

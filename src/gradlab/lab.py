@@ -103,7 +103,7 @@ def run(
     """Run a study, or what is left of it. With `out`, its folder gets the results as they come, figures and report.
 
     Trials run side by side on `workers` threads (all cores), or wherever `executor` says; the results do not depend on
-    it. Ctrl-C keeps the finished trials: the result says so in `interrupted`, and the same call goes on later. `force`
+    it. Ctrl-C keeps the finished trials: the result is then `unfinished`, and the same call goes on later. `force`
     starts afresh beside an old run, `mixed` continues one that was begun under other versions.
     """
     if isinstance(study, Plan):
@@ -117,12 +117,12 @@ def run(
     hooks: Any = {"fail_fast": fail_fast, "on_start": on_start, "on_results": on_results, "on_stop": on_stop}
     if out is None:
         found = conduct(planned, chosen, None, **hooks)
-        return Result(Measured(planned, found.records), surroundings, call, None, found.interrupted)
+        return Result(Measured(planned, found.records), surroundings, call, None, found.stopped)
     with RunFolder.start(Path(out), planned, surroundings, call, force=force, mixed=mixed) as folder:
         found = conduct(planned, chosen, folder, **hooks)
         begun = read_json(folder.path / "environment.json") or surroundings
         notes = tuple(folder.notes)
-        result = Result(Measured(planned, found.records), begun, call, folder.path, found.interrupted, notes)
+        result = Result(Measured(planned, found.records), begun, call, Path(out), found.stopped, notes)
         result.write(folder)
     return result
 
@@ -145,7 +145,10 @@ def suited_executor(plan: Plan, left: int, workers: int | None = None) -> str:
 def finished(folder: str | Path, plan: Plan) -> int:
     """How many trials of a plan are already done in a run's folder; 0 where there is no such run."""
     path = Path(folder)
-    if not path.is_dir():
+    try:
+        if not path.is_dir():
+            return 0
+    except OSError:  # a name that cannot be a folder's: starting the run says so
         return 0
     done = committed(path)[0].finished
     return len(done & {trial.id for trial in plan.trials})
@@ -156,19 +159,12 @@ def open_run(folder: str | Path) -> Result:
     path = Path(folder)
     tree = plan_of(path)
     records, damaged = committed(path)
-    study = files.read(path / "study.yaml")
-    own = sorted((path / "parts").glob("*/*"), key=lambda file: int(file.parent.name))
-    if own:
-        study["parts"] = [str(file.resolve()) for file in own]
+    study = {**tree["tree"]}
+    if tree.get("parts"):
+        study["parts"] = [str((path / "parts" / part["file"]).resolve()) for part in tree["parts"]]
     plan = restored(tree, files.resolve(study, str(path), quick=tree["quick"]))
-    return Result(
-        Measured(plan, records),
-        read_json(path / "environment.json") or {},
-        tree.get("command") or "gradlab run study.yaml",
-        path,
-        len(records.finished) < len({trial.id for trial in plan.trials}),
-        damaged,
-    )
+    environment = read_json(path / "environment.json") or {}
+    return Result(Measured(plan, records), environment, tree["command"], path, False, damaged)
 
 
 def against(first: Result, second: Result) -> Against:

@@ -18,6 +18,7 @@ from gradlab.report.export import checked, export_latex, export_table
 from gradlab.report.html import html_view
 from gradlab.report.markdown import markdown_report
 from gradlab.spec.study import Study
+from gradlab.store.environment import mixed_note
 from gradlab.store.folder import ReportFolder, RunFolder
 
 if TYPE_CHECKING:
@@ -35,8 +36,8 @@ class Result:
     environment: Mapping[str, Any]
     command: str
     folder: Path | None = None
-    interrupted: bool = False
-    """Whether trials of the plan are missing."""
+    stopped: bool = False
+    """Whether Ctrl-C or SIGTERM ended the run."""
     notes: tuple[str, ...] = ()
     """What happened to the folder: a run moved aside, a chunk that was damaged."""
 
@@ -44,6 +45,11 @@ class Result:
     def study(self) -> Study:
         """The study that was run."""
         return self.measured.study
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether trials of the plan have no result yet."""
+        return len(self.measured.trials) < len(self.measured.plan.trials)
 
     @property
     def answer(self) -> str:
@@ -120,7 +126,9 @@ class Result:
     def report(self) -> str:
         """The report as Markdown."""
         notes = [QUICK_NOTE] if self.measured.plan.resolved.quick else []
-        notes += [UNFINISHED_NOTE] if self.interrupted else []
+        notes += [UNFINISHED_NOTE] if self.unfinished else []
+        mixed = mixed_note(self.environment)
+        notes += [mixed] if mixed else []
         notes += self.notes
         charts, missing = self._charts
         return markdown_report(self.measured, charts, missing, self.environment, self.command, " ".join(notes))
@@ -144,7 +152,7 @@ class Result:
 
     def write(self, folder: ReportFolder) -> Path:
         """Write figures and report to a run's folder; gives the report's path."""
-        folder.clear_figures()
+        folder.clear_figures(["overview", *self.measured.plan.resolved.catalog.names("figure")])
         if self.charts:
             folder.write_file("figures/overview.png", image(draw_overview(self.charts, self.study.question), "png"))
         for name, chart in self.charts.items():
@@ -162,7 +170,7 @@ class Result:
             "answer": self.answer,
             "run": None if self.folder is None else str(self.folder),
             "quick": measured.plan.resolved.quick,
-            "interrupted": self.interrupted,
+            "unfinished": self.unfinished,
             "audit": None,
             "trials": measured.counts(),
             "hash": measured.hash,

@@ -186,7 +186,7 @@ def test_ctrl_c_keeps_finished_trials_and_exits_130(tree: dict[str, Any], tmp_pa
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
     result = json.loads(out)
-    assert result["interrupted"]
+    assert result["unfinished"]
     assert 0 < result["trials"]["done"] < 1000
     assert (tmp_path / "runs/long/report.md").is_file()
     assert "Traceback" not in err

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gradlab.data.mnist import PACKED, SHA256, Mnist, packed_images
+from gradlab.data.mnist import PACKED, SHA256, Mnist, images_and_labels, unpacked
 from gradlab.errors import DataError, StudyError
 
 
@@ -15,7 +15,7 @@ def load(seed: int = 0, **fields: object) -> object:
 
 
 def test_all_seventy_thousand_digits_are_there() -> None:
-    images, labels = packed_images()
+    images, labels = images_and_labels()
     assert images.shape == (70_000, 784)
     assert np.bincount(labels[:60_000]).tolist() == [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949]
     assert np.bincount(labels[60_000:]).tolist() == [980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009]
@@ -42,7 +42,7 @@ def test_a_subset_draws_training_rows_from_the_60k_and_test_rows_from_the_10k() 
 def test_pixels_are_scaled_as_asked() -> None:
     rows = np.arange(2000)
     standard = load().gather(rows, np.float64)[0]
-    raw = packed_images()[0][rows] / 255
+    raw = images_and_labels()[0][rows] / 255
     np.testing.assert_allclose(standard, (raw - 0.1307) / 0.3081, atol=1e-12)
     unit = load(pixels="unit").gather(rows, np.float32)[0]
     assert unit.dtype == np.float32
@@ -64,13 +64,36 @@ def test_a_damaged_file_is_named(damage: str, tmp_path: Path) -> None:
     broken = tmp_path / "mnist.xz"
     broken.write_bytes(packed[: {"flip": len(packed), "cut": 1000, "empty": 0}[damage]])
     with pytest.raises(DataError, match=r"mnist\.xz is damaged.*SHA-256.*reinstall"):
-        packed_images(broken, SHA256)
+        unpacked(broken, SHA256)
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="No such file"):
-        packed_images(tmp_path / "mnist.xz", SHA256)
+        unpacked(tmp_path / "mnist.xz", SHA256)
 
 
 def test_the_packed_file_is_xz() -> None:
     assert len(lzma.decompress(PACKED.read_bytes())) == 70_000 * 785
+
+
+def test_an_unpacked_copy_is_kept_and_a_damaged_one_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GRADLAB_CACHE", str(tmp_path))
+    fresh = images_and_labels.__wrapped__
+    images, _ = fresh()
+    (copy,) = (tmp_path / "gradlab/data").iterdir()
+    whole = copy.read_bytes()
+    assert whole == unpacked()
+    monkeypatch.setattr("gradlab.data.mnist.unpacked", lambda: pytest.fail("unpacked although there is a copy"))
+    assert np.array_equal(fresh()[0], images)
+    monkeypatch.undo()
+    monkeypatch.setenv("GRADLAB_CACHE", str(tmp_path))
+    copy.write_bytes(whole[:-1] + b"x")
+    assert np.array_equal(fresh()[0], images)
+    assert copy.read_bytes() == whole
+
+
+def test_without_a_cache_the_images_are_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gradlab.data.mnist.cache_folder", lambda name: None)
+    assert images_and_labels.__wrapped__()[0].shape == (70_000, 784)

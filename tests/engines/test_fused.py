@@ -288,5 +288,6 @@ def test_an_interrupted_pool_stops_its_workers(tree: dict[str, Any]) -> None:
 
     tree["seeds"] = 50
     result = gradlab.run(tree, on_results=stop, workers=2)
-    assert result.interrupted
+    assert result.stopped
+    assert result.unfinished
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("gradlab")]

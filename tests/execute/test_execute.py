@@ -67,7 +67,8 @@ def test_no_more_trials_at_a_time_than_memory_allows(tree: dict[str, Any], monke
 
 def test_a_stopped_run_leaves_no_thread_behind(tree: dict[str, Any]) -> None:
     result = gradlab.run(tree, seeds=50, workers=2, on_results=once(interrupt))
-    assert result.interrupted
+    assert result.stopped
+    assert result.unfinished
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("gradlab")]
     assert 0 < len(result.trials()) < 100
 
@@ -97,7 +98,8 @@ def test_the_first_ctrl_c_is_orderly_and_gives_the_signals_back(tree: dict[str, 
     )
     assert said == ["stop"]
     assert signal.getsignal(signal.SIGINT) is before
-    assert result.interrupted
+    assert result.stopped
+    assert result.unfinished
     assert "Unfinished" in (tmp_path / "run/report.md").read_text()
     state = gradlab.status(tmp_path / "run")
     assert (state.alive, state.running, state.done) == (False, (), len(result.trials()))
@@ -158,7 +160,8 @@ def test_a_second_ctrl_c_stops_at_once(executor: str, tree: dict[str, Any], tmp_
 
 def test_sigterm_is_as_orderly_as_ctrl_c(tree: dict[str, Any], tmp_path: Path) -> None:
     result = gradlab.run(tree, seeds=50, on_results=once(lambda: os.kill(os.getpid(), signal.SIGTERM)))
-    assert result.interrupted
+    assert result.stopped
+    assert result.unfinished
     assert len(result.trials()) >= 1
 
 
@@ -175,3 +178,66 @@ def test_progress_counts_what_is_done_and_guesses_what_is_left(tree: dict[str, A
     assert tallies[0].share == 1.0
     assert last["seconds_left"] == 0
     assert any(look["running"] for look in looks)
+
+
+def test_a_pool_does_not_hold_on_to_results_that_were_taken(tree: dict[str, Any]) -> None:
+    import gc
+    import weakref
+
+    from gradlab.execute.executors.pool import Pool
+
+    plan = gradlab.dry_run(tree, seeds=30)
+    seen: list[Any] = []
+    alive: list[int] = []
+    for results in Pool(workers=2).run([(trial,) for trial in plan.trials], Watch()):
+        seen += [weakref.ref(result) for result in results]
+        del results
+        gc.collect()
+        alive.append(sum(ref() is not None for ref in seen))
+    assert len(seen) == 60
+    assert max(alive) < 30
+
+
+@pytest.mark.parametrize("executor", ["pool", "processes"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_to_all_processes_at_any_moment_ends_in_a_report(
+    executor: str, number: signal.Signals, tree: dict[str, Any], tmp_path: Path
+) -> None:
+    """A terminal sends Ctrl-C to the whole group of processes, workers included, also while they start."""
+    tree["base"]["train"] |= {"engine": "reference", "steps": 400}
+    (tmp_path / "long.yaml").write_text(dump({**tree, "seeds": 2000, "figures": []}))
+    for pause in (0.1, 0.5, 1.5):
+        process = subprocess.Popen(
+            [sys.executable, "-m", "gradlab", "run", "long.yaml", "--executor", executor],
+            cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        )  # fmt: skip
+        try:
+            deadline = time.monotonic() + 60
+            while not (tmp_path / "runs/long/progress.json").is_file():
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+            time.sleep(pause)
+            os.killpg(process.pid, number)
+            _, error = process.communicate(timeout=60)
+        finally:
+            process.kill()
+            process.communicate()
+        assert process.returncode == 130, error
+        assert "Traceback" not in error
+        assert "Unfinished" in (tmp_path / "runs/long/report.md").read_text()
+        (tmp_path / "runs/long/report.md").unlink()
+
+
+def test_workers_below_one_are_refused(tree: dict[str, Any]) -> None:
+    from gradlab.errors import StudyError
+
+    with pytest.raises(StudyError, match="workers: at least 1, not 0"):
+        gradlab.run(tree, workers=0)
+
+
+def test_a_part_that_exits_is_a_failed_trial(tree: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "sleepy.py").write_text(SLEEPY.replace("time.sleep(3600)", "raise SystemExit(3)"))
+    tree["base"]["model"]["activation"] = "sleepy"
+    result = gradlab.run({**tree, "parts": [str(tmp_path / "sleepy.py")]})
+    assert result.measured.errors() == {"SystemExit: 3": 4}

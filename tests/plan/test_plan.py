@@ -86,4 +86,4 @@ def test_the_memory_estimate_is_not_below_the_measured_peak(override: str, tree:
     assert peak <= plan.bytes <= 20 * peak
 
 
-PINNED = "4f4971377fc26bc7"
+PINNED = "9be50129dd77abe1"

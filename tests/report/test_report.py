@@ -110,7 +110,8 @@ def test_an_interrupted_run_keeps_its_finished_trials_and_says_so(tree: dict[str
             raise KeyboardInterrupt
 
     result = gradlab.run(tree, out=tmp_path / "run", on_results=stop_after_two, executor="inline")
-    assert result.interrupted
+    assert result.stopped
+    assert result.unfinished
     assert len(result.trials()) == 2
     assert "Unfinished" in (tmp_path / "run/report.md").read_text()
 

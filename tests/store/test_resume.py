@@ -153,7 +153,9 @@ def test_fail_fast_stops_at_the_first_failure(
     tree["seeds"] = 50
     monkeypatch.setenv("GRADLAB_TEST_MOOD", "bad")
     result = gradlab.run(tree, out=tmp_path / "run", fail_fast=True, executor="inline")
-    assert result.interrupted is False
+    assert result.stopped is False
+    assert result.unfinished
+    assert "Unfinished" in result.report()
     assert 1 <= result.measured.counts()["failed"] < 50
     assert len(result.trials()) < 100
 
@@ -188,7 +190,7 @@ def test_status_and_open_name_a_damaged_list_of_trials_and_count_them_as_left(
     assert state.left > 0
     assert "000002/trials.parquet is damaged: its checksum does not fit" in state.damaged[0]
     opened = gradlab.open_run(tmp_path / "run")
-    assert opened.interrupted
+    assert opened.unfinished
     assert "is damaged" in opened.report()
 
 
@@ -197,7 +199,7 @@ def test_a_plan_or_environment_that_is_not_json_is_named(tree: dict[str, Any], t
     for name in ("plan.json", "environment.json"):
         whole = (tmp_path / "run" / name).read_bytes()
         (tmp_path / "run" / name).write_bytes(whole[:-20])
-        with pytest.raises(StoreError, match=f"{name} is damaged"):
+        with pytest.raises(StoreError, match=rf"{name} is damaged"):
             trained(tree, tmp_path / "run")
         (tmp_path / "run" / name).write_bytes(whole)
     assert trained(tree, tmp_path / "run")[0] == []
@@ -384,3 +386,198 @@ def test_a_folder_can_be_taken_twice_in_a_row(tree: dict[str, Any], tmp_path: Pa
         with RunFolder.start(tmp_path / "run", plan, {}):
             assert (tmp_path / "run/lock").read_text()
         assert (tmp_path / "run/lock").read_text() == ""
+
+
+# ---------------------------------------------------------------------- found by reviewers
+
+
+def test_a_folder_with_the_users_own_study_file_is_not_taken_for_a_run(tree: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "study.yaml").write_text("# mine")
+    (tmp_path / "figures").mkdir()
+    (tmp_path / "figures/mine.png").write_text("mine")
+    with pytest.raises(StoreError, match="not a run of gradlab"):
+        gradlab.run(tree, out=tmp_path)
+    run = tmp_path / "run"
+    gradlab.run({**tree, "figures": ["training_loss"]}, out=run)
+    (run / "figures/mine.png").write_text("mine")
+    gradlab.run({**tree, "figures": []}, out=run)
+    assert [path.name for path in (run / "figures").iterdir()] == ["mine.png"]
+
+
+def test_what_a_run_that_died_at_once_leaves_is_cleaned_up(tree: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run/lock").touch()
+    (tmp_path / "run/.plan.json.123.tmp").write_text("{")
+    assert len(trained(tree, tmp_path / "run")[0]) == 4
+    assert not (tmp_path / "run/.plan.json.123.tmp").exists()
+
+
+def test_one_file_decides_what_a_run_is(tree: dict[str, Any], tmp_path: Path) -> None:
+    """A death between two writes, or an edit by hand, cannot put results under another name."""
+    _, ran = trained(tree, tmp_path / "run")
+    swapped = {**tree, "arms": dict(reversed(tree["arms"].items()))}
+    from gradlab.spec.yaml_text import dump
+
+    (tmp_path / "run/study.yaml").write_text(dump(swapped))
+    assert gradlab.open_run(tmp_path / "run").answer == ran.answer
+    plan = json.loads((tmp_path / "run/plan.json").read_text())
+    plan["groups"] = plan["groups"][:1]
+    (tmp_path / "run/plan.json").write_text(json.dumps(plan))
+    with pytest.raises(StoreError, match="does not belong to its study"):
+        gradlab.open_run(tmp_path / "run")
+    (tmp_path / "run/plan.json").write_text(json.dumps({"format": plan["format"], "groups": []}))
+    for look in (gradlab.open_run, gradlab.status):
+        with pytest.raises(StoreError, match=r"plan\.json is damaged: 'study' is missing"):
+            look(tmp_path / "run")
+
+
+def test_a_run_without_its_plan_is_known_by_its_results(tree: dict[str, Any], tmp_path: Path) -> None:
+    trained(tree, tmp_path / "run")
+    (tmp_path / "run/plan.json").unlink()
+    assert trained(tree, tmp_path / "run")[0] == []
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+def test_a_run_without_its_environment_can_be_reported(tree: dict[str, Any], tmp_path: Path) -> None:
+    trained(tree, tmp_path / "run")
+    (tmp_path / "run/environment.json").unlink()
+    assert "environment was not recorded" in gradlab.open_run(tmp_path / "run").report()
+
+
+def test_a_renamed_part_file_leaves_no_old_copy(tree: dict[str, Any], tmp_path: Path) -> None:
+    tree = moody(tree, tmp_path)
+    trained(tree, tmp_path / "run")
+    (tmp_path / "moody.py").rename(tmp_path / "moodier.py")
+    tree["parts"] = [str(tmp_path / "moodier.py")]
+    assert trained(tree, tmp_path / "run")[0] == []
+    (tmp_path / "run/parts/0/.moodier.py.9.tmp").write_text("half")
+    assert gradlab.open_run(tmp_path / "run").measured.counts()["done"] == 4
+
+
+def test_saving_over_an_overlapping_run_adds_only_what_is_new(
+    tree: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree = {**tree, "figures": []}
+    gradlab.run(tree, out=tmp_path / "run")
+    gradlab.run(tree, seeds=3).save(tmp_path / "run")
+    opened = gradlab.open_run(tmp_path / "run")
+    assert len(opened.curves().query("metric == 'loss'")) == 6 * 20
+    monkeypatch.setenv("GRADLAB_TEST_MOOD", "bad")
+    gradlab.run({**moody(tree, tmp_path), "figures": []}, out=tmp_path / "failing")
+    opened = gradlab.open_run(tmp_path / "failing")
+    opened.save(tmp_path / "failing")
+    assert len(gradlab.open_run(tmp_path / "failing").curves()) == len(opened.curves())
+
+
+def test_unfinished_means_the_same_just_run_and_opened_again(
+    tree: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = tmp_path / "run"
+    trained(tree, run, seeds=4)
+    wider = {**tree, "arms": {**tree["arms"], "third": {"model.skip": "rezero"}}}
+    stopped = gradlab.run({**wider, "figures": []}, out=run, on_start=lambda tally: tally.watch.stop())
+    assert stopped.unfinished
+    assert gradlab.open_run(run).unfinished  # four other trials do not stand in for the two that are missing
+    monkeypatch.setenv("GRADLAB_TEST_MOOD", "bad")
+    _, failed = trained(moody(tree, tmp_path), tmp_path / "failing")
+    assert not failed.unfinished
+    assert not gradlab.open_run(tmp_path / "failing").unfinished
+
+
+def test_groups_that_share_their_trials_have_one_hash(tree: dict[str, Any], tmp_path: Path) -> None:
+    tree["arms"] = {"one": {}, "two": {}}
+    _, result = trained(tree, tmp_path / "run")
+    state = gradlab.status(tmp_path / "run")
+    assert result.measured.hash == state.hash
+    assert (state.done, state.planned, state.finished, result.unfinished) == (2, 2, True, False)
+
+
+def test_mixed_environments_are_named_in_every_later_report(tree: dict[str, Any], tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    trained(tree, run, seeds=1)
+    environment = json.loads((run / "environment.json").read_text())
+    (run / "environment.json").write_text(json.dumps({**environment, "processor": "a slower one"}))
+    trained(tree, run, mixed=True)
+    assert "processor was a slower one" in gradlab.open_run(run).report()
+    trained(tree, run)
+    assert "processor was a slower one" in (run / "report.md").read_text()
+
+
+def test_other_numerics_are_refused_also_with_more_seeds_or_another_arm(
+    tree: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from gradlab.engines.fused import Fused
+
+    tree["arms"]["slow"] = {"train.engine": "reference"}
+    tree["figures"] = []
+    gradlab.run(tree, out=tmp_path / "run")
+    monkeypatch.setattr(Fused, "numerics", 99)
+    with pytest.raises(StoreError, match="other numerics"):
+        gradlab.run(tree, seeds=3, out=tmp_path / "run")
+
+
+def test_a_chunk_that_cannot_be_read_just_now_is_not_set_aside(
+    tree: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trained(tree, tmp_path / "run")
+    read = Path.read_bytes
+
+    def refused(path: Path) -> bytes:
+        if path.name == "curves.parquet":
+            raise OSError(5, "Input/output error")
+        return read(path)
+
+    monkeypatch.setattr(Path, "read_bytes", refused)
+    with pytest.raises(StoreError, match=r"cannot read .*curves\.parquet: Input/output error"):
+        trained(tree, tmp_path / "run")
+    monkeypatch.undo()
+    assert trained(tree, tmp_path / "run")[0] == []
+
+
+def test_status_counts_a_failed_trial_that_is_tried_again_as_running(
+    tree: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree = moody(tree, tmp_path)
+    monkeypatch.setenv("GRADLAB_TEST_MOOD", "bad")
+    _, result = trained(tree, tmp_path / "run")
+    trial = next(t for t in result.measured.trials if t.group == "moody")
+    lock = Lock.take(tmp_path / "run")
+    (tmp_path / "run/progress.json").write_text(json.dumps({"running": [{"trial": trial.id}]}))
+    state = gradlab.status(tmp_path / "run")
+    lock.release()
+    assert (state.done, state.failed, len(state.running), state.left) == (2, 1, 1, 0)
+    assert not state.finished
+
+
+def test_what_is_no_folder_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file.yaml").touch()
+    with pytest.raises(StoreError, match="is a file, not the folder of a run"):
+        gradlab.status(tmp_path / "file.yaml")
+    with pytest.raises(StoreError, match=r"aaa.*File name too long"):
+        gradlab.status(tmp_path / ("a" * 300))
+
+
+def test_too_many_tensors_for_one_file_become_several_chunks(
+    tree: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from gradlab.store import chunks
+
+    monkeypatch.setattr(chunks, "MOST_TENSORS", 13)  # a network here has six
+    result = gradlab.run({**tree, "figures": []}, seeds=3)
+    result.save(tmp_path / "run")
+    assert len(list((tmp_path / "run/results").iterdir())) == 3
+    opened = gradlab.open_run(tmp_path / "run")
+    assert opened.measured.hash == result.measured.hash
+    assert len(opened.curves()) == len(result.curves())
+    assert opened.weights("plain", 2)["layer1.weight"].shape == (4, 4)
+
+
+def test_a_study_in_the_current_folder_can_be_forced(
+    tree: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    trained(tree, Path())
+    trained(tree, Path(), force=True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["here", "here~1"]
+    assert gradlab.status(tmp_path / "here").done == 4

@@ -79,9 +79,13 @@ def _settings(first: Measured, second: Measured, groups: list[str]) -> Iterator[
         for measured in (first, second)
     ]
     numerics = [{p.group.name: p.numerics for p in measured.plan.groups} for measured in (first, second)]
+    contents = [{p.group.name: p.content for p in measured.plan.groups} for measured in (first, second)]
     for group in groups:
         trees = [{key: value for key, value in config[group].items() if key != "measure"} for config in configs]
-        yield from _differing(group, "", *trees)
+        found = list(_differing(group, "", *trees))
+        yield from found
+        if not found and contents[0][group] != contents[1][group] and first.study.seed == second.study.seed:
+            yield Setting(group, "content of data or part files", contents[0][group], contents[1][group])
         if numerics[0][group] != numerics[1][group]:
             yield Setting(group, "numerics", numerics[0][group], numerics[1][group])
 

@@ -19,12 +19,15 @@ import numpy as np
 from gradlab.bench import ours
 from gradlab.bench.workloads import TINY, WORKLOADS
 from gradlab.engines.fused import Fused
+from gradlab.errors import EnvironmentFault
 from gradlab.spec.config import Measure
 from gradlab.store.environment import environment
 from gradlab.trial.setup import moments_of
 
 PEERS = {"torch": "torch_peer", "jax": "jax_peer", "sklearn": "sklearn_peer"}
 TINY_NETS = 1024
+ALL_CORES = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
+"""Before this process pins itself to one of them."""
 
 _SWEEP = {
     "gradlab": "from gradlab import lab; lab.run(sweep_tree(), workers=1)",
@@ -32,12 +35,27 @@ _SWEEP = {
     "jax": "from gradlab.bench import jax_peer as peer; peer.sweep(setups())",
 }
 _SWEEP_HEAD = """
-from gradlab.bench.workloads import sweep_tree
-def setups():
+from gradlab.bench.workloads import depth_tree, sweep_tree
+def setups(tree=sweep_tree, share=0, shares=1):
     from gradlab import lab
     from gradlab.trial import prepare
-    return [prepare(trial) for trial in lab.dry_run(sweep_tree()).trials]
+    return [prepare(trial) for trial in lab.dry_run(tree()).trials[share::shares]]
 """
+_STUDY = {
+    "gradlab": {"all cores": "from gradlab import lab; lab.run(depth_tree())"},
+    "torch": {
+        "one process per core": "from gradlab.bench import torch_peer as peer; peer.version(); "
+        "peer.sweep(setups(depth_tree, {share}, {shares}))",
+        "all threads": "from gradlab.bench import torch_peer as peer; import torch; peer.version(); "
+        "torch.set_num_threads({cores}); peer.sweep(setups(depth_tree))",
+    },
+    "jax": {
+        "one process per core": "from gradlab.bench import jax_peer as peer; "
+        "peer.sweep(setups(depth_tree, {share}, {shares}))",
+        "all cores": "from gradlab.bench import jax_peer as peer; peer.sweep(setups(depth_tree))",
+    },
+}
+"""How each system trains the depth study on all cores; what names its share is started once per core, pinned."""
 
 
 def pin_to_one_core() -> None:
@@ -90,7 +108,9 @@ def run(
             report["workloads"].append(_tiny(modules, rounds))
         elif key == "G":
             report["workloads"].append(_sweep(modules))
-    report["probes"] = _probe_cost(rounds)
+        elif key == "H":
+            report["workloads"].append(_study(modules))
+    report["probes"] = _probe_cost(rounds) if "B" in workloads else None
     report["sgemm_gflops"] = max(report["sgemm_gflops"], sgemm_peak())
     for row in report["workloads"]:
         if "gflops" in row["systems"]["gradlab"]["best"]:
@@ -163,6 +183,34 @@ def _sweep(modules: dict[str, ModuleType]) -> dict[str, Any]:
     ratios = {name: s["best"]["seconds"] / own for name, s in systems.items() if name != "gradlab"}
     title = "sweep of 64 architectures, 300 steps each, wall time of the process"
     return {"key": "G", "title": title, "systems": systems, "ratios": ratios}
+
+
+def _study(modules: dict[str, ModuleType]) -> dict[str, Any]:
+    """Whole processes on all cores, start and compilations included."""
+    systems: dict[str, Any] = {}
+    for name in ["gradlab", *(name for name in modules if name in _STUDY)]:
+        found = [{"variant": v, "seconds": _on_all_cores(code)} for v, code in _STUDY[name].items()]
+        systems[name] = {"variants": found, "best": min(found, key=lambda row: row["seconds"])}  # type: ignore[arg-type, return-value]
+    own = systems["gradlab"]["best"]["seconds"]
+    ratios = {name: s["best"]["seconds"] / own for name, s in systems.items() if name != "gradlab"}
+    title = f"the depth study, one seed, 50 epochs, wall time on all {len(ALL_CORES)} cores"
+    return {"key": "H", "title": title, "systems": systems, "ratios": ratios}
+
+
+def _on_all_cores(code: str) -> float:
+    """Seconds until every process is done: one with all cores, or one pinned to each."""
+    shares = len(ALL_CORES) if "{share}" in code else 1
+    start = perf_counter()
+    processes = []
+    for share in range(shares):
+        cores = {ALL_CORES[share]} if shares > 1 else set(ALL_CORES)
+        words = code.format(share=share, shares=shares, cores=len(ALL_CORES))
+        pin = f"import os; hasattr(os, 'sched_setaffinity') and os.sched_setaffinity(0, {cores})\n"
+        processes.append(subprocess.Popen([sys.executable, "-c", pin + _SWEEP_HEAD + words], stdout=subprocess.DEVNULL))
+    codes = [process.wait() for process in processes]
+    if any(codes):
+        raise EnvironmentFault(f"a benchmark process ended with code {max(codes)}")
+    return perf_counter() - start
 
 
 def _process(name: str) -> float:

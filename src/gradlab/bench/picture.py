@@ -28,6 +28,8 @@ def lines(report: dict[str, Any]) -> list[str]:
                 found.append(f"   {name + ' ' + variant['variant']:<28}{_speed(variant):>34}{ratio if best else ''}")
         found.append("")
     cost = report["probes"]
+    if cost is None:
+        return found
     return [
         *found,
         f"probes add {100 * cost['default']:.1f} % to a trial of B at the default cadence (start and end), "

@@ -59,6 +59,21 @@ TINY = Workload(
 )  # fmt: skip
 
 
+def depth_tree() -> dict[str, Any]:
+    """H: the depth write-up's six networks, 50 epochs each, evaluated at the end; all cores."""
+    return {
+        "question": "The depth study, one seed",
+        "base": {
+            "data": {"task": "mnist"},
+            "model": {"depth": 10, "width": 32},
+            "train": {**_CLASSES, "optimizer": "adam", "lr": 1e-4, "batch": 256, "epochs": 50},
+        },
+        "axes": {"model.depth": [30, 20, 10], "model.skip": ["none", "add_then_activate"]},
+        "seeds": 1,
+        "measure": {"layers": [], "evaluate_every": 50},
+    }
+
+
 def sweep_tree() -> dict[str, Any]:
     """G: a study of 64 different networks, 300 steps each; the wall time of the whole process is taken."""
     return {

@@ -44,8 +44,11 @@ def plan(planned: Plan, stream: TextIO, done: int = 0) -> None:
         f"{planned.flops / 1e9:,.3g} GFLOP, {planned.bytes / 2**20:,.0f} MiB each, "
         f"about {_time(planned.seconds())} on one core" + (" (reduced budget)" if planned.resolved.quick else "")
     )
+    distinct = len({trial.id for trial in planned.trials})
+    if distinct < len(planned.trials):
+        to.print(f"{distinct:,} of them are distinct: groups with the same settings share their trials")
     if done:
-        to.print(f"{done:,} trials are already done, {len(planned.trials) - done:,} are left")
+        to.print(f"{done:,} trials are already done, {distinct - done:,} are left")
     for group in planned.groups if stream is sys.stdout else ():
         settings = ", ".join(f"{path}={label(value)}" for path, value in group.group.settings.items())
         cost = group.cost
@@ -101,7 +104,7 @@ def result(found: Result, folder: Path) -> None:
     notes = console(sys.stderr)
     for note in found.notes:
         notes.print(escape(note), soft_wrap=True)
-    if found.interrupted:
+    if found.unfinished:
         notes.print("unfinished; the finished trials are kept, and the same command goes on with the rest")
     notes.print(escape(f"report: {folder / 'report.md'}   figures: {folder / 'figures'}"), soft_wrap=True)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import lzma
+import os
+from contextlib import suppress
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
@@ -12,11 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from gradlab.cache import cache_folder
 from gradlab.data.base import Dataset, Facts, Task
 from gradlab.errors import DataError, StudyError
 
 PACKED = Path(__file__).with_name("mnist.xz")
 SHA256 = "e9b40985d011bd5a36195bdeb447f26b7824f3acd02e51a1636098d784d5fe98"
+RAW_SHA256 = "c2069063c1105f2bf96266aef1ff68c6e13bdda7a54e37bf19c16f1db24efc83"
+"""Of the unpacked bytes."""
 TRAIN, TEST, PIXELS = 60_000, 10_000, 784
 
 MEAN, STD = 0.1307, 0.3081
@@ -49,7 +54,7 @@ class Mnist(Task):
 
     def load(self, samples: np.random.Generator, split: np.random.Generator) -> Dataset:
         """The images as stored, with rows drawn for each split."""
-        images, labels = packed_images()
+        images, labels = images_and_labels()
         factor, offset = {
             "standardized": (1 / (255 * STD), -MEAN / STD),
             "unit": (1 / 255, 0.0),
@@ -70,8 +75,45 @@ class Mnist(Task):
 
 
 @lru_cache(maxsize=1)
-def packed_images(path: Path = PACKED, expected: str = SHA256) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """All 70,000 images (training first) and labels, read-only; the file is checked before it is used."""
+def images_and_labels() -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """All 70,000 images (training first) and labels, read-only.
+
+    Unpacking takes most of a second, so that an unpacked copy is kept in the cache; it is checked like the packed file.
+    """
+    folder = cache_folder("data")
+    copy = None if folder is None else folder / f"mnist-{RAW_SHA256[:16]}.raw"
+    raw = _checked_copy(copy)
+    if raw is None:
+        raw = unpacked()
+        _keep(copy, raw)
+    pixels = (TRAIN + TEST) * PIXELS
+    flat = np.frombuffer(raw, np.uint8)
+    images, labels = flat[:pixels].reshape(-1, PIXELS), flat[pixels:].astype(np.int64)
+    labels.setflags(write=False)
+    return images, labels
+
+
+def _checked_copy(copy: Path | None) -> bytes | None:
+    try:
+        raw = copy.read_bytes() if copy is not None else b""
+    except OSError:
+        return None
+    return raw if sha256(raw).hexdigest() == RAW_SHA256 else None
+
+
+def _keep(copy: Path | None, raw: bytes) -> None:
+    if copy is None:
+        return
+    beside = copy.with_name(f".{copy.name}.{os.getpid()}")
+    with suppress(OSError):
+        beside.write_bytes(raw)
+        os.replace(beside, copy)
+    with suppress(OSError):
+        beside.unlink(missing_ok=True)
+
+
+def unpacked(path: Path = PACKED, expected: str = SHA256) -> bytes:
+    """Pixels of all images, then labels; the packed file is checked before it is used."""
     try:
         packed = path.read_bytes()
     except OSError as error:
@@ -81,9 +123,4 @@ def packed_images(path: Path = PACKED, expected: str = SHA256) -> tuple[NDArray[
         raise DataError(
             f"MNIST file {path} is damaged: its SHA-256 is {found[:16]}…, expected {expected[:16]}…; reinstall gradlab"
         )
-    raw = np.frombuffer(lzma.decompress(packed), np.uint8)
-    count = TRAIN + TEST
-    images = raw[: count * PIXELS].reshape(count, PIXELS)
-    labels = raw[count * PIXELS :].astype(np.int64)
-    labels.setflags(write=False)
-    return images, labels
+    return lzma.decompress(packed)

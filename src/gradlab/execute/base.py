@@ -67,7 +67,7 @@ def run_trial(trial: Trial, tick: Tick | None = None) -> TrialResult:
     try:
         engine: Engine = trial.config.train.engine.build(trial.catalog)
         outcome, error = engine.train(prepare(trial), tick), None
-    except Exception as fault:
+    except (Exception, SystemExit) as fault:  # a part of the user's may call sys.exit
         outcome, error = None, f"{type(fault).__name__}: {fault}"
     return TrialResult(trial, outcome, error, perf_counter() - start, digest(trial.id, outcome, error))
 
@@ -112,7 +112,7 @@ def run_together(trials: Sequence[Trial], ticks: Sequence[Tick | None]) -> list[
         engine: Engine = trials[0].config.train.engine.build(trials[0].catalog)
         try:
             outcomes = engine.train_together([prepare(trial) for trial in trials], ticks)
-        except Exception:
+        except (Exception, SystemExit):
             return [run_trial(trial, tick) for trial, tick in zip(trials, ticks, strict=True)]
         each = (perf_counter() - start) / len(trials)
         return [

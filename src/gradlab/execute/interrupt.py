@@ -35,7 +35,9 @@ def on_interrupt(action: Callable[[], None]) -> Iterator[None]:
         seen = True
         action()
 
-    before = {number: signal.signal(number, handle) for number in _SIGNALS}
+    # a signal that is ignored on purpose (nohup, a background job), or that some other library has taken, stays so
+    ours = [number for number in _SIGNALS if signal.getsignal(number) not in (signal.SIG_IGN, None)]
+    before = {number: signal.signal(number, handle) for number in ours}
     try:
         yield
     finally:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass
 from time import monotonic
 
@@ -27,17 +26,17 @@ class Watch:
     """Shared by all workers of one process. Every method may be called from any thread."""
 
     def __init__(self) -> None:
-        self._stop = threading.Event()
+        self._stop = False  # a plain flag: a signal handler may set it at any moment
         self._running: dict[str, Live] = {}
 
     def stop(self) -> None:
         """No further trial begins, and those in training end at their next sign of life."""
-        self._stop.set()
+        self._stop = True
 
     @property
     def stopping(self) -> bool:
         """Whether the run is to stop."""
-        return self._stop.is_set()
+        return self._stop
 
     def began(self, trial: Trial) -> None:
         """A worker takes up a trial; `Stopped` if none is to begin."""

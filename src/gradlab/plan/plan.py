@@ -20,7 +20,7 @@ from gradlab.spec.files import Resolved
 from gradlab.spec.study import At
 from gradlab.trial.recorder import METRICS
 from gradlab.trial.setup import horizon_of, moments_of, steps_of
-from gradlab.trial.trial import Trial, group_id, trial_id
+from gradlab.trial.trial import Trial, group_content, group_id, trial_id
 
 MOST_TRIALS = 1_000_000
 
@@ -41,6 +41,8 @@ class PlannedGroup:
     """What the bits of its trials depend on besides their configuration."""
     id: str = ""
     """The hash of all that decides its results but the seed."""
+    content: str = ""
+    """The same without the numerics: what is asked for, whoever computes it."""
 
 
 @dataclass(frozen=True)
@@ -82,8 +84,8 @@ def make_plan(resolved: Resolved) -> Plan:
             found = PlannedGroup(group, *_checked(group.config, task, catalog))
         except StudyError as error:
             raise StudyError(f"{study.name}: in {group.name!r}: {error}") from None
-        identity = group_id(group.config, study.seed, catalog, task, found.numerics)
-        planned.append(replace(found, id=identity))
+        content = group_content(group.config, study.seed, catalog, task)
+        planned.append(replace(found, id=group_id(content, found.numerics), content=content))
     plan = Plan(resolved, tuple(planned), ())
     _fits_in_memory(plan)
     try:
@@ -214,6 +216,8 @@ def _fits_roughly(config: Config, facts: Facts) -> None:
 
 def fitting_workers(plan: Plan, wanted: int | None) -> int:
     """How many trials may run at a time: as many as wanted or as there are cores, if memory allows."""
+    if wanted is not None and wanted < 1:
+        raise StudyError(f"workers: at least 1, not {shortened(wanted)}")
     free, most = available_bytes(), wanted or os.cpu_count() or 1
     return max(1, min(most, int(free // max(plan.bytes, 1)))) if free else most
 

@@ -90,7 +90,10 @@ def _design(measured: Measured) -> list[str]:
 
 
 def _again(measured: Measured, environment: Mapping[str, Any], command: str) -> list[str]:
-    packages = ", ".join(f"{name} {version}" for name, version in environment["packages"].items() if version)
+    packages = ", ".join(f"{name} {version}" for name, version in environment.get("packages", {}).items() if version)
+    machine = "The environment was not recorded."
+    if packages:
+        machine = f"Python {environment['python']}, {packages}; {environment['processor']} ({environment['system']})."
     return [
         "## Run it again",
         "",
@@ -98,9 +101,9 @@ def _again(measured: Measured, environment: Mapping[str, Any], command: str) -> 
         command,
         "```",
         "",
-        f"Python {environment['python']}, {packages}; {environment['processor']} ({environment['system']}). "
-        "BLAS pinned to one thread, denormals kept (no flush-to-zero). The study is in `study.yaml`, every group with "
-        "all its defaults in `resolved.yaml`, the numbers are in `trials.parquet`, `curves.parquet` and "
-        "`layers.parquet`.",
+        f"{machine} BLAS pinned to one thread, denormals kept (no flush-to-zero). Hash of the results (equal hashes, "
+        f"equal bits): `{measured.hash}`. The study is in `study.yaml`, every group with all its defaults in "
+        "`resolved.yaml`, the numbers are in `results/`: `trials.parquet`, `curves.parquet` and `layers.parquet` of "
+        "each chunk.",
         "",
     ]

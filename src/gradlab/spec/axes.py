@@ -5,8 +5,8 @@
     train.lr: {linear: [0.1, 0.5], points: 5}   equal steps
     model.depth: {range: [2, 50], step: 4}      whole numbers, both ends if the step meets them
 
-Whole numbers at both ends of a log or linear range give whole numbers. Other values are rounded to four digits, so that
-a point's name can be read and typed again.
+Whole numbers at both ends of a log or linear range give whole numbers. Values between other ends are rounded to
+four digits, or to as many as they need to differ, so that a point's name can be read and typed again.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from gradlab.spec.refusals import first_problem
 DIGITS = 4
 MOST_VALUES = 10_000
 Points = Annotated[int, Field(ge=2, le=MOST_VALUES, strict=True)]
-Ends = tuple[int | float, int | float]
+End = Annotated[int, Field(strict=True)] | Annotated[float, Field(strict=True)]
+Ends = tuple[End, End]
 
 
 class Range(Frozen):
@@ -62,12 +63,32 @@ class Range(Frozen):
         ends = self.log or self.linear
         assert ends is not None
         assert self.points is not None
-        whole = all(isinstance(end, int) for end in ends)
-        low, high = (math.log(end) for end in ends) if self.log else map(float, ends)
-        places = [low + (high - low) * index / (self.points - 1) for index in range_(self.points)]
-        found = [math.exp(place) if self.log else place for place in places]
-        found[0], found[-1] = ends
-        return tuple(dict.fromkeys(round(value) if whole else float(f"{value:.{DIGITS}g}") for value in found))
+        try:
+            found = _spread(*ends, self.points, by_ratio=self.log is not None)
+        except OverflowError:
+            raise refusal("its ends are too large", where="log" if self.log else "linear") from None
+        if all(isinstance(end, int) for end in ends):
+            return tuple(dict.fromkeys(round(value) for value in found))
+        return _readable(found, ends)
+
+
+def _spread(low: float, high: float, points: int, by_ratio: bool) -> list[float]:
+    """Values from one end to the other."""
+    if by_ratio:
+        low, high = math.log(low), math.log(high)
+    places = [low + (high - low) * index / (points - 1) for index in range_(points)]
+    return [math.exp(place) if by_ratio else float(place) for place in places]
+
+
+def _readable(values: list[float], ends: Ends) -> tuple[float, ...]:
+    """Rounded to so few digits that they still differ; the ends as they were written."""
+    first, last = float(ends[0]), float(ends[1])
+    for digits in range_(DIGITS, 18):
+        inner = [float(f"{value:.{digits}g}") for value in values[1:-1]]
+        found = (first, *inner, last)
+        if len(set(found)) == len(values):
+            return found
+    return tuple(dict.fromkeys([first, *values[1:-1], last]))
 
 
 range_ = range

@@ -12,6 +12,8 @@ from gradlab.errors import StoreError
 
 def write_bytes(path: Path, content: bytes) -> None:
     """Replace `path` by `content`; after a crash it holds the old content or the new, never a part."""
+    if not path.name:
+        raise StoreError(f"cannot write {path}: it is a folder")
     beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -17,6 +17,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import pyarrow.compute as pc
+
 from gradlab.errors import StoreError
 from gradlab.execute.base import TrialResult
 from gradlab.spec.canonical import canonical_json
@@ -28,6 +30,8 @@ from gradlab.store.weights import Snapshots, Tensors
 FORMAT = 1
 MANIFEST = "chunk.json"
 WEIGHTS = "weights.safetensors"
+MOST_TENSORS = 200_000
+"""Of one weights file: readers refuse a header of more than 100 MB."""
 
 
 class DamagedChunk(StoreError):
@@ -57,6 +61,29 @@ class MemoryChunk:
     def loaded(self) -> MemoryChunk:
         """Itself."""
         return self
+
+    def only(self, trials: set[str]) -> MemoryChunk:
+        """The part that belongs to these trials."""
+        import pyarrow as pa
+
+        wanted = pc.field("trial").isin(pa.array(sorted(trials), pa.string()))
+        tables = {name: table.filter(wanted) for name, table in self.tables.items()}
+        return MemoryChunk(tables, {trial: kept for trial, kept in self.snapshots.items() if trial in trials})
+
+    def pieces(self) -> list[MemoryChunk]:
+        """Itself, or several that each hold no more tensors than a file's header has room for."""
+        counts = {trial: sum(len(named) for named in steps.values()) for trial, steps in self.snapshots.items()}
+        if sum(counts.values()) <= MOST_TENSORS:
+            return [self]
+        groups: list[set[str]] = [set()]
+        room = MOST_TENSORS
+        for trial in self.tables["trials"]["trial"].to_pylist():
+            if groups[-1] and counts.get(trial, 0) > room:
+                groups.append(set())
+                room = MOST_TENSORS
+            groups[-1].add(trial)
+            room -= counts.get(trial, 0)
+        return [self.only(group) for group in groups]
 
 
 def commit(path: Path, chunk: MemoryChunk, beside: Path) -> None:
@@ -98,8 +125,10 @@ class Chunk:
         """The chunk at `path`; `DamagedChunk` where its list of files cannot be trusted."""
         try:
             manifest = json.loads((path / MANIFEST).read_bytes())
+        except FileNotFoundError:
+            raise _damaged(path / MANIFEST, "it is missing") from None
         except OSError as error:
-            raise _damaged(path / MANIFEST, error.strerror or str(error)) from None
+            raise StoreError(f"cannot read {path / MANIFEST}: {error.strerror or error}") from None
         except ValueError:
             raise _damaged(path / MANIFEST, "not readable") from None
         if not isinstance(manifest, dict) or _checksum(manifest) != manifest.get("sha256"):
@@ -141,8 +170,10 @@ class Chunk:
         path, entry = self.path / name, self.files[name]
         try:
             content = path.read_bytes()
-        except OSError as error:
-            raise _damaged(path, error.strerror or str(error)) from None
+        except FileNotFoundError:
+            raise _damaged(path, "it is missing") from None
+        except OSError as error:  # it may well be whole: nothing is set aside for that
+            raise StoreError(f"cannot read {path}: {error.strerror or error}") from None
         if len(content) != entry["bytes"]:
             raise _damaged(path, f"{len(content):,} bytes, and {entry['bytes']:,} were written")
         if sha256(content).hexdigest() != entry["sha256"]:

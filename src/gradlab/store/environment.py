@@ -43,6 +43,12 @@ def other_numerics(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[st
     return [f"{name} was {was}, is {now}" for name, was, now in pairs if was != now]
 
 
+def mixed_note(environment: Mapping[str, Any]) -> str | None:
+    """What a report has to say of a run that was continued in another environment."""
+    others = [", ".join(other_numerics(environment, other)) for other in environment.get("also", ())]
+    return f"Trials of different environments are mixed: {'; '.join(others)}." if others else None
+
+
 def _kernels(environment: Mapping[str, Any]) -> str:
     """For which processors the loaded BLAS libraries chose their kernels; their versions come with the packages."""
     found = {str(pool.get("architecture")) for pool in environment.get("blas", ()) if pool.get("architecture")}

@@ -6,15 +6,17 @@ runs/identity/
   report.md  figures/                                                made from the results, at any time again
   lock  progress.json                                                who is writing, and how far it is
 
-Only the process that holds the lock writes. A finished trial is never run again: a folder is continued as long as it
-has trials in common with the plan, and moved aside, never written over, where it has none.
+Only the process that holds the lock writes results. `plan.json` is written whole and holds the study, the plan and the
+names of the part files: one file decides what the folder is. A finished trial is never run again: a folder is continued
+as long as it has trials in common with the plan, and moved aside, never written over, where it has none.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -24,21 +26,21 @@ from typing import Any, Self
 from gradlab.errors import StoreError, shortened
 from gradlab.execute.base import TrialResult
 from gradlab.plan.plan import Plan
-from gradlab.plan.saved import saved
+from gradlab.plan.saved import check_saved, saved
 from gradlab.spec.canonical import plain_json
 from gradlab.spec.expand import in_full
 from gradlab.spec.files import to_yaml
 from gradlab.spec.yaml_text import dump
 from gradlab.store.atomic import write_bytes
-from gradlab.store.chunks import Chunk, DamagedChunk, MemoryChunk, commit
+from gradlab.store.chunks import MANIFEST, Chunk, DamagedChunk, MemoryChunk, commit
 from gradlab.store.environment import other_numerics
 from gradlab.store.lock import Lock
 from gradlab.store.records import Records
+from gradlab.trial.trial import trial_id
 
-FORMAT = 2
-RESULTS, WRITING, DAMAGED = "results", ".writing", "damaged"
-_OURS = {"lock", WRITING, RESULTS}
-"""What a run that died in its first moment can leave."""
+FORMAT = 3
+PLAN, ENVIRONMENT = "plan.json", "environment.json"
+RESULTS, WRITING, DAMAGED, PARTS = "results", ".writing", "damaged", "parts"
 
 
 @dataclass
@@ -56,11 +58,12 @@ class ReportFolder:
         write_bytes(self.path / name, content)
         return self.path / name
 
-    def clear_figures(self) -> None:
-        """Remove the figures of an earlier report."""
+    def clear_figures(self, names: Iterable[str]) -> None:
+        """Remove the figures of an earlier report, by name: what else lies there is not ours."""
         try:
-            for figure in (self.path / "figures").glob("*.*"):
-                figure.unlink()
+            for name in names:
+                for kind in ("png", "svg"):
+                    (self.path / "figures" / f"{name}.{kind}").unlink(missing_ok=True)
         except OSError as error:
             raise StoreError(f"cannot clear {self.path / 'figures'}: {error.strerror or error}") from None
 
@@ -95,15 +98,16 @@ class RunFolder(ReportFolder):
 
         `force` starts afresh in any case; `mixed` continues although versions or the processor are others.
         """
+        path = path.absolute()
         folder = _taken(path)
         try:
-            used = bool(folder.chunks) or (path / "plan.json").exists()
-            if (force and used) or not folder._continues(plan):
+            before = read_plan(path)
+            if (force and (before is not None or folder.chunks)) or not folder._continues(plan, before):
                 folder = folder._moved_aside()
-            before = read_json(path / "environment.json")
-            if before is not None:
-                folder._check_numerics(plan, before, environment, mixed)
-                environment = _together(before, environment)
+            begun = read_json(path / ENVIRONMENT)
+            if begun is not None:
+                folder._check_environment(plan, begun, environment, mixed)
+                environment = _together(begun, environment)
             folder._describe(plan, environment, command)
         except BaseException:
             folder.lock.release()
@@ -130,76 +134,79 @@ class RunFolder(ReportFolder):
                 self.notes.append(f"{error}; it is kept as {place}")
                 _rename(path, place)
 
-    def _continues(self, plan: Plan) -> bool:
-        """Whether the folder holds nothing yet, or results of this plan among others; refuses other formats."""
-        before = read_json(self.path / "plan.json")
-        if before is None:
-            return not self.chunks
-        if before.get("format") != FORMAT:
-            raise StoreError(
-                f"{self.path} was written in format {before.get('format')}, and this gradlab writes format {FORMAT}; "
-                "choose another folder with --out, or --force to start afresh beside it"
-            )
+    def _continues(self, plan: Plan, before: Mapping[str, Any] | None) -> bool:
+        """Whether the folder holds nothing yet, or results of this plan among others; refuses other numerics."""
         stored = set(self.records().trials["trial"].to_pylist())
-        return not stored or not stored.isdisjoint(trial.id for trial in plan.trials) or self._renumbered(before, plan)
+        if not stored:
+            return True
+        if before is not None:
+            self._refuse_other_numerics(plan, before, stored)
+        return not stored.isdisjoint(trial.id for trial in plan.trials)
 
-    def _renumbered(self, before: Mapping[str, Any], plan: Plan) -> bool:
-        """The same study under another numerics version of an engine: never mixed, and not silently run again."""
-        old = {group["name"]: group["numerics"] for group in before["groups"]}
-        was = {g.group.name: old[g.group.name] for g in plan.groups if old.get(g.group.name, g.numerics) != g.numerics}
-        text = _content(self.path / "study.yaml")
-        if was and text == to_yaml(plan.resolved.study).encode():
-            name, numerics = next(iter(was.items()))
-            new = next(g.numerics for g in plan.groups if g.group.name == name)
-            raise StoreError(
-                f"{self.path} was begun with other numerics ({name}: {numerics}, now {new}), and results of the "
-                "two are not to be mixed; --force starts afresh beside it, --out in another folder"
-            )
-        return False
+    def _refuse_other_numerics(self, plan: Plan, before: Mapping[str, Any], stored: set[str]) -> None:
+        """What was computed under another numerics version of an engine is not mixed, nor silently run again."""
+        now = {group.content: group for group in plan.groups}
+        for group in before["groups"]:
+            same = now.get(group["content"])
+            if same is None or same.numerics == group["numerics"]:
+                continue
+            if not stored.isdisjoint(trial_id(group["id"], seed) for seed in before["seeds"]):
+                raise StoreError(
+                    f"{self.path} was begun with other numerics ({group['name']}: {group['numerics']}, now "
+                    f"{same.numerics}), and results of the two are not to be mixed; --force starts afresh beside it, "
+                    "--out in another folder"
+                )
 
-    def _check_numerics(self, plan: Plan, before: Mapping[str, Any], now: Mapping[str, Any], mixed: bool) -> None:
+    def _check_environment(self, plan: Plan, before: Mapping[str, Any], now: Mapping[str, Any], mixed: bool) -> None:
         finished = self.records().finished
         others = other_numerics(before, now)
-        if not finished or not others or all(trial.id in finished for trial in plan.trials):
+        if not finished or not others or mixed or all(trial.id in finished for trial in plan.trials):
             return
-        if not mixed:
-            raise StoreError(
-                f"{self.path} was begun elsewhere ({'; '.join(others)}), where the same trial may give other bits; "
-                "--mixed continues it all the same and says so in the report, --force starts afresh beside it"
-            )
-        self.notes.append(f"trials of different environments are mixed: {'; '.join(others)}")
+        raise StoreError(
+            f"{self.path} was begun elsewhere ({'; '.join(others)}), where the same trial may give other bits; "
+            "--mixed continues it all the same and says so in the report, --force starts afresh beside it"
+        )
 
     # ------------------------------------------------------------------ writing
 
     def _describe(self, plan: Plan, environment: Mapping[str, Any], command: str) -> None:
         resolved = plan.resolved
-        parts = {Path(file.path).name: file.sha256 for file in resolved.catalog.files}
+        parts = [
+            {"file": f"{number}/{Path(file.path).name}", "sha256": file.sha256}
+            for number, file in enumerate(resolved.catalog.files)
+        ]
+        sources = [Path(file.path).read_bytes() for file in resolved.catalog.files]
+        shutil.rmtree(self.path / PARTS, ignore_errors=True)
+        for part, source in zip(parts, sources, strict=True):
+            self.write_file(f"{PARTS}/{part['file']}", source)
+        self.write_file(PLAN, _json({"format": FORMAT, "command": command, **saved(plan), "parts": parts}))
+        self.write_file(ENVIRONMENT, _json({**environment, "format": FORMAT}))
         self.write_file("study.yaml", to_yaml(resolved.study).encode())
-        self.write_file(
-            "resolved.yaml", dump({**in_full(resolved.groups), **({"parts": parts} if parts else {})}).encode()
-        )
-        for number, file in enumerate(resolved.catalog.files):
-            self.write_file(f"parts/{number}/{Path(file.path).name}", Path(file.path).read_bytes())
-        self.write_file("plan.json", _json({"format": FORMAT, "command": command, **saved(plan)}))
-        self.write_file("environment.json", _json({**environment, "format": FORMAT}))
+        self.write_file("resolved.yaml", dump(in_full(resolved.groups)).encode())
 
     def adopt(self, records: Records) -> None:
         """Add results from elsewhere, but for those that are already here."""
-        here = self.records().finished
+        table = self.records().trials
+        here = set(zip(table["trial"].to_pylist(), table["digest"].to_pylist(), strict=True))
+        finished = self.records().finished
         for chunk in records.chunks:
-            if not set(chunk.table("trials")["trial"].to_pylist()) <= here:
-                self._commit(chunk.loaded())
+            trials = chunk.table("trials")
+            pairs = zip(trials["trial"].to_pylist(), trials["digest"].to_pylist(), strict=True)
+            new = {trial for trial, digest in pairs if trial not in finished and (trial, digest) not in here}
+            if new:
+                self._commit(chunk.loaded().only(new))
 
     def commit(self, results: Sequence[TrialResult]) -> None:
         """Add these results; after this they survive anything but the loss of the disk."""
         self._commit(MemoryChunk.of(results))
 
     def _commit(self, chunk: MemoryChunk) -> None:
-        number = self._number + 1
-        path = self.path / RESULTS / f"{number:06d}"
-        commit(path, chunk, self.path / WRITING)
-        self._number = number
-        self.chunks.append(Chunk.open(path))
+        for piece in chunk.pieces():
+            number = self._number + 1
+            path = self.path / RESULTS / f"{number:06d}"
+            commit(path, piece, self.path / WRITING)
+            self._number = number
+            self.chunks.append(Chunk.open(path))
 
     def _moved_aside(self) -> RunFolder:
         """Rename this run to the first free `NAME~1`, `NAME~2`, … and begin a new one in its place."""
@@ -217,7 +224,7 @@ def _taken(path: Path) -> RunFolder:
         there = {entry.name for entry in path.iterdir()} if path.is_dir() else set()
     except OSError as error:
         raise StoreError(f"cannot use the run's folder {shortened(str(path))}: {error.strerror or error}") from None
-    if there - _OURS and "environment.json" not in there and "plan.json" not in there and "study.yaml" not in there:
+    if not _is_ours(path, there):
         raise StoreError(f"{path} is not empty and not a run of gradlab; choose another folder with --out")
     try:
         path.mkdir(parents=True, exist_ok=True)
@@ -225,8 +232,32 @@ def _taken(path: Path) -> RunFolder:
         reason = getattr(error, "strerror", None) or error
         raise StoreError(f"cannot make the run's folder {shortened(str(path))}: {reason}") from None
     folder = RunFolder(path, Lock.take(path))
-    folder._gather()
+    try:
+        for name in there:
+            if _LEFT.fullmatch(name):  # a process died between writing and renaming
+                (path / name).unlink(missing_ok=True)
+        folder._gather()
+    except OSError as error:
+        folder.lock.release()
+        raise StoreError(f"cannot use the run's folder {path}: {error.strerror or error}") from None
+    except BaseException:
+        folder.lock.release()
+        raise
     return folder
+
+
+_LEFT = re.compile(r"\.[a-z]+\.[a-z]+\.\d+\.tmp")
+
+
+def _is_ours(path: Path, there: set[str]) -> bool:
+    """A folder of ours has a plan that says so, or results; or it has only what dies with a process that just began."""
+    beginnings = {name for name in there if name in ("lock", WRITING, PARTS) or _LEFT.fullmatch(name)}
+    if there <= beginnings:
+        return True
+    if PLAN in there:
+        plan = _content(path / PLAN) or b""
+        return b'"format"' in plan and b'"groups"' in plan
+    return any((chunk / MANIFEST).is_file() for chunk in chunk_paths(path))
 
 
 def chunk_paths(folder: Path) -> list[Path]:
@@ -252,6 +283,20 @@ def read_json(path: Path) -> dict[str, Any] | None:
     if not isinstance(value, dict):
         raise StoreError(f"{path} is damaged: it is not a JSON object; move it away and run the study again")
     return value
+
+
+def read_plan(folder: Path) -> dict[str, Any] | None:
+    """The saved plan of a run, checked; None where there is none."""
+    tree = read_json(folder / PLAN)
+    if tree is None:
+        return None
+    if tree.get("format") != FORMAT:
+        raise StoreError(
+            f"{folder} was written in format {tree.get('format')}, and this gradlab reads and writes format {FORMAT}; "
+            "choose another folder with --out"
+        )
+    check_saved(tree, str(folder / PLAN))
+    return tree
 
 
 def _together(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:

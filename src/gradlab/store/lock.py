@@ -44,9 +44,13 @@ class Lock:
                 break
             file.close()  # somebody moved the folder away between the two calls
         words = {"pid": os.getpid(), "host": socket.gethostname(), "since": datetime.now(UTC).isoformat("T", "seconds")}
-        file.truncate(0)
-        file.write(json.dumps(words).encode())
-        file.flush()
+        try:
+            file.truncate(0)
+            file.write(json.dumps(words).encode())
+            file.flush()
+        except OSError as error:
+            file.close()
+            raise StoreError(f"cannot write {path}: {error.strerror or error}") from None
         return Lock(file)
 
     def release(self) -> None:

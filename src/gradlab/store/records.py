@@ -65,5 +65,5 @@ class Records:
 
 def results_hash(trials: Any) -> str:
     """One hash for all results in a trials table, wall times aside: equal hashes, equal bits."""
-    pairs = sorted(zip(trials["trial"].to_pylist(), trials["digest"].to_pylist(), strict=True))
+    pairs = sorted(set(zip(trials["trial"].to_pylist(), trials["digest"].to_pylist(), strict=True)))
     return sha256(repr(pairs).encode()).hexdigest()[:16]

@@ -14,11 +14,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gradlab.errors import StoreError
+from gradlab.errors import StoreError, shortened
 from gradlab.plan.saved import trial_ids
 from gradlab.store import lock, progress
 from gradlab.store.chunks import Chunk, DamagedChunk
-from gradlab.store.folder import chunk_paths, read_json
+from gradlab.store.folder import chunk_paths, read_plan
 from gradlab.store.records import Records, results_hash
 
 
@@ -49,7 +49,7 @@ class RunStatus:
     @property
     def finished(self) -> bool:
         """Whether nothing is left to do."""
-        return self.done + self.failed == self.planned
+        return self.done + self.failed == self.planned and not self.running
 
     def to_json(self) -> dict[str, Any]:
         """All fields."""
@@ -65,10 +65,11 @@ def status(folder: Path) -> RunStatus:
     wanted = trial_ids(plan)
     trials = records.trials
     trials = trials.filter(pc.is_in(trials["trial"], pa.array(list(wanted), pa.string())))
-    found = Counter(trials["status"].to_pylist())
-    finished = set(trials["trial"].to_pylist())
-    running = tuple(r for r in live.get("running", ()) if r.get("trial") not in finished)
-    failed = found["failed"]
+    ended = dict(zip(trials["trial"].to_pylist(), trials["status"].to_pylist(), strict=True))
+    running = tuple(r for r in live.get("running", ()) if ended.get(r.get("trial"), "failed") == "failed")
+    again = {r.get("trial") for r in running}
+    found = Counter(how for trial, how in ended.items() if trial not in again)
+    done, failed = found["done"] + found["diverged"], found["failed"]
     return RunStatus(
         folder=str(folder),
         study=plan["study"],
@@ -76,11 +77,11 @@ def status(folder: Path) -> RunStatus:
         alive=alive,
         holder=lock.described(lock.holder(folder)) if alive else None,
         planned=len(wanted),
-        done=len(finished) - failed,
+        done=done,
         diverged=found["diverged"],
         failed=failed,
         running=running,
-        left=len(wanted) - len(finished) - len(running),
+        left=len(wanted) - done - failed - len(running),
         per_second=live.get("per_second"),
         seconds_left=live.get("seconds_left"),
         damaged=damaged,
@@ -90,9 +91,15 @@ def status(folder: Path) -> RunStatus:
 
 def plan_of(folder: Path) -> dict[str, Any]:
     """The saved plan of a run; a `StoreError` where there is none."""
-    if not folder.is_dir():
+    try:
+        there, is_folder = folder.exists(), folder.is_dir()
+    except OSError as error:
+        raise StoreError(f"{shortened(str(folder))}: {error.strerror or error}") from None
+    if not there:
         raise StoreError(f"{folder} is not there; `gradlab run` makes runs/STUDY, or what --out says")
-    plan = read_json(folder / "plan.json")
+    if not is_folder:
+        raise StoreError(f"{folder} is a file, not the folder of a run, like runs/identity")
+    plan = read_plan(folder)
     if plan is None:
         raise StoreError(f"{folder} is not a run of gradlab: it has no plan.json")
     return plan

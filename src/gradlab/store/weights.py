@@ -7,6 +7,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from gradlab.errors import StoreError
 from gradlab.execute.base import TrialResult
 
 _CODES = {"<f4": "F32", "<f8": "F64"}
@@ -48,10 +49,15 @@ def pack(snapshots: Snapshots) -> bytes:
 
 def unpack(packed: bytes) -> Snapshots:
     """The snapshots in the bytes of a file."""
+    from safetensors import SafetensorError
     from safetensors.numpy import load
 
+    try:
+        tensors = load(packed)
+    except SafetensorError as error:
+        raise StoreError(f"the kept parameters cannot be read: {error}") from None
     found: dict[str, dict[int, dict[str, NDArray[Any]]]] = {}
-    for key, tensor in load(packed).items():
+    for key, tensor in tensors.items():
         trial, step, name = key.split("/", 2)
         found.setdefault(trial, {}).setdefault(int(step), {})[name] = tensor
     return found

@@ -27,10 +27,10 @@ class Trial:
         return f"{self.group} · seed {self.seed}"
 
 
-def group_id(config: Config, root: int, catalog: Catalog, task: Task, numerics: str) -> str:
-    """The hash of all that decides a group's results but the seed: configuration, the user's parts, data, numerics.
+def group_content(config: Config, root: int, catalog: Catalog, task: Task) -> str:
+    """The hash of what a group is, whoever trains it: configuration, root seed, the user's parts, data.
 
-    The engine enters by its numerics alone, the data by their content: not by name or place.
+    The data enter by their content, not by name or place.
     """
     tree = config.model_dump(mode="json")
     tree["data"] = {key: value for key, value in tree["data"].items() if key not in task.location}
@@ -41,9 +41,13 @@ def group_id(config: Config, root: int, catalog: Catalog, task: Task, numerics: 
             "root": root,
             "parts": sorted(file.sha256 for file in catalog.files),
             "data": task.fingerprint(),
-            "numerics": numerics,
         }
     )
+
+
+def group_id(content: str, numerics: str) -> str:
+    """The hash of all that decides a group's results but the seed: what it is, and how numbers are rounded."""
+    return content_id([content, numerics])
 
 
 def trial_id(group: str, seed: int) -> str:

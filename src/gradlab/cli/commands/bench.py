@@ -15,7 +15,7 @@ RANK = 60
 
 def command(
     peers: Annotated[str, typer.Option(help="Which peers, separated by commas.")] = "torch,jax,sklearn",
-    workloads: Annotated[str, typer.Option(help="Which workloads: letters of ABCDEFG.")] = "ABCDEF",
+    workloads: Annotated[str, typer.Option(help="Which workloads: letters of ABCDEFGH.")] = "ABCDEF",
     rounds: Annotated[int, typer.Option(help="Rounds; the systems take turns in each.", min=1)] = 5,
     out: Annotated[Path | None, typer.Option(help="Write bench.json, bench.txt and bench.png to this folder.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")] = False,
@@ -24,7 +24,7 @@ def command(
 
     The same networks, data and batches in gradlab, PyTorch, JAX and scikit-learn, each at its best setting, in one
     process pinned to one core. Peers come with the extra [bench]; those that are missing are named. G (a sweep of
-    64 architectures, in processes of its own) takes minutes.
+    64 architectures) and H (the depth study on all cores), in processes of their own, take minutes.
     """
     from gradlab.bench import measure, picture
     from gradlab.report.draw import image
@@ -36,8 +36,8 @@ def command(
                 f"--peers: {name!r} is not known; accepted: {', '.join(measure.PEERS)}{nearest(name, measure.PEERS)}"
             )
     for letter in workloads:
-        if letter not in "ABCDEFG":
-            raise StudyError(f"--workloads: {letter!r} is not one of A, B, C, D, E, F, G")
+        if letter not in "ABCDEFGH":
+            raise StudyError(f"--workloads: {letter!r} is not one of A, B, C, D, E, F, G, H")
     report = measure.run(workloads, names, rounds, lambda text: typer.echo(text, err=True))
     text = "\n".join(picture.lines(report))
     if out is not None:

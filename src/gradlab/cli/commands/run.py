@@ -56,6 +56,7 @@ def command(
     name = planned.resolved.study.name + ("-quick" if quick else "")
     folder = out if out is not None else Path("runs") / name
     done = 0 if force else lab.finished(folder, planned)
+    left = len({trial.id for trial in planned.trials}) - done
     if dry_run:
         if as_json:
             typer.echo(show.json_text(show.plan_json(planned, done)))
@@ -71,7 +72,7 @@ def command(
             planned,
             out=folder,
             command=shlex.join(words),
-            executor=executor or lab.suited_executor(planned, len(planned.trials) - done, workers),
+            executor=executor or lab.suited_executor(planned, left, workers),
             workers=workers,
             fail_fast=fail_fast,
             force=force,
@@ -83,7 +84,7 @@ def command(
         typer.echo(show.json_text(result.to_json()))
     else:
         show.result(result, folder)
-    if result.interrupted:
+    if result.stopped and result.unfinished:
         raise typer.Exit(130)
     if result.measured.counts()["failed"]:
         raise typer.Exit(1)

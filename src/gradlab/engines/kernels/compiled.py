@@ -6,8 +6,6 @@ named by the hash of all kernel sources (and of numba's version), outside the pa
 
 from __future__ import annotations
 
-import os
-import sys
 import tempfile
 from collections.abc import Callable
 from functools import lru_cache
@@ -21,42 +19,21 @@ from numba.core import config as numba_config
 from numba.extending import intrinsic
 from numba.np.arrayobj import populate_array
 
+from gradlab.cache import cache_folder
+
 
 @lru_cache(maxsize=1)
-def cache_folder() -> Path:
-    """Where compiled kernels are kept: `GRADLAB_CACHE`, the user's cache folder, or a temporary one."""
+def kernels_folder() -> Path:
+    """Where compiled kernels are kept: a folder named by the hash of all their sources."""
     digest = sha256(numba.__version__.encode())
     for source in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(source.name.encode() + source.read_bytes())
-    name = f"kernels-{digest.hexdigest()[:16]}"
-    for base in _bases():
-        folder = base / "gradlab" / name
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            probe = folder / f".probe-{os.getpid()}"
-            probe.touch()
-            probe.unlink()
-        except OSError:
-            continue
-        return folder
-    return Path(tempfile.mkdtemp(prefix="gradlab-"))
-
-
-def _bases() -> list[Path]:
-    named = os.environ.get("GRADLAB_CACHE")
-    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    if sys.platform == "win32":
-        home = os.environ.get("LOCALAPPDATA", home)
-    return [Path(p) for p in (named, home, os.path.join(tempfile.gettempdir(), f"gradlab-{_user()}")) if p]
-
-
-def _user() -> str:
-    return str(os.getuid()) if hasattr(os, "getuid") else "user"
+    return cache_folder(f"kernels-{digest.hexdigest()[:16]}") or Path(tempfile.mkdtemp(prefix="gradlab-"))
 
 
 def is_cold() -> bool:
     """Whether nothing has been compiled into the cache yet."""
-    return not any(cache_folder().rglob("*.nbc"))
+    return not any(kernels_folder().rglob("*.nbc"))
 
 
 def kernel(function: Callable[..., Any]) -> Any:
@@ -74,7 +51,7 @@ settings: Any = numba_config
 
 def _cached(compiler: Callable[..., Any], function: Callable[..., Any]) -> Any:
     before = settings.CACHE_DIR
-    settings.CACHE_DIR = str(cache_folder())  # read while the dispatcher is made, put back at once
+    settings.CACHE_DIR = str(kernels_folder())  # read while the dispatcher is made, put back at once
     try:
         return compiler(function)
     finally:

@@ -30,9 +30,8 @@ class Pool(Executor):
         first, rest = bundles[0][:1], [bundle for bundle in (bundles[0][1:], *bundles[1:]) if bundle]
         with one_blas_thread(), ThreadPoolExecutor(self.width(len(rest)), "gradlab") as threads:
             yield threads.submit(run_bundle, first, watch).result()
-            futures = [threads.submit(run_bundle, bundle, watch) for bundle in rest]
-            try:
-                for future in as_completed(futures):
+            try:  # nobody but `as_completed` holds the futures, so that results do not pile up
+                for future in as_completed([threads.submit(run_bundle, bundle, watch) for bundle in rest]):
                     yield future.result()
             except BaseException:  # the caller gives up: so do the workers
                 watch.stop()

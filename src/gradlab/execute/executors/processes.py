@@ -6,10 +6,12 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Generator, Sequence
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from collections.abc import Generator, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import replace
+from time import sleep
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -19,8 +21,8 @@ from gradlab.execute.base import Bundle, Executor, TrialResult, one_blas_thread,
 from gradlab.execute.watch import Stopped, Watch
 from gradlab.trial.trial import Trial
 
-LOOK_AGAIN = 0.2
-"""Seconds after which the coordinator asks whether to stop."""
+LOOK_AGAIN = 0.1
+"""Seconds after which somebody looks again whether to stop."""
 
 
 class Processes(Executor):
@@ -39,26 +41,53 @@ class Processes(Executor):
             return
         context = multiprocessing.get_context("spawn")
         stop = context.Event()
-        workers = self.width(len(bundles))
-        with ProcessPoolExecutor(workers, context, _start_worker, (stop,)) as pool:
-            owners = {pool.submit(_work, bundle): bundle for bundle in bundles}
-            waiting = set(owners)
+        owners: dict[Any, Bundle] = {}
+        broken, ended = False, threading.Event()
+        threading.Thread(target=_pass_on, args=(watch, stop, ended), name="gradlab-stop", daemon=True).start()
+        with ProcessPoolExecutor(self.width(len(bundles)), context, _start_worker, (stop,)) as pool:
             try:
-                while waiting:
-                    finished, waiting = wait(waiting, LOOK_AGAIN, FIRST_COMPLETED)
-                    if watch.stopping:
-                        stop.set()
-                    for future in finished:
-                        bundle = owners.pop(future)
-                        yield [TrialResult(bundle[place], *rest) for place, *rest in future.result()]
+                with _signals_blocked():  # workers inherit that, and decide for themselves once they have started
+                    for bundle in bundles:
+                        owners[pool.submit(_work, bundle)] = bundle
             except BrokenProcessPool:
-                raise EnvironmentFault(
-                    "a worker process died (killed from outside, or out of memory); finished trials are kept, "
-                    "run the same command again to go on, with fewer workers if memory was short"
-                ) from None
-            except BaseException:
+                broken = True
+            try:
+                for future in as_completed(list(owners)):
+                    bundle = owners.pop(future)
+                    if isinstance(future.exception(), BrokenProcessPool):
+                        broken = True  # what others have finished is still to come
+                    else:
+                        yield [TrialResult(bundle[place], *rest) for place, *rest in future.result()]
+            finally:
                 stop.set()
-                raise
+                ended.set()
+        sleep(2 * LOOK_AGAIN if broken else 0)  # a signal to all of us may reach us last
+        if broken and not watch.stopping:
+            raise EnvironmentFault(
+                "a worker process died (killed from outside, or out of memory; or this is a script that does not call "
+                'gradlab.run below `if __name__ == "__main__":`); finished trials are kept, run the same command again '
+                "to go on"
+            )
+
+
+@contextmanager
+def _signals_blocked() -> Iterator[None]:
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _pass_on(watch: Watch, stop: Any, ended: threading.Event) -> None:
+    """Tell the workers to stop when the run is to stop."""
+    while not ended.wait(LOOK_AGAIN):
+        if watch.stopping:
+            stop.set()
+            return
 
 
 _stop: Any = None
@@ -69,6 +98,8 @@ def _start_worker(stop: Any) -> None:
     global _stop
     _stop = stop
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the coordinator decides what Ctrl-C means
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, signal.SIGTERM})
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
