@@ -12,11 +12,12 @@ from rich.markup import escape
 from rich.table import Table as RichTable
 
 from gradlab.analysis.against import Against
+from gradlab.analysis.findings import findings
 from gradlab.cli.progress import running_lines
 from gradlab.plan.cost import measure_speed
 from gradlab.plan.plan import Plan
 from gradlab.report import against as beside
-from gradlab.report.tables import Table, failures, groups_table, layers_table, published_table
+from gradlab.report.tables import Table, failures, report_tables
 from gradlab.result import Result
 from gradlab.spec.canonical import plain_json
 from gradlab.spec.paths import label
@@ -96,9 +97,10 @@ def result(found: Result, folder: Path) -> None:
     to = console(sys.stdout)
     measured = found.measured
     to.print(f"[bold]{escape(found.answer)}[/bold]\n", highlight=False)
-    for table in (groups_table(measured), published_table(measured), layers_table(measured)):
-        if table is not None:
-            print_table(to, table)
+    if text := findings(measured):
+        to.print(escape(text) + "\n", highlight=False)
+    for table in report_tables(measured):
+        print_table(to, table)
     for line in failures(measured):
         to.print(escape(f"failed: {line}"))
     notes = console(sys.stderr)

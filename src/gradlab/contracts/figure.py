@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlab.contracts.base import Check, check, require
-from gradlab.contracts.trials import small_result
+from gradlab.contracts.trials import small_result, small_sweep
 from gradlab.report.charts import Chart
 from gradlab.report.draw import draw_one, image
 from gradlab.report.figures.base import Figure
@@ -15,11 +15,12 @@ def checks(part: Figure) -> Iterator[Check]:
     """It computes a chart (or nothing), and the chart can be drawn."""
 
     def draws() -> None:
-        chart = part.chart(small_result())
-        if chart is None:
-            return
-        require(isinstance(chart, Chart), f"chart gives a {type(chart).__name__}")
-        require(bool(chart.title and chart.x_label and chart.y_label), "a figure needs a title and both labels")
-        require(image(draw_one(chart), "png").startswith(b"\x89PNG"), "it cannot be drawn")
+        for measured in (small_result(), small_sweep()):
+            chart = part.chart(measured)
+            if chart is None:
+                continue
+            require(isinstance(chart, Chart), f"chart gives a {type(chart).__name__}")
+            require(bool(chart.title and chart.x_label and chart.y_label), "a figure needs a title and both labels")
+            require(image(draw_one(chart), "png").startswith(b"\x89PNG"), "it cannot be drawn")
 
     yield check("gives a chart that can be drawn", draws)

@@ -37,5 +37,26 @@ def small_setup(**model: Any) -> Setup:
 
 def small_result() -> Measured:
     """The small study, run."""
-    plan = make_plan(resolve(small_tree(), "contract"))
+    return _run(small_tree())
+
+
+def small_sweep() -> Measured:
+    """A small grid of classifiers, run."""
+    return _run(
+        {
+            "question": "Does the machinery sweep?",
+            "base": {
+                "data": {"task": "mnist", "train": 60, "validation": 20, "test": 20},
+                "model": {"depth": 2, "width": 6},
+                "train": {"loss": "cross_entropy", "optimizer": "adam", "lr": 0.01, "batch": 20, "epochs": 4},
+            },
+            "axes": {"model.depth": [2, 3, 30], "train.schedule": ["fixed", "cosine"]},
+            "seeds": 2,
+            "measure": {"layers": ["start", "log", "end"]},
+        }
+    )
+
+
+def _run(tree: dict[str, Any]) -> Measured:
+    plan = make_plan(resolve(tree, "contract"))
     return Measured(plan, Records([MemoryChunk.of([run_trial(trial) for trial in plan.trials])]))

@@ -28,6 +28,7 @@ class Cost:
     parameters: int
     layers: int
     steps: int
+    steps_per_epoch: int
     flops: int
     bytes: int
     step_calls: int
@@ -55,7 +56,7 @@ def trial_cost(
     memory += facts.bytes + _STEP_BYTES * horizon.steps
     steps = _CALLS_PER_LAYER_STEP * horizon.steps * len(mlp.layers)
     looks = _CALLS_PER_TRIAL + _CALLS_PER_LAYER_MOMENT * moments * len(mlp.layers)
-    return Cost(mlp.layout.size, len(mlp.layers), horizon.steps, flops, memory, steps, looks)
+    return Cost(mlp.layout.size, len(mlp.layers), horizon.steps, horizon.steps_per_epoch, flops, memory, steps, looks)
 
 
 @dataclass(frozen=True)

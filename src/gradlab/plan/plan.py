@@ -31,7 +31,8 @@ class PlannedGroup:
 
     group: Group
     cost: Cost
-    classification: bool
+    classes: int | None
+    """Of a classification; None for a regression."""
     stated: str
     engine: str
     """Who will train it."""
@@ -43,6 +44,11 @@ class PlannedGroup:
     """The hash of all that decides its results but the seed."""
     content: str = ""
     """The same without the numerics: what is asked for, whoever computes it."""
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Updates in one pass over the training data."""
+        return self.cost.steps_per_epoch
 
 
 @dataclass(frozen=True)
@@ -146,11 +152,11 @@ def _check_named(where: str, metric: str, at: At, planned: PlannedGroup, plan: P
 def _check_metric_exists(where: str, metric: str, planned: PlannedGroup) -> None:
     if metric.endswith("_to_target") and planned.group.config.measure.target is None:
         raise StudyError(f"{where}.metric: {metric!r} needs measure.target")
-    if metric.endswith("accuracy") and not planned.classification:
+    if metric.endswith("accuracy") and planned.classes is None:
         raise StudyError(f"{where}.metric: {metric!r} does not exist, the task is a regression")
 
 
-def _checked(config: Config, task: Task, catalog: Catalog) -> tuple[Cost, bool, str, str, str | None, str]:
+def _checked(config: Config, task: Task, catalog: Catalog) -> tuple[Cost, int | None, str, str, str | None, str]:
     facts = task.facts()
     loss: Loss = config.train.loss.build(catalog)
     wanted = "classes" if facts.classes is not None else "values"
@@ -179,7 +185,7 @@ def _checked(config: Config, task: Task, catalog: Catalog) -> tuple[Cost, bool, 
         )
     chosen, reason = engine.chosen(config, catalog)
     numerics = engine.numerics_of(config, catalog)
-    return cost, facts.classes is not None, facts.stated, chosen.name, reason, numerics
+    return cost, facts.classes, facts.stated, chosen.name, reason, numerics
 
 
 def _check_target(config: Config, facts: Facts, task: Task) -> None:

@@ -12,7 +12,7 @@ from gradlab.plan.plan import Plan, PlannedGroup, trials_of
 from gradlab.spec.files import Resolved
 from gradlab.trial.trial import trial_id
 
-_FIELDS = ("classification", "stated", "engine", "reason", "numerics", "id", "content")
+_FIELDS = ("classes", "stated", "engine", "reason", "numerics", "id", "content")
 _KEYS = {"study": str, "question": str, "quick": bool, "seeds": list, "groups": list, "tree": dict}
 
 

@@ -48,6 +48,11 @@ class Chart(ABC):
     y_label: str
     note: str
 
+    @property
+    def note_drop(self) -> int:
+        """How far below the axes the note stands, in points."""
+        return 40
+
     @abstractmethod
     def marks(self, ax: Any) -> None:
         """Draw lines, boxes or whatever it is, without the frame."""
@@ -63,6 +68,7 @@ class LineChart(Chart):
     lines: tuple[Line, ...]
     points: tuple[Points, ...] = ()
     log_y: bool = False
+    log_x: bool = False
     whole_x: bool = False
     levels: tuple[tuple[float, str], ...] = ()
     """Horizontal reference lines with their names."""
@@ -101,8 +107,16 @@ def draw(chart: Chart, ax: Any) -> None:
     ax.set_ylabel(chart.y_label)
     if chart.note:
         ax.annotate(
-            chart.note, (0, 0), (0, -40), xycoords="axes fraction", textcoords="offset points", color=SOFT, fontsize=8
+            chart.note,
+            (0, 0),
+            (0, -chart.note_drop),
+            xycoords="axes fraction",
+            textcoords="offset points",
+            color=SOFT,
+            fontsize=8,
         )
+    if not ax.get_legend_handles_labels()[1]:
+        return
     spacing = {"borderaxespad": 0, "handlelength": 2.6, "columnspacing": 1.4}
     ax.legend(loc="lower left", bbox_to_anchor=(-0.01, 0.985), ncols=columns, **spacing)
 
@@ -115,7 +129,7 @@ def _legend_shape(ax: Any) -> tuple[int, int]:
     return columns, -(-len(labels) // columns)
 
 
-def _legend_text(label: str) -> str:
+def legend_text(label: str) -> str:
     """A name as matplotlib shows it: short enough, and not hidden for its underscore."""
     text = plain(label if len(label) <= 44 else label[:43] + "…")
     return f" {text}" if text.startswith("_") else text
@@ -129,23 +143,20 @@ def _draw_lines(chart: LineChart, ax: Any) -> None:
         y, low, high = (_lifted(values, floor) for values in (line.y, line.low, line.high))
         ax.fill_between(line.x, low, high, color=s.colour, alpha=0.16, linewidth=0)
         ax.plot(
-            line.x, y, color=s.colour, linestyle=s.dashes, marker=marker, markersize=4.5, label=_legend_text(line.label)
+            line.x, y, color=s.colour, linestyle=s.dashes, marker=marker, markersize=4.5, label=legend_text(line.label)
         )
         if floor is not None and (zero := line.y == 0).any():
             ax.plot(
                 line.x[zero], np.full(zero.sum(), floor), "v", color=s.colour, markersize=6, markerfacecolor="white"
             )
-    _draw_points(chart.points, ax)
+    draw_points(chart.points, ax)
     if (chart.log_y and any((line.high > 0).any() for line in chart.lines)) or floor is not None:
         ax.set_yscale("log")
+    if chart.log_x:
+        ax.set_xscale("log")
     if chart.whole_x:
         _whole_ticks(ax, chart.lines)
-    for value, name in chart.levels:
-        ax.axhline(value, color=SOFT, linewidth=1, linestyle=(0, (1, 2)))
-        ax.annotate(
-            name, (1, value), (-2, 3), xycoords=("axes fraction", "data"), textcoords="offset points",
-            ha="right", color=SOFT, fontsize=8,
-        )  # fmt: skip
+    draw_levels(chart.levels, ax)
     if floor is not None and any((line.low == 0).any() for line in chart.lines):
         ax.axhline(floor, color=INK, linewidth=0.8)
         ax.annotate(
@@ -154,13 +165,23 @@ def _draw_lines(chart: LineChart, ax: Any) -> None:
         )  # fmt: skip
 
 
-def _draw_points(groups: tuple[Points, ...], ax: Any) -> None:
+def draw_points(groups: tuple[Points, ...], ax: Any) -> None:
     """Stars in the colour of their group; one neutral star explains them all."""
     star = {"marker": "*", "linestyle": "none", "markersize": 12, "markerfacecolor": "white", "zorder": 5}
     for points in groups:
         ax.plot(points.x, points.y, color=stroke(points.style).colour, **star)
     if groups:
         ax.plot([], [], color=SOFT, label=groups[0].label, **star)
+
+
+def draw_levels(levels: tuple[tuple[float, str], ...], ax: Any, colour: str = SOFT) -> None:
+    """Dotted lines at values that mean something, with their names."""
+    for value, name in levels:
+        ax.axhline(value, color=colour, linewidth=1, linestyle=(0, (1, 2)))
+        ax.annotate(
+            name, (1, value), (-2, 3), xycoords=("axes fraction", "data"), textcoords="offset points",
+            ha="right", color=colour, fontsize=8,
+        )  # fmt: skip
 
 
 def _whole_ticks(ax: Any, lines: tuple[Line, ...]) -> None:
@@ -208,15 +229,10 @@ def _draw_boxes(chart: BoxChart, ax: Any) -> None:
         capprops={"color": colour},
     )
     ax.plot([], [], color=colour, linewidth=2.4, label="median; box 25–75 %, whiskers 5–95 %")
-    _draw_points(chart.points, ax)
+    draw_points(chart.points, ax)
     if chart.log_y:
         ax.set_yscale("log")
-    for value, name in chart.levels:
-        ax.axhline(value, color=INK, linewidth=1, linestyle=(0, (1, 2)))
-        ax.annotate(
-            name, (1, value), (-2, 3), xycoords=("axes fraction", "data"), textcoords="offset points",
-            ha="right", color=INK, fontsize=8,
-        )  # fmt: skip
+    draw_levels(chart.levels, ax, INK)
     ax.grid(axis="x", visible=False)
     ax.set_facecolor("white")
     ax.tick_params(axis="x", color=GRID)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from gradlab.errors import InvalidInput
 from gradlab.report.latex import latex_table
-from gradlab.report.tables import groups_table, layers_table, published_table
+from gradlab.report.tables import report_tables
 from gradlab.spec.canonical import plain_json
 
 if TYPE_CHECKING:
@@ -37,9 +37,9 @@ def export_table(table: Any, to: str) -> bytes:
 
 def export_latex(measured: Measured) -> bytes:
     """The tables of the report, for a paper."""
-    tables = [groups_table(measured), published_table(measured), layers_table(measured)]
+    tables = report_tables(measured)
     name = measured.study.name
-    made = [latex_table(table, f"{name}-{number}") for number, table in enumerate(filter(None, tables), 1)]
+    made = [latex_table(table, f"{name}-{number}") for number, table in enumerate(tables, 1)]
     return ("% needs \\usepackage{booktabs}\n\n" + "\n".join(made)).encode()
 
 

@@ -8,7 +8,7 @@ from gradlab.analysis.answer import answer
 from gradlab.analysis.measured import Measured
 from gradlab.report.charts import Chart
 from gradlab.report.draw import draw_overview, image
-from gradlab.report.tables import Table, groups_table, layers_table, published_table
+from gradlab.report.tables import Table, report_tables
 
 
 def html_view(measured: Measured, charts: dict[str, Chart]) -> str:
@@ -17,8 +17,8 @@ def html_view(measured: Measured, charts: dict[str, Chart]) -> str:
     if charts:
         svg = image(draw_overview(charts, ""), "svg").decode()
         parts.append(svg[svg.index("<svg") :])
-    tables = [groups_table(measured), published_table(measured), layers_table(measured)]
-    return "\n".join([*parts, *(_table(table) for table in tables if table is not None)])
+    tables = report_tables(measured)
+    return "\n".join([*parts, *(_table(table) for table in tables)])
 
 
 def _table(table: Table) -> str:

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from gradlab.analysis.answer import answer
+from gradlab.analysis.findings import findings
 from gradlab.analysis.measured import Measured
 from gradlab.report.charts import Chart
-from gradlab.report.tables import Table, failures, groups_table, layers_table, published_table
+from gradlab.report.tables import Table, failures, report_tables
 from gradlab.spec.paths import label
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>|#&])")
@@ -35,10 +36,12 @@ def markdown_report(
         lines += [f"> {escape(note)}", ""]
     if study.source:
         lines += [f"Source of the claim: {escape(study.source)}.", ""]
+    if found := findings(measured):
+        lines += [escape(found), ""]
     if charts:
         lines += ["![overview](figures/overview.png)", ""]
-    tables = [groups_table(measured), published_table(measured), layers_table(measured)]
-    for table in filter(None, tables):
+    tables = report_tables(measured)
+    for table in tables:
         lines += [f"## {table.title}", "", *_table(table), ""]
     lines += _claims(measured)
     if broken := failures(measured):

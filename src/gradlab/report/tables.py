@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from gradlab.analysis.answer import headline_of
+from gradlab.analysis.collapse import collapse_of
+from gradlab.analysis.convergence import convergence_of
 from gradlab.analysis.measured import Measured
 from gradlab.analysis.numbers import interval, number, where
 from gradlab.analysis.published import beside
@@ -28,6 +31,51 @@ class Table:
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     notes: tuple[str, ...] = ()
+
+
+def report_tables(measured: Measured) -> list[Table]:
+    """All tables that apply, in the order of the report."""
+    found = [groups_table(measured), collapse_table(measured), convergence_table(measured), published_table(measured)]
+    return [table for table in [*found, layers_table(measured)] if table is not None]
+
+
+def collapse_table(measured: Measured) -> Table | None:
+    """Groups of which some networks ended at chance: shares, not means."""
+    found = [c for name in measured.group_names if (c := collapse_of(measured, name)) is not None]
+    if not any(c.share.count for c in found):
+        return None
+    rows = tuple(
+        (
+            c.group,
+            f"{c.share.count} of {c.share.n}",
+            f"{100 * c.share.low:.0f}–{100 * c.share.high:.0f} %",
+            number(c.median),
+            ", ".join(map(str, c.escapes[:8])) + (" …" if len(c.escapes) > 8 else "") if c.escapes else "–",
+        )
+        for c in found
+    )
+    header = ("group", "at chance", "95 % interval of the share", "median accuracy", "epoch of escape, by seed")
+    notes = ("At chance: accuracy at most 1.5 times that of guessing. Interval: exact binomial.",)
+    return Table("Networks that never left chance", header, rows, notes)
+
+
+def convergence_table(measured: Measured) -> Table | None:
+    """How long each group took to reach the study's target."""
+    found = [c for name in measured.group_names if (c := convergence_of(measured, name)) is not None]
+    target = measured.study.measure.target
+    if not found or target is None:
+        return None
+    rows = tuple(
+        (c.group, f"{c.reached.count} of {c.reached.n}", _later(c.steps), _later(c.epochs), _later(c.seconds))
+        for c in found
+    )
+    header = ("group", "reached by", "steps", "epochs", "seconds")
+    notes = ("Medians over all seeds; a seed that never reached it counts as later than any.",)
+    return Table(f"To {target.metric} {number(target.value)}", header, rows, notes)
+
+
+def _later(value: float) -> str:
+    return "never" if math.isinf(value) else number(value, 3)
 
 
 def groups_table(measured: Measured) -> Table:

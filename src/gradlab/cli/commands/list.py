@@ -23,8 +23,9 @@ def command(
     if as_json:
         typer.echo(json.dumps({"studies": questions, **({"parts": summaries} if parts else {})}, indent=2))
         return
+    width = max(map(len, questions))
     for name, question in questions.items():
-        typer.echo(f"{name:<14} {question}")
+        typer.echo(f"{name:<{width}}  {question}")
     for kind, found in summaries.items() if parts else ():
         typer.echo(f"\n{kind}")
         for name, summary in found.items():

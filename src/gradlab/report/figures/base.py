@@ -8,9 +8,11 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from gradlab.analysis.axis import AxisView, axis_view
 from gradlab.analysis.measured import Measured, Profile
 from gradlab.analysis.published import beside
 from gradlab.parts import Part
+from gradlab.report.axis_chart import AxisChart, Dots
 from gradlab.report.charts import Chart, Line, LineChart, Points
 
 Numbers = NDArray[np.float64]
@@ -104,3 +106,84 @@ def seeds_note(measured: Measured) -> str:
     note = f"line: median, band: {extent} of {count:,} seeds"
     groups = len(measured.group_names)
     return note if groups <= MOST_LINES else f"{note}; the first {MOST_LINES} of {groups} groups"
+
+
+def axis_chart(
+    measured: Measured,
+    metric: str,
+    y_label: str,
+    *,
+    log_y: bool = False,
+    levels: tuple[tuple[float, str], ...] = (),
+) -> AxisChart | None:
+    """A trial metric against the study's main axis: every seed a dot, one line per series, published numbers beside."""
+    view = axis_view(measured)
+    if view is None or metric not in measured.metrics:
+        return None
+    if not view.numeric and len(view.values) < 3 and len(view.series) < 2:
+        return None  # two arms are told better by a table
+    shown = view.series[:MOST_LINES]
+    series = tuple(_dots(measured, metric, view, index) for index in range(len(shown)))
+    if not any(len(values) for dots in series for values in dots.values):
+        return None
+    finite = [float(v) for dots in series for values in dots.values for v in values]
+    note = "every dot is a seed, the line joins the medians" if measured.seeds_done > 1 else "one seed"
+    hidden = len(view.series) - len(shown)
+    return AxisChart(
+        f"{y_label[0].upper()}{y_label[1:]} against {view.name}",
+        view.name,
+        y_label,
+        series,
+        tuple((view.place(value), text) for value, text in zip(view.values, view.labels, strict=True)),
+        log_x=view.by_ratio,
+        log_y=log_y and min(finite) > 0 and max(finite) > 8 * min(finite),
+        points=_published_on_axis(measured, metric, view),
+        levels=levels,
+        note=note + (f"; the first {MOST_LINES} of {len(view.series)} series" if hidden > 0 else ""),
+    )
+
+
+def _dots(measured: Measured, metric: str, view: AxisView, index: int) -> Dots:
+    series = view.series[index]
+    found = []
+    for _, group in series.points:
+        values = np.array([v for v in measured.values(metric, group).values() if v is not None], float)
+        found.append(values[np.isfinite(values)])
+    return Dots(series.label or view.name, np.array([view.place(v) for v, _ in series.points]), tuple(found), index)
+
+
+def _published_on_axis(measured: Measured, metric: str, view: AxisView) -> tuple[Points, ...]:
+    rows = {row.group: row.published for row in beside(measured) if row.metric == metric and row.at.layer is None}
+    found = []
+    for index, series in enumerate(view.series[:MOST_LINES]):
+        there = [(view.place(value), rows[group]) for value, group in series.points if group in rows]
+        if there:
+            x, y = np.array(there).T
+            found.append(Points("published", x, y, index))
+    return tuple(found)
+
+
+def epoch_chart(measured: Measured, metrics: tuple[str, ...], *, log_y: bool) -> LineChart | None:
+    """The first of these curves that exists, over epochs, one line per group with a band over seeds."""
+    metric = next((name for name in metrics if name in measured.metrics), None)
+    if metric is None:
+        return None
+    lines = []
+    longest = 1
+    for index, planned in enumerate(measured.plan.groups[:MOST_LINES]):
+        curves = measured.curve(metric, planned.group.name)
+        if not curves:
+            continue
+        steps = max((steps for steps, _ in curves), key=len)
+        table = np.full((len(curves), len(steps)), np.nan)
+        for row, (_, values) in zip(table, curves, strict=True):
+            row[: len(values)] = values
+        centre, low, high = band(table)
+        epochs = steps / planned.steps_per_epoch
+        longest = max(longest, len(steps))
+        lines.append(Line(planned.group.name, epochs, centre, low, high, index, markers=len(steps) <= 12))
+    if not lines or longest < 2:
+        return None
+    label = metric.replace("_", " ")
+    note = seeds_note(measured)
+    return LineChart(f"{label[0].upper()}{label[1:]} by epoch", "epoch", label, tuple(lines), log_y=log_y, note=note)

@@ -1,0 +1,112 @@
+"""A study's groups along one of its axes: which value each has there, and which series it belongs to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from gradlab.analysis.measured import Measured
+from gradlab.errors import PartError
+from gradlab.parts import Catalog
+from gradlab.spec.paths import label
+
+LOG_FROM = 8
+"""A numeric axis whose largest value is so many times its smallest is drawn by ratios."""
+
+
+@dataclass(frozen=True)
+class Series:
+    """Groups that differ in nothing but the axis: (value on the axis, group), in the axis' order."""
+
+    label: str
+    points: tuple[tuple[Any, str], ...]
+
+
+@dataclass(frozen=True)
+class AxisView:
+    """An axis with its values in order, and the groups along it."""
+
+    path: str
+    values: tuple[Any, ...]
+    series: tuple[Series, ...]
+    labels: tuple[str, ...]
+    """The values in words."""
+
+    @property
+    def name(self) -> str:
+        """The last word of the path: `depth`."""
+        return self.path.split(".")[-1]
+
+    @property
+    def numeric(self) -> bool:
+        """Whether the values are numbers."""
+        return all(_is_number(value) for value in self.values)
+
+    @property
+    def by_ratio(self) -> bool:
+        """Whether it is to be drawn on a log axis."""
+        return self.numeric and min(self.values) > 0 and max(self.values) / min(self.values) >= LOG_FROM
+
+    def place(self, value: Any) -> float:
+        """Where a value stands: itself if it is a number, else its number in the list."""
+        return float(value) if self.numeric else float(self.values.index(value))
+
+
+def axes_of(measured: Measured) -> dict[str, tuple[Any, ...]]:
+    """Paths in which the groups differ, each with its values in order: numbers by size, others as they are written."""
+    found: dict[str, list[Any]] = {}
+    for planned in measured.plan.groups:
+        for path, value in planned.group.settings.items():
+            values = found.setdefault(path, [])
+            if value not in values:
+                values.append(value)
+    return {
+        path: tuple(sorted(values) if all(map(_is_number, values)) else values)
+        for path, values in found.items()
+        if len(values) > 1
+    }
+
+
+def axis_view(measured: Measured, path: str | None = None) -> AxisView | None:
+    """The groups along a path; without one, along the numeric axis with most values, or else the longest."""
+    axes = axes_of(measured)
+    if not axes:
+        return None
+    chosen = path or max(axes, key=lambda name: (all(map(_is_number, axes[name])), len(axes[name])))
+    if chosen not in axes:
+        return None
+    order, catalog = axes[chosen], measured.plan.resolved.catalog
+    series: dict[str, list[tuple[Any, str]]] = {}
+    for planned in measured.plan.groups:
+        settings = planned.group.settings
+        rest = ", ".join(
+            f"{name.split('.')[-1]}={short(name, settings[name], catalog)}" for name in axes if name != chosen
+        )
+        series.setdefault(rest, []).append((settings[chosen], planned.group.name))
+    ordered = {name: sorted(points, key=lambda point: order.index(point[0])) for name, points in series.items()}
+    if any(len({_key(value) for value, _ in points}) < len(points) for points in ordered.values()):
+        return None  # groups differ in something that is no path of theirs
+    labels = tuple(short(chosen, value, catalog) for value in order)
+    return AxisView(chosen, order, tuple(Series(name, tuple(points)) for name, points in ordered.items()), labels)
+
+
+def _key(value: Any) -> str:
+    return label(value)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def short(path: str, value: Any, catalog: Catalog) -> str:
+    """A value in words, without the parameters of a part that are what they are anyway."""
+    if not isinstance(value, Mapping) or "kind" not in value:
+        return label(value)
+    usual: dict[str, Any] = {"scale": 1.0, "scale_on": "all", "bias": "zeros"}
+    with suppress(PartError, ValidationError, KeyError):  # a part may have parameters without a default
+        usual |= catalog.make(path.split(".")[-1], value["kind"], {}).parameters()
+    return label({key: item for key, item in value.items() if key == "kind" or usual.get(key) != item})

@@ -1,0 +1,57 @@
+"""Classifiers that never leave chance: how many, and when the others escaped.
+
+A group of deep plain networks can be a mixture: some seeds stay at chance, some escape late. A mean of such a mixture
+describes no network, so it is told by a share with its interval, a median and the epochs of escape.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gradlab.analysis.measured import Measured
+from gradlab.analysis.shares import Share, share
+from gradlab.trial.recorder import COLLAPSED
+
+CURVES = ("test_accuracy", "validation_accuracy", "train_accuracy")
+
+
+@dataclass(frozen=True)
+class Collapse:
+    """Of one group: the share that ended at chance, the median accuracy, and the epoch in which each seed escaped."""
+
+    group: str
+    share: Share
+    median: float
+    escapes: tuple[int, ...]
+    """Epochs after which accuracy first was above 1.5 × chance, of the seeds that escaped, in order."""
+
+    @property
+    def mixed(self) -> bool:
+        """Whether some seeds collapsed and some did not."""
+        return 0 < self.share.count < self.share.n
+
+
+def collapse_of(measured: Measured, group: str) -> Collapse | None:
+    """None where the group's task has no classes or nothing was evaluated."""
+    flags = [value for value in measured.values("collapsed", group).values() if value is not None]
+    metric = next((name for name in CURVES if name in measured.metrics), None)
+    if not flags or metric is None:
+        return None
+    found = share(int(sum(flags)), len(flags))
+    assert found is not None
+    accuracies = [value for value in measured.values(metric, group).values() if value is not None]
+    return Collapse(group, found, float(np.median(accuracies)), tuple(_escapes(measured, metric, group)))
+
+
+def _escapes(measured: Measured, metric: str, group: str) -> list[int]:
+    planned = next(found for found in measured.plan.groups if found.group.name == group)
+    classes = planned.classes
+    per_epoch = max(planned.steps_per_epoch, 1)
+    epochs = []
+    for steps, values in measured.curve(metric, group):
+        above = np.flatnonzero(values > COLLAPSED / classes) if classes else np.empty(0, int)
+        if len(above):
+            epochs.append(int(-(-steps[above[0]] // per_epoch)))
+    return sorted(epochs)

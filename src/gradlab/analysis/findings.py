@@ -1,0 +1,184 @@
+"""One paragraph per study, written from the numbers: what was measured, how sure, against what was published."""
+
+from __future__ import annotations
+
+import math
+
+from gradlab.analysis.answer import headline_of
+from gradlab.analysis.axis import axis_view
+from gradlab.analysis.collapse import Collapse, collapse_of
+from gradlab.analysis.comparison import compare
+from gradlab.analysis.convergence import convergence_of
+from gradlab.analysis.effects import effects_of
+from gradlab.analysis.measured import Measured
+from gradlab.analysis.numbers import interval, number
+from gradlab.analysis.pareto import frontier, offers
+from gradlab.analysis.published import beside
+
+MOST = 4
+"""Groups that a sentence names before it says how many more there are."""
+
+
+def findings(measured: Measured) -> str:
+    """The paragraph; empty where the study has fewer than two groups with a number."""
+    headline = headline_of(measured)
+    if headline is None or headline.at.layer is not None or len(measured.group_names) < 2:
+        return ""
+    metric = headline.metric
+    sentences = [
+        _best(measured, metric),
+        _along(measured, metric),
+        _collapses(measured),
+        _factors(measured, metric),
+        _speed(measured),
+        _price(measured),
+        _published(measured),
+    ]
+    return " ".join(filter(None, sentences))
+
+
+def better(metric: str) -> int:
+    """+1 if more of a metric is better, −1 if less."""
+    return -1 if metric.endswith(("loss", "seconds_per_epoch", "to_target")) else 1
+
+
+def ranked(measured: Measured, metric: str) -> list[str]:
+    """Groups with a number, best mean first."""
+    means = {name: measured.summary(metric, name).mean for name in measured.group_names}
+    there = [name for name, mean in means.items() if mean is not None]
+    return sorted(there, key=lambda name: -better(metric) * float(means[name] or 0.0))
+
+
+def best_and_ties(measured: Measured, metric: str) -> tuple[str, list[str]] | None:
+    """The best group, and those that its seeds do not settle it is better than."""
+    order = ranked(measured, metric)
+    if not order:
+        return None
+    first, ties = order[0], []
+    for other in order[1:]:
+        c = compare(measured, metric, other, first)
+        low, high = (None, None) if c is None else (c.difference_low, c.difference_high)
+        if low is None or high is None or low <= 0 <= high:
+            ties.append(other)
+    return first, ties
+
+
+def _best(measured: Measured, metric: str) -> str:
+    found = best_and_ties(measured, metric)
+    if found is None:
+        return ""
+    first, ties = found
+    others = len(ranked(measured, metric)) - 1
+    words = f"The best {metric.replace('_', ' ')} is {first}'s: {interval(measured.summary(metric, first))}"
+    if not others:
+        return words + "."
+    if measured.seeds_done < 2:
+        return words + " (one seed: nothing is settled)."
+    if not ties:
+        return f"{words}, better than each of the {others} others (95 % paired intervals)."
+    return f"{words}; not settled against {_listed(ties)}."
+
+
+def _along(measured: Measured, metric: str) -> str:
+    """From one end of the axis to the other, series by series."""
+    view = axis_view(measured)
+    if view is None or not view.numeric or len(view.values) < 3:
+        return ""
+    pieces = []
+    for series in view.series[:MOST]:
+        ends = [(value, measured.summary(metric, group).median) for value, group in series.points]
+        known = [(value, median) for value, median in ends if median is not None]
+        if len(known) >= 2:
+            path = f"{number(known[0][1], 3)} → {number(known[-1][1], 3)}"
+            top = max(known, key=lambda pair: better(metric) * pair[1])
+            best = "" if top in (known[0], known[-1]) else f" (best {number(top[1], 3)} at {number(top[0])})"
+            pieces.append(f"{series.label or 'all'} {path}{best}")
+    if not pieces:
+        return ""
+    more = f"; and {len(view.series) - MOST} series more" if len(view.series) > MOST else ""
+    span = f"{view.name} {number(view.values[0])} to {number(view.values[-1])}"
+    return f"Medians from {span}: {'; '.join(pieces)}{more}."
+
+
+def _collapses(measured: Measured) -> str:
+    found = [c for name in measured.group_names if (c := collapse_of(measured, name)) is not None]
+    fallen = [c for c in found if c.share.count]
+    if not found or measured.plan.groups[0].classes is None:
+        return ""
+    if not fallen:
+        return "No network stayed at chance."
+    return f"At chance ended: {'; '.join(map(collapse_words, fallen[:MOST]))}{_more(len(fallen))}."
+
+
+def collapse_words(c: Collapse) -> str:
+    """`plain 7 of 10 (35–93 %), median .11, the others escaped after epochs 12, 30, 31`."""
+    words = f"{c.group} {c.share.count} of {c.share.n} ({100 * c.share.low:.0f}–{100 * c.share.high:.0f} %)"
+    words += f", median {number(c.median, 3)}"
+    if c.mixed and c.escapes:
+        words += f", the others escaped after epoch {', '.join(map(str, c.escapes[:6]))}"
+    return words
+
+
+def _factors(measured: Measured, metric: str) -> str:
+    found = effects_of(measured, metric)
+    if found is None:
+        return ""
+    mains = [f"{main.path.split('.')[-1]} {100 * main.share:.0f} %" for main in found.mains]
+    pairs = [
+        f"{' × '.join(path.split('.')[-1] for path in pair.paths)} {100 * pair.share:.0f} %"
+        for pair in found.interactions
+        if pair.share >= 0.05
+    ]
+    largest = found.mains[0]
+    sure = ""
+    if largest.range_low is not None and largest.range_high is not None:
+        sure = f" [{number(largest.range_low, 3)}, {number(largest.range_high, 3)}]"
+    name = largest.path.split(".")[-1]
+    joint = f"; together {', '.join(pairs)}" if pairs else ""
+    return (
+        f"Of the variance between cells, {', '.join(mains)} are due to one factor alone{joint}. "
+        f"The largest, {name}, moves the mean by {number(largest.range, 3)}{sure}."
+    )
+
+
+def _speed(measured: Measured) -> str:
+    target = measured.study.measure.target
+    found = [c for name in measured.group_names if (c := convergence_of(measured, name)) is not None]
+    if target is None or not found:
+        return ""
+    pieces = []
+    for c in found[:MOST]:
+        if math.isinf(c.epochs):
+            pieces.append(f"{c.group} in {c.reached.count} of {c.reached.n} seeds")
+        else:
+            pieces.append(f"{c.group} after {number(c.epochs, 3)} epochs, {number(c.seconds, 2)} s")
+    goal = f"{target.metric.replace('_', ' ')} {number(target.value)}"
+    return f"Reached {goal} (median): {'; '.join(pieces)}{_more(len(found))}."
+
+
+def _price(measured: Measured) -> str:
+    value = next((m for m in ("test_accuracy", "validation_accuracy") if m in measured.metrics), None)
+    if value is None or len(measured.group_names) < 6:
+        return ""
+    found = offers(measured, value, "seconds_per_epoch")
+    best = frontier(found)
+    if len(best) in (0, len(found)):
+        return ""
+    names = _listed([offer.group for offer in best])
+    return f"Worth their price (accuracy against seconds per epoch) are {len(best)} of {len(found)} groups: {names}."
+
+
+def _published(measured: Measured) -> str:
+    rows = [row for row in beside(measured) if row.inside_seeds is not None]
+    if not rows:
+        return ""
+    inside = sum(bool(row.inside_seeds) for row in rows)
+    return f"Of {len(rows)} published numbers {inside} lie inside the range of our seeds."
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(names[:MOST]) + (f" and {len(names) - MOST} more" if len(names) > MOST else "")
+
+
+def _more(count: int) -> str:
+    return f"; and {count - MOST} more" if count > MOST else ""

@@ -1,0 +1,18 @@
+"""Accuracy over the epochs."""
+
+from __future__ import annotations
+
+from gradlab.analysis.measured import Measured
+from gradlab.report.charts import LineChart
+from gradlab.report.figures.base import Figure, epoch_chart
+
+
+class AccuracyCurves(Figure):
+    """Test accuracy (or validation, or training) after every epoch, with a band over seeds."""
+
+    name = "accuracy_curves"
+    rank = 12
+
+    def chart(self, measured: Measured) -> LineChart | None:
+        """One line per group."""
+        return epoch_chart(measured, ("test_accuracy", "validation_accuracy", "train_accuracy"), log_y=False)

@@ -1,0 +1,38 @@
+"""Main effects of a factorial study."""
+
+from __future__ import annotations
+
+from gradlab.analysis.answer import headline_of
+from gradlab.analysis.effects import effects_of
+from gradlab.analysis.measured import Measured
+from gradlab.report.axis_chart import EffectChart
+from gradlab.report.figures.base import Figure
+
+
+class Effects(Figure):
+    """Mean of every level of every factor over all others, with intervals over seeds; largest effect first."""
+
+    name = "effects"
+    rank = 7
+
+    def chart(self, measured: Measured) -> EffectChart | None:
+        """Only for a full grid of two factors or more."""
+        headline = headline_of(measured)
+        if headline is None or headline.at.layer is not None:
+            return None
+        found = effects_of(measured, headline.metric)
+        if found is None:
+            return None
+        factors = tuple(
+            (
+                f"{main.path.split('.')[-1]} ({100 * main.share:.0f} %)",
+                tuple(zip(main.levels, main.means, main.lows, main.highs, strict=True)),
+            )
+            for main in found.mains
+        )
+        pairs = ", ".join(
+            f"{' × '.join(path.split('.')[-1] for path in pair.paths)} {100 * pair.share:.0f} %"
+            for pair in found.interactions[:3]
+        )
+        note = f"share of the variance between cells; interactions: {pairs}; {found.seeds} seeds"
+        return EffectChart("What each factor does", "level", headline.metric.replace("_", " "), factors, note=note)

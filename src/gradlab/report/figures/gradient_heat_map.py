@@ -1,0 +1,38 @@
+"""Weight gradients over layers and training, as a heat map."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gradlab.analysis.measured import Measured
+from gradlab.report.axis_chart import HeatChart
+from gradlab.report.figures.base import Figure
+from gradlab.trial.setup import moments_of
+
+MEASURE, MOST_PANELS, FEWEST_MOMENTS = "grad_l2", 4, 4
+
+
+class GradientHeatMap(Figure):
+    """‖dL/dW‖ by layer and step, median over seeds, one panel per group."""
+
+    name = "gradient_heat_map"
+    rank = 30
+
+    def chart(self, measured: Measured) -> HeatChart | None:
+        """Only where the inside was measured at several moments; the deepest groups if there are many."""
+        if MEASURE not in measured.measures:
+            return None
+        chosen = sorted(measured.plan.groups, key=lambda planned: -planned.cost.layers)[:MOST_PANELS]
+        panels = []
+        for planned in [found for found in measured.plan.groups if found in chosen]:
+            steps = tuple(moments_of(planned.group.config.measure, planned.cost.steps))
+            if len(steps) < FEWEST_MOMENTS:
+                continue
+            profiles = [measured.profile(MEASURE, planned.group.name, step).values for step in steps]
+            if any(values.size == 0 for values in profiles):
+                continue
+            columns = [np.median(values, axis=0) for values in profiles]
+            panels.append((planned.group.name, np.stack(columns, axis=1), steps))
+        if not any((values > 0).any() for _, values, _ in panels):
+            return None
+        return HeatChart("Weight gradient by layer and step", "step", "layer", tuple(panels), note="median over seeds")

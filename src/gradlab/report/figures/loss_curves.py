@@ -1,0 +1,18 @@
+"""Held-out loss over the epochs."""
+
+from __future__ import annotations
+
+from gradlab.analysis.measured import Measured
+from gradlab.report.charts import LineChart
+from gradlab.report.figures.base import Figure, epoch_chart
+
+
+class LossCurves(Figure):
+    """Validation loss (or test) after every epoch, with a band over seeds."""
+
+    name = "loss_curves"
+    rank = 13
+
+    def chart(self, measured: Measured) -> LineChart | None:
+        """One line per group, log axis."""
+        return epoch_chart(measured, ("validation_loss", "test_loss"), log_y=True)

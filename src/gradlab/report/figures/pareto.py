@@ -1,0 +1,28 @@
+"""What is worth its price."""
+
+from __future__ import annotations
+
+from gradlab.analysis.measured import Measured
+from gradlab.analysis.pareto import offers
+from gradlab.report.axis_chart import ParetoChart
+from gradlab.report.figures.base import Figure
+
+
+class Pareto(Figure):
+    """Accuracy (or loss) against seconds per epoch: the frontier with labels, dominated groups hollow."""
+
+    name = "pareto"
+    rank = 45
+
+    def chart(self, measured: Measured) -> ParetoChart | None:
+        """Only for four groups or more: with fewer there is nothing to choose."""
+        value = next((m for m in ("test_accuracy", "validation_accuracy") if m in measured.metrics), None)
+        if value is None or len(measured.group_names) < 4:
+            return None
+        found = offers(measured, value, "seconds_per_epoch")
+        if len(found) < 4:
+            return None
+        rows = tuple((offer.group, offer.cost, offer.value, offer.dominated) for offer in found)
+        return ParetoChart(
+            "What is worth its price", "seconds per epoch", value.replace("_", " "), rows, note="means over seeds"
+        )

@@ -1,0 +1,41 @@
+"""The learning rate of every step, as it was applied."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gradlab.analysis.measured import Measured
+from gradlab.optim.rates import learning_rates
+from gradlab.optim.schedules.base import Horizon
+from gradlab.report.charts import Line, LineChart
+from gradlab.report.figures.base import MOST_LINES, Figure
+from gradlab.spec.paths import label
+
+MOST_POINTS = 2000
+
+
+class Schedules(Figure):
+    """Learning rate over the steps, one line per distinct schedule of the study."""
+
+    name = "schedules"
+    rank = 48
+
+    def chart(self, measured: Measured) -> LineChart | None:
+        """Only where groups differ in it."""
+        catalog = measured.plan.resolved.catalog
+        lines: dict[str, Line] = {}
+        for planned in measured.plan.groups:
+            train = planned.group.config.train
+            if planned.cost.steps == 0:
+                continue
+            words = f"{label(train.schedule.model_dump(mode='json'))}, lr {train.lr:g}, {planned.cost.steps:,} steps"
+            if words in lines or len(lines) == MOST_LINES:
+                continue
+            horizon = Horizon(planned.cost.steps, planned.steps_per_epoch)
+            rates = learning_rates(train.schedule.build(catalog), train.lr, train.warmup, horizon)
+            chosen = np.unique(np.linspace(0, len(rates) - 1, MOST_POINTS).astype(int))
+            y = rates[chosen]
+            lines[words] = Line(words, chosen + 1.0, y, y, y, len(lines))
+        if len(lines) < 2:
+            return None
+        return LineChart("Learning rate as applied", "step", "learning rate", tuple(lines.values()))

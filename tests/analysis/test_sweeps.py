@@ -1,0 +1,232 @@
+"""Analyses of sweeps: axes, shares, collapse, convergence, Pareto frontiers, effects, findings."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gradlab
+from gradlab.analysis.axis import axes_of, axis_view
+from gradlab.analysis.collapse import collapse_of
+from gradlab.analysis.convergence import convergence_of
+from gradlab.analysis.effects import effects_of
+from gradlab.analysis.findings import best_and_ties, findings
+from gradlab.analysis.measured import Measured
+from gradlab.analysis.pareto import frontier, offers
+from gradlab.analysis.shares import share
+from gradlab.execute.base import TrialResult
+from gradlab.store.chunks import MemoryChunk
+from gradlab.store.records import Records
+from gradlab.trial.outcome import Curve, LayerTable, Outcome
+
+Numbers = Mapping[str, float | int | None]
+
+
+def measured(study: dict[str, Any], outcome: Any, seeds: int = 5) -> Measured:
+    """A study whose trials gave what `outcome(settings, seed)` says: metrics, and curves by name."""
+    plan = gradlab.dry_run({"question": "Which?", **study}, seeds=seeds)
+    settings = {planned.group.name: planned.group.settings for planned in plan.groups}
+    results = []
+    for trial in plan.trials:
+        metrics, curves = outcome(settings[trial.group], trial.seed)
+        drawn = tuple(
+            Curve(name, np.arange(1, len(values) + 1) * 2, np.array(values, float)) for name, values in curves.items()
+        )
+        table = LayerTable(np.empty(0, int), np.empty(0, int), (), np.empty(0))
+        results.append(TrialResult(trial, Outcome("done", metrics, drawn, table, np.empty(0))))
+    return Measured(plan, Records([MemoryChunk.of(results)]))
+
+
+def mnist(**sections: Any) -> dict[str, Any]:
+    return {
+        "base": {
+            "data": {"task": "mnist", "train": 20, "validation": 0, "test": 10},
+            "model": {"depth": 2, "width": 8},
+            "train": {"loss": "cross_entropy", "optimizer": "sgd", "lr": 0.1, "batch": 10, "epochs": 3},
+        },
+        **sections,
+    }
+
+
+GRID = {"model.depth": [2, 5, 30], "model.skip": ["none", "identity"]}
+
+
+def test_an_axis_is_chosen_and_its_groups_ordered() -> None:
+    found = measured(mnist(axes={"model.skip": ["none", "identity"], "model.depth": [30, 2, 5]}), plain_numbers)
+    assert axes_of(found) == {"model.skip": ("none", "identity"), "model.depth": (2, 5, 30)}
+    view = axis_view(found)
+    assert view is not None
+    assert (view.path, view.name, view.values, view.numeric, view.by_ratio) == (
+        "model.depth", "depth", (2, 5, 30), True, True,
+    )  # fmt: skip
+    assert [series.label for series in view.series] == ["skip=none", "skip=identity"]
+    assert view.series[0].points[0] == (2, "skip=none, depth=2")
+    words = axis_view(found, "model.skip")
+    assert words is not None
+    assert (words.numeric, words.place("identity"), words.labels) == (False, 1.0, ("none", "identity"))
+    assert axis_view(found, "train.lr") is None
+    assert axis_view(measured(mnist(), plain_numbers)) is None
+
+
+def plain_numbers(settings: Mapping[str, Any], seed: int) -> tuple[Numbers, dict[str, list[float]]]:
+    return {"test_accuracy": 0.5, "final_loss": 1.0, "seconds_per_epoch": 1.0, "collapsed": 0}, {}
+
+
+@pytest.mark.parametrize(
+    ("count", "n", "low", "high"),
+    [
+        (0, 10, 0.0, 0.3085),
+        (10, 10, 0.6915, 1.0),
+        (11, 16, 0.4134, 0.8898),
+        (1, 1, 0.025, 1.0),
+        (5, 10, 0.1871, 0.8129),
+    ],
+)
+def test_the_exact_binomial_interval_is_the_published_one(count: int, n: int, low: float, high: float) -> None:
+    found = share(count, n)
+    assert found is not None
+    assert (found.low, found.high) == (pytest.approx(low, abs=1e-4), pytest.approx(high, abs=1e-4))
+    assert share(0, 0) is None
+
+
+def test_the_binomial_interval_covers_at_least_as_often_as_it_says() -> None:
+    rng = np.random.default_rng(0)
+    for p in (0.05, 0.3, 0.7):
+        for n in (3, 10):
+            counts = rng.binomial(n, p, 2000)
+            intervals = {int(k): share(int(k), n) for k in set(counts)}
+            hits = [intervals[int(k)].low <= p <= intervals[int(k)].high for k in counts]  # type: ignore[union-attr]
+            assert np.mean(hits) >= 0.94
+
+
+def mixture(settings: Mapping[str, Any], seed: int) -> tuple[Numbers, dict[str, list[float]]]:
+    """Deep plain networks collapse, but for seed 3, which escapes in the last epoch."""
+    deep = settings["model.depth"] == 30 and settings["model.skip"] == "none"
+    curve = [0.1, 0.1, 0.1] if deep else [0.6, 0.8, 0.9]
+    curve = [0.1, 0.1, 0.7] if deep and seed == 3 else curve
+    return {
+        "test_accuracy": curve[-1],
+        "collapsed": int(curve[-1] <= 0.15),
+        "seconds_per_epoch": settings["model.depth"] * (1.2 if settings["model.skip"] == "identity" else 1.0),
+    }, {"test_accuracy": curve}
+
+
+def test_a_mixture_is_told_by_share_median_and_escapes() -> None:
+    found = measured(mnist(axes=GRID), mixture)
+    deep = collapse_of(found, "depth=30, skip=none")
+    assert deep is not None
+    assert (deep.share.count, deep.share.n, deep.median, deep.escapes, deep.mixed) == (4, 5, 0.1, (3,), True)
+    calm = collapse_of(found, "depth=2, skip=none")
+    assert calm is not None
+    assert (calm.share.count, calm.escapes, calm.mixed) == (0, (1,) * 5, False)
+    text = findings(found)
+    assert (
+        "At chance ended: depth=30, skip=none 4 of 5 (28–99 %), median 0.1, the others escaped after epoch 3." in text
+    )
+
+
+def test_a_regression_has_nothing_to_collapse(tree: dict[str, Any]) -> None:
+    result = gradlab.run(tree)
+    assert collapse_of(result.measured, "plain") is None
+    assert "chance" not in findings(result.measured)
+
+
+def test_a_seed_that_never_arrives_is_censored_not_left_out() -> None:
+    target = {"measure": {"target": {"metric": "test_accuracy", "value": 0.8}}}
+
+    def outcome(settings: Mapping[str, Any], seed: int) -> tuple[Numbers, dict[str, list[float]]]:
+        late = None if seed >= settings["model.depth"] else 4 + 2 * seed
+        epochs = None if late is None else late / 2
+        return {"steps_to_target": late, "epochs_to_target": epochs, "seconds_per_epoch": 0.5, "test_accuracy": 0.8}, {}
+
+    found = measured(mnist(axes={"model.depth": [1, 3, 5]}, **target), outcome)
+    never, half, always = (convergence_of(found, f"depth={d}") for d in (1, 3, 5))
+    assert never is not None
+    assert half is not None
+    assert always is not None
+    assert (never.reached.count, never.steps, never.seconds) == (1, math.inf, math.inf)
+    assert (half.reached.count, half.steps, half.epochs, half.seconds) == (3, 8, 4, 2.0)
+    assert (always.reached.count, always.steps) == (5, 8)
+    text = findings(found)
+    assert "depth=1 in 1 of 5 seeds" in text
+    assert "depth=5 after 4 epochs, 2 s" in text
+    assert convergence_of(measured(mnist(), plain_numbers), "all") is None
+
+
+def test_the_frontier_is_what_nothing_beats_in_both_ways() -> None:
+    price = {1: (1.0, 0.5), 2: (2.0, 0.7), 3: (3.0, 0.6), 4: (4.0, 0.9), 5: (4.0, 0.9), 6: (5.0, 0.9)}
+
+    def outcome(settings: Mapping[str, Any], seed: int) -> tuple[Numbers, dict[str, list[float]]]:
+        seconds, accuracy = price[settings["model.depth"]]
+        return {
+            "test_accuracy": accuracy,
+            "seconds_per_epoch": seconds,
+            "flops": seconds * 10,
+            "final_loss": -accuracy,
+        }, {}
+
+    found = measured(mnist(axes={"model.depth": list(price)}), outcome, seeds=2)
+    best = frontier(offers(found, "test_accuracy", "seconds_per_epoch"))
+    assert [offer.group for offer in best] == ["depth=1", "depth=2", "depth=4", "depth=5"]
+    assert [offer.group for offer in frontier(offers(found, "final_loss", "flops"))] == [offer.group for offer in best]
+    assert offers(found, "test_accuracy", "total_seconds")[0].cost == 3.0  # three epochs
+    assert "4 of 6 groups: depth=1, depth=2, depth=4, depth=5" in findings(found)
+
+
+def test_effects_and_interactions_of_a_known_grid_are_found() -> None:
+    """y = 4a + b + 2ab + c·0 with a, b, c = ±1: mean squares 16, 1, 4 and 0."""
+
+    def outcome(settings: Mapping[str, Any], seed: int) -> tuple[Numbers, dict[str, list[float]]]:
+        a, b = (1 if settings[path] == high else -1 for path, high in (("model.depth", 5), ("model.width", 8)))
+        return {"test_accuracy": 4 * a + b + 2 * a * b + 0.1 * (seed - 2)}, {}
+
+    axes = {"model.depth": [2, 5], "model.width": [4, 8], "train.lr": [0.1, 0.2]}
+    found = effects_of(measured(mnist(axes=axes), outcome), "test_accuracy")
+    assert found is not None
+    assert [(main.path, round(main.share * 21, 9)) for main in found.mains] == [
+        ("model.depth", 16), ("model.width", 1), ("train.lr", 0),
+    ]  # fmt: skip
+    assert found.interactions[0].paths == ("model.depth", "model.width")
+    assert found.interactions[0].share == pytest.approx(4 / 21)
+    assert found.rest == pytest.approx(0, abs=1e-12)
+    assert found.mains[0].means == (pytest.approx(-4), pytest.approx(4))
+    assert (found.mains[0].range, found.mains[0].range_low) == (pytest.approx(8), pytest.approx(8))
+    low, mean = found.mains[0].lows[1], found.mains[0].means[1]
+    assert low is not None
+    assert mean - low == pytest.approx(2.776445 * 0.1 * np.std(np.arange(5), ddof=1) / np.sqrt(5), rel=1e-5)
+
+
+def test_what_is_no_full_grid_has_no_effects() -> None:
+    assert effects_of(measured(mnist(axes={"model.depth": [2, 5]}), plain_numbers), "test_accuracy") is None
+    arms = {"a": {}, "b": {"model.depth": 3}, "c": {"model.width": 4}}
+    assert effects_of(measured(mnist(arms=arms), plain_numbers), "test_accuracy") is None
+
+    def holes(settings: Mapping[str, Any], seed: int) -> tuple[Numbers, dict[str, list[float]]]:
+        return {"test_accuracy": None if settings["model.depth"] == 30 else 0.5}, {}
+
+    assert effects_of(measured(mnist(axes=GRID), holes), "test_accuracy") is None
+
+
+def test_the_best_group_is_named_with_those_it_is_not_settled_against() -> None:
+    def outcome(settings: Mapping[str, Any], seed: int) -> tuple[Numbers, dict[str, list[float]]]:
+        noise = 0.01 * ((seed * 7 + settings["model.depth"]) % 5)
+        return {"test_accuracy": {2: 0.9, 5: 0.901, 30: 0.5}[settings["model.depth"]] + noise}, {}
+
+    found = measured(mnist(axes={"model.depth": [2, 5, 30]}), outcome)
+    best = best_and_ties(found, "test_accuracy")
+    assert best is not None
+    assert {best[0], *best[1]} == {"depth=2", "depth=5"}
+    assert "not settled against depth=" in findings(found)
+    single = findings(measured(mnist(axes={"model.depth": [2, 5]}), outcome, seeds=1))
+    assert "one seed: nothing is settled" in single
+
+
+def test_findings_follow_the_numbers_and_not_a_text() -> None:
+    a = findings(measured(mnist(axes=GRID), mixture))
+    b = findings(measured(mnist(axes=GRID), lambda s, seed: ({**mixture(s, seed)[0], "test_accuracy": 0.3}, {})))
+    assert a != b
+    assert "Medians from depth 2 to 30: skip=none 0.9 → 0.1; skip=identity 0.9 → 0.9." in a
