@@ -125,13 +125,18 @@ class Result:
 
     def report(self) -> str:
         """The report as Markdown."""
+        return self._report({})
+
+    def _report(self, broken: Mapping[str, str]) -> str:
         notes = [QUICK_NOTE] if self.measured.plan.resolved.quick else []
         notes += [UNFINISHED_NOTE] if self.unfinished else []
         mixed = mixed_note(self.environment)
         notes += [mixed] if mixed else []
         notes += self.notes
         charts, missing = self._charts
-        return markdown_report(self.measured, charts, missing, self.environment, self.command, " ".join(notes))
+        whole = {name: chart for name, chart in charts.items() if name not in broken}
+        lost = [*missing, *broken.values()]
+        return markdown_report(self.measured, whole, lost, self.environment, self.command, " ".join(notes))
 
     def save(self, out: str | Path) -> Path:
         """Write study, results, figures and report to a folder; gives the report's path."""
@@ -153,13 +158,25 @@ class Result:
     def write(self, folder: ReportFolder) -> Path:
         """Write figures and report to a run's folder; gives the report's path."""
         folder.clear_figures(["overview", *self.measured.plan.resolved.catalog.names("figure")])
-        if self.charts:
-            folder.write_file("figures/overview.png", image(draw_overview(self.charts, self.study.question), "png"))
+        drawn, broken = self._drawn()
+        for name, content in drawn.items():
+            folder.write_file(f"figures/{name}", content)
+        return folder.write_text("report.md", self._report(broken))
+
+    def _drawn(self) -> tuple[dict[str, bytes], dict[str, str]]:
+        """Files of all figures, and for each that cannot be drawn the reason: the report is still wanted."""
+        files: dict[str, bytes] = {}
+        broken: dict[str, str] = {}
         for name, chart in self.charts.items():
-            canvas = draw_one(chart)
-            for kind in ("png", "svg"):
-                folder.write_file(f"figures/{name}.{kind}", image(canvas, kind))
-        return folder.write_text("report.md", self.report())
+            try:
+                canvas = draw_one(chart)
+                files |= {f"{name}.{kind}": image(canvas, kind) for kind in ("png", "svg")}
+            except Exception as error:
+                broken[name] = f"{name}: {type(error).__name__}: {error}"
+        whole = {name: chart for name, chart in self.charts.items() if name not in broken}
+        if whole:
+            files["overview.png"] = image(draw_overview(whole, self.study.question), "png")
+        return files, broken
 
     def to_json(self) -> dict[str, Any]:
         """One object: study, run, audit, trials, groups with their metrics, claims."""

@@ -83,7 +83,7 @@ def test_force_starts_beside_and_says_where_the_old_run_is(folder: Path) -> None
     gradlab("run", "small.yaml", "--out", "mine", cwd=folder)
     found = gradlab("run", "small.yaml", "--out", "mine", "--force", cwd=folder)
     assert found.returncode == 0
-    assert "is now in mine~1" in found.stderr
+    assert "mine~1" in found.stderr
     assert (folder / "mine~1/report.md").is_file()
 
 
@@ -120,3 +120,18 @@ def test_progress_in_words() -> None:
     assert headline({**seen, "failed": 0, "diverged": 0, "per_second": None, "seconds_left": None, "running": []}) == (
         "12 of 40 trials"
     )
+
+
+def test_a_collection_runs_its_studies_one_after_the_other(tmp_path: Path) -> None:
+    shown = gradlab("run", "scaling", "--dry-run", cwd=tmp_path)
+    assert shown.returncode == 0, shown.stderr
+    assert shown.stdout.count(" trials, ") == 5
+    planned = json.loads(gradlab("run", "scaling", "--dry-run", "--json", cwd=tmp_path).stdout)
+    assert [each["study"] for each in planned["studies"]] == [
+        "scaling-width", "scaling-depth", "scaling-init", "scaling-schedule", "scaling-batch",
+    ]  # fmt: skip
+    assert "scaling-width, scaling-depth" in gradlab("list", cwd=tmp_path).stdout
+    refused = gradlab("run", "scaling", "--out", "here", cwd=tmp_path)
+    assert refused.returncode == 2
+    assert "each with a folder of its own" in refused.stderr
+    assert "is a collection" in gradlab("show", "scaling", cwd=tmp_path).stderr

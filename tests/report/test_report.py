@@ -192,3 +192,40 @@ def test_figures_that_cannot_be_made_are_named_in_the_report(tree: dict[str, Any
 
 def test_a_result_has_a_short_repr(result: gradlab.Result) -> None:
     assert len(repr(result)) < 500
+
+
+def test_a_figure_that_cannot_be_drawn_is_named_and_the_report_is_written(
+    tree: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from gradlab.report.charts import LineChart
+
+    def fail(self: Any, ax: Any) -> None:
+        raise ValueError("no ink")
+
+    tree["figures"] = ["training_loss", "gradient_heat_map"]
+    monkeypatch.setattr(LineChart, "marks", fail)
+    gradlab.run(tree, out=tmp_path / "run")
+    text = (tmp_path / "run/report.md").read_text()
+    assert "training\\_loss: ValueError: no ink" in text
+    assert {path.stem for path in (tmp_path / "run/figures").iterdir()} == {"overview", "gradient_heat_map"}
+
+
+def test_a_mixture_of_collapsed_and_healthy_networks_is_not_told_by_its_mean() -> None:
+    from analysis.test_sweeps import GRID, measured, mixture, mnist
+    from gradlab.analysis.answer import answer
+    from gradlab.report.tables import groups_table
+
+    found = measured(mnist(axes=GRID), mixture)
+    assert "depth=30, skip=none 4 of 5 at chance, median 0.1" in answer(found)
+    table = groups_table(found)
+    row = next(row for row in table.rows if row[0] == "depth=30, skip=none")
+    assert row[table.header.index("test_accuracy")] == "median 0.1"
+
+
+def test_heat_maps_and_axes_draw_infinities_zeros_and_single_values() -> None:
+    from gradlab.report.axis_chart import HeatChart
+    from gradlab.report.draw import draw_one, image
+
+    values = np.array([[0.0, np.inf, 1.0], [np.nan, 1.0, 1.0]])
+    chart = HeatChart("Title", "step", "layer", (("a, b", values, (0, 1, 2)),), "label")
+    assert image(draw_one(chart), "png").startswith(b"\x89PNG")

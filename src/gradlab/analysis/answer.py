@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gradlab.analysis.collapse import collapse_of
 from gradlab.analysis.comparison import Comparison, compare
 from gradlab.analysis.measured import Measured
 from gradlab.analysis.numbers import interval, number, times, where
@@ -28,7 +29,7 @@ def answer(measured: Measured) -> str:
     groups = measured.group_names
     seeds = measured.seeds_done
     first = f"{where(headline.metric, headline.at)}: " + "; ".join(
-        f"{name} {interval(measured.summary(headline.metric, name, headline.at))}" for name in groups[:6]
+        f"{name} {_told(measured, headline, name)}" for name in groups[:6]
     )
     if len(groups) > 6:
         first += f"; and {len(groups) - 6} more"
@@ -43,6 +44,15 @@ def answer(measured: Measured) -> str:
     if counts["diverged"] or counts["failed"]:
         sentences.append(f"{counts['diverged']} trials diverged, {counts['failed']} failed.")
     return " ".join(sentences)
+
+
+def _told(measured: Measured, headline: Headline, group: str) -> str:
+    """Mean and interval; of a mixture of collapsed and healthy networks, which no mean describes, share and median."""
+    if headline.metric.endswith("accuracy"):
+        found = collapse_of(measured, group)
+        if found is not None and found.mixed:
+            return f"{found.share.count} of {found.share.n} at chance, median {number(found.median, 3)}"
+    return interval(measured.summary(headline.metric, group, headline.at))
 
 
 def against(c: Comparison) -> str:

@@ -63,8 +63,9 @@ class Fused(Engine):
             config.train.loss,
             config.train.optimizer,
         ]
+        own = {"loss": LOSSES, "optimizer": OPTIMIZERS}
         for choice in parts:
-            if choice.name not in BUILT_IN.names(choice.part):
+            if choice.name not in own.get(choice.part, BUILT_IN.names(choice.part)):
                 return f"it has no kernel for the {choice.part} {choice.name!r}"
         return None
 

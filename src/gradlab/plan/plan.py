@@ -161,7 +161,8 @@ def _checked(config: Config, task: Task, catalog: Catalog) -> tuple[Cost, int | 
     loss: Loss = config.train.loss.build(catalog)
     wanted = "classes" if facts.classes is not None else "values"
     if loss.targets != wanted:
-        fitting = [n for n in catalog.names("loss") if catalog.get("loss", n).targets == wanted]  # type: ignore[attr-defined]
+        kinds = {n: catalog.get("loss", n) for n in catalog.names("loss")}
+        fitting = [n for n, kind in kinds.items() if kind.targets == wanted and kind.for_training]  # type: ignore[attr-defined]
         raise StudyError(
             f"train.loss: {loss.name!r} compares with {loss.targets}, but the task {task.name!r} has {wanted}; "
             f"use {' or '.join(fitting)}" + (", or data.kind: regression" if "kind" in task.parameter_names() else "")

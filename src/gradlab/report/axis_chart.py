@@ -159,18 +159,20 @@ class HeatChart(Chart):
     y_label: str
     panels: tuple[tuple[str, Numbers, tuple[int, ...]], ...]
     """(group, values[layer, moment], steps)"""
+    value_label: str = ""
     note: str = ""
 
     def marks(self, ax: Any) -> None:
         """Exact zeros and what does not exist are white, with a dot for a zero."""
         from matplotlib.colors import LogNorm
 
-        positive = np.concatenate([values[values > 0] for _, values, _ in self.panels])
-        norm = LogNorm(float(positive.min()), float(positive.max()))
+        everything = np.concatenate([values.ravel() for _, values, _ in self.panels])
+        positive = everything[np.isfinite(everything) & (everything > 0)]
+        norm = LogNorm(float(positive.min()), max(float(positive.max()), 1.01 * float(positive.min())))
         start, ticks = 0, []
         for name, values, steps in self.panels:
             layers, moments = values.shape
-            shown = np.ma.masked_where(~(values > 0), values)
+            shown = np.ma.masked_where(~((values > 0) & np.isfinite(values)), values)
             edges = np.arange(moments + 1) + start, np.arange(layers + 1) + 0.5
             mesh = ax.pcolormesh(*edges, shown, norm=norm, cmap="viridis", rasterized=True)
             zero = np.argwhere(values == 0)
@@ -186,7 +188,7 @@ class HeatChart(Chart):
         ax.set_ylim(0.5, 0.5 + tallest * (1.04 + 0.06 * lines))  # room for the names
         ax.grid(visible=False)
         bar = ax.figure.colorbar(mesh, ax=ax, pad=0.02)
-        bar.set_label("‖dL/dW‖₂", fontsize=8)
+        bar.set_label(self.value_label, fontsize=8)
         bar.ax.tick_params(labelsize=8)
 
 

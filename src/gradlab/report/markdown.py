@@ -65,7 +65,10 @@ def _table(table: Table) -> Iterable[str]:
 
 
 def _caption(chart: Chart) -> str:
-    return f"{chart.title}: {chart.y_label} against {chart.x_label}. {chart.note}".strip().rstrip(".") + "."
+    against = f"{chart.y_label} against {chart.x_label}"
+    title = chart.title if chart.title.lower().startswith(chart.y_label.lower()) else f"{chart.title}: {against}"
+    note = f" {chart.note[0].upper()}{chart.note[1:]}." if chart.note else ""
+    return f"{title}.{note}"
 
 
 def _claims(measured: Measured) -> list[str]:

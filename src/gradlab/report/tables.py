@@ -10,6 +10,7 @@ from gradlab.analysis.collapse import collapse_of
 from gradlab.analysis.convergence import convergence_of
 from gradlab.analysis.measured import Measured
 from gradlab.analysis.numbers import interval, number, where
+from gradlab.analysis.pareto import COSTS, frontier, offers
 from gradlab.analysis.published import beside
 
 MAIN = (
@@ -35,8 +36,8 @@ class Table:
 
 def report_tables(measured: Measured) -> list[Table]:
     """All tables that apply, in the order of the report."""
-    found = [groups_table(measured), collapse_table(measured), convergence_table(measured), published_table(measured)]
-    return [table for table in [*found, layers_table(measured)] if table is not None]
+    found = [groups_table(measured), collapse_table(measured), convergence_table(measured), pareto_table(measured)]
+    return [t for t in [*found, published_table(measured), layers_table(measured)] if t is not None]
 
 
 def collapse_table(measured: Measured) -> Table | None:
@@ -74,6 +75,28 @@ def convergence_table(measured: Measured) -> Table | None:
     return Table(f"To {target.metric} {number(target.value)}", header, rows, notes)
 
 
+def pareto_table(measured: Measured) -> Table | None:
+    """Groups that nothing beats in accuracy and price, for four prices."""
+    value = next((m for m in ("test_accuracy", "validation_accuracy") if m in measured.metrics), None)
+    if value is None or len(measured.group_names) < 6:
+        return None
+    found = {cost: {offer.group: offer for offer in offers(measured, value, cost)} for cost in COSTS}
+    best = {cost: {offer.group for offer in frontier(tuple(by.values()))} for cost, by in found.items()}
+    order = sorted(set().union(*best.values()), key=lambda name: found[COSTS[0]][name].cost)
+    rows = tuple(
+        (
+            name,
+            number(found[COSTS[0]][name].value),
+            *(number(by[name].cost, 3) + (" ●" if name in best[cost] else "") for cost, by in found.items()),
+        )
+        for name in order
+    )
+    header = ("group", value, *(cost.replace("_", " ") for cost in COSTS))
+    return Table(
+        "Worth their price", header, rows, ("●: no other group is both cheaper and better. Means over seeds.",)
+    )
+
+
 def _later(value: float) -> str:
     return "never" if math.isinf(value) else number(value, 3)
 
@@ -90,7 +113,12 @@ def groups_table(measured: Measured) -> Table:
         counts = measured.counts(name)
         trials = str(counts["done"] + counts["failed"])
         trials += "".join(f", {counts[how]} {how}" for how in ("diverged", "failed") if counts[how])
-        cells = [interval(measured.summary(metric, name, at)) for metric, at in columns]
+        mixed = (found := collapse_of(measured, name)) is not None and found.mixed
+        cells = [
+            f"median {number(measured.summary(metric, name).median)}" if mixed and metric.endswith(("accuracy", "loss"))
+            else interval(measured.summary(metric, name, at))
+            for metric, at in columns
+        ]  # fmt: skip
         rows.append((name, trials, *cells))
     titles = [metric if at is None else where(metric, at) for metric, at in columns]
     return Table("Results (mean and 95 % interval over seeds)", ("group", "trials", *titles), tuple(rows))

@@ -52,6 +52,16 @@ class Published(Frozen):
         return self
 
 
+class Level(Frozen):
+    """A value of a metric that means something, drawn as a line in its figures: a floor, a chance level."""
+
+    noun: ClassVar[str] = "level"
+
+    metric: str
+    value: float
+    name: Label
+
+
 class Claim(Frozen):
     """A sentence about the result, with the number that it rests on. Further keys are kept as they are."""
 
@@ -114,6 +124,8 @@ class Study(Frozen):
     headline: Headline | None = None
     claims: tuple[Claim, ...] = ()
     published: tuple[Published, ...] = ()
+    levels: tuple[Level, ...] = ()
+    """Values that mean something, drawn in the figures of their metric."""
     figures: tuple[str, ...] | None = None
     """Figures of the report, in order; not given: all that apply."""
     quick: Tree = Field(default_factory=dict)

@@ -15,17 +15,24 @@ def command(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")] = False,
 ) -> None:
     """List the built-in studies and parts."""
-    from gradlab import lab
+    from gradlab import lab, studies
     from gradlab.parts import BUILT_IN, FOLDERS
 
     questions = {name: lab.load(name).study.question for name in lab.list_studies()}
     summaries = {kind: {name: BUILT_IN.get(kind, name).summary() for name in BUILT_IN.names(kind)} for kind in FOLDERS}
+    collections = {name: each.question for name, each in studies.collections().items()}
     if as_json:
-        typer.echo(json.dumps({"studies": questions, **({"parts": summaries} if parts else {})}, indent=2))
+        typer.echo(
+            json.dumps(
+                {"studies": questions, "collections": collections, **({"parts": summaries} if parts else {})}, indent=2
+            )
+        )
         return
     width = max(map(len, questions))
     for name, question in questions.items():
         typer.echo(f"{name:<{width}}  {question}")
+    for name, question in collections.items():
+        typer.echo(f"{name:<{width}}  {question} ({', '.join(studies.collections()[name].studies)})")
     for kind, found in summaries.items() if parts else ():
         typer.echo(f"\n{kind}")
         for name, summary in found.items():

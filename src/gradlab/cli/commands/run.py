@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from gradlab.errors import StudyError
+
 RANK = 10
+INTERRUPTED = 130
 
 
 def command(
-    study: Annotated[str, typer.Argument(metavar="STUDY", help="A built-in name or a YAML file.")],
+    study: Annotated[
+        str, typer.Argument(metavar="STUDY", help="A built-in name (of a study or a collection) or a YAML file.")
+    ],
     seeds: Annotated[int | None, typer.Option(help="How many seeds, instead of the study's own.", min=1)] = None,
     overrides: Annotated[
         list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Change a value, like train.lr=3e-4.")
@@ -48,43 +51,24 @@ def command(
     figures and a Markdown report in the run's folder. Every finished trial is kept at once: the same command after
     Ctrl-C, a crash or with more seeds goes on where it stood.
     """
-    from gradlab import lab
-    from gradlab.cli import show
-    from gradlab.cli.progress import Progress
+    from gradlab import studies
+    from gradlab.cli.running import Wish, run_study
+    from gradlab.cli.show import json_text
 
-    planned = lab.dry_run(study, overrides=overrides or [], seeds=seeds, quick=quick)
-    name = planned.resolved.study.name + ("-quick" if quick else "")
-    folder = out if out is not None else Path("runs") / name
-    done = 0 if force else lab.finished(folder, planned)
-    left = len({trial.id for trial in planned.trials}) - done
-    if dry_run:
-        if as_json:
-            typer.echo(show.json_text(show.plan_json(planned, done)))
-        else:
-            show.plan(planned, sys.stdout, done)
-        return
-    if not as_json:
-        show.plan(planned, sys.stderr, done)
-    words = ["gradlab", "run", study, *(["--seeds", str(seeds)] if seeds else []), *(["--quick"] if quick else [])]
-    words += [word for override in overrides or [] for word in ("--set", override)]
-    with Progress(planned, live) as progress:
-        result = lab.run(
-            planned,
-            out=folder,
-            command=shlex.join(words),
-            executor=executor or lab.suited_executor(planned, left, workers),
-            workers=workers,
-            fail_fast=fail_fast,
-            force=force,
-            mixed=mixed,
-            on_start=progress.on_start,
-            on_stop=progress.on_stop,
-        )
+    members = studies.collections()[study].studies if study in studies.collections() else (study,)
+    if len(members) > 1 and out is not None:
+        raise StudyError(f"--out: {study} is a collection of {len(members)} studies, each with a folder of its own")
+    wish = Wish(
+        seeds, tuple(overrides or ()), workers, executor, out, quick, dry_run, force, mixed, fail_fast, live, as_json
+    )
+    codes, found = [], []
+    for member in members:
+        code, report = run_study(member, wish)
+        codes.append(code)
+        found.append(report)
+        if code == INTERRUPTED:
+            break
     if as_json:
-        typer.echo(show.json_text(result.to_json()))
-    else:
-        show.result(result, folder)
-    if result.stopped and result.unfinished:
-        raise typer.Exit(130)
-    if result.measured.counts()["failed"]:
-        raise typer.Exit(1)
+        typer.echo(json_text(found[0] if len(members) == 1 else {"collection": study, "studies": found}))
+    if any(codes):
+        raise typer.Exit(max(codes))

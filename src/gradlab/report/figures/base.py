@@ -97,6 +97,11 @@ def published_points(measured: Measured, measure: str, step: str) -> tuple[Point
     return tuple(found)
 
 
+def levels_of(measured: Measured, metric: str) -> tuple[tuple[float, str], ...]:
+    """The study's own reference lines for a metric."""
+    return tuple((level.value, level.name) for level in measured.study.levels if level.metric == metric)
+
+
 def seeds_note(measured: Measured) -> str:
     """What line and band are."""
     count = measured.seeds_done
@@ -138,7 +143,7 @@ def axis_chart(
         log_x=view.by_ratio,
         log_y=log_y and min(finite) > 0 and max(finite) > 8 * min(finite),
         points=_published_on_axis(measured, metric, view),
-        levels=levels,
+        levels=(*levels, *levels_of(measured, metric)),
         note=note + (f"; the first {MOST_LINES} of {len(view.series)} series" if hidden > 0 else ""),
     )
 

@@ -33,6 +33,8 @@ class GradientHeatMap(Figure):
                 continue
             columns = [np.median(values, axis=0) for values in profiles]
             panels.append((planned.group.name, np.stack(columns, axis=1), steps))
-        if not any((values > 0).any() for _, values, _ in panels):
+        if not any(((values > 0) & np.isfinite(values)).any() for _, values, _ in panels):
             return None
-        return HeatChart("Weight gradient by layer and step", "step", "layer", tuple(panels), note="median over seeds")
+        return HeatChart(
+            "Weight gradient by layer and step", "step", "layer", tuple(panels), "‖dL/dW‖₂", "median over seeds"
+        )

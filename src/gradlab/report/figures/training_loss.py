@@ -6,7 +6,7 @@ import numpy as np
 
 from gradlab.analysis.measured import Measured
 from gradlab.report.charts import Line, LineChart
-from gradlab.report.figures.base import MOST_LINES, Figure, band, seeds_note
+from gradlab.report.figures.base import MOST_LINES, Figure, band, levels_of, seeds_note
 
 
 class TrainingLoss(Figure):
@@ -30,4 +30,12 @@ class TrainingLoss(Figure):
             lines.append(Line(name, np.arange(1.0, longest + 1), centre, low, high, index))
         if not lines:
             return None
-        return LineChart("Training loss", "step", "loss", tuple(lines), log_y=True, note=seeds_note(measured))
+        return LineChart(
+            "Training loss",
+            "step",
+            "loss",
+            tuple(lines),
+            log_y=True,
+            levels=levels_of(measured, "final_loss"),
+            note=seeds_note(measured),
+        )

@@ -1,0 +1,69 @@
+"""One study on the command line: plan, train, show, keep."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gradlab import lab
+from gradlab.cli import show
+from gradlab.cli.progress import Progress
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What the options of `gradlab run` say."""
+
+    seeds: int | None
+    overrides: tuple[str, ...]
+    workers: int | None
+    executor: str | None
+    out: Path | None
+    quick: bool
+    dry_run: bool
+    force: bool
+    mixed: bool
+    fail_fast: bool
+    live: bool
+    as_json: bool
+
+
+def run_study(study: str, wish: Wish) -> tuple[int, dict[str, Any]]:
+    """Exit code and the JSON object of a study that was run, or only planned."""
+    planned = lab.dry_run(study, overrides=wish.overrides, seeds=wish.seeds, quick=wish.quick)
+    name = planned.resolved.study.name + ("-quick" if wish.quick else "")
+    folder = wish.out if wish.out is not None else Path("runs") / name
+    done = 0 if wish.force else lab.finished(folder, planned)
+    left = len({trial.id for trial in planned.trials}) - done
+    if not wish.as_json:
+        show.plan(planned, sys.stdout if wish.dry_run else sys.stderr, done)
+    if wish.dry_run:
+        return 0, show.plan_json(planned, done)
+    with Progress(planned, wish.live) as progress:
+        result = lab.run(
+            planned,
+            out=folder,
+            command=shlex.join(_words(study, wish)),
+            executor=wish.executor or lab.suited_executor(planned, left, wish.workers),
+            workers=wish.workers,
+            fail_fast=wish.fail_fast,
+            force=wish.force,
+            mixed=wish.mixed,
+            on_start=progress.on_start,
+            on_stop=progress.on_stop,
+        )
+    if not wish.as_json:
+        show.result(result, folder)
+    code = 130 if result.stopped and result.unfinished else 1 if result.measured.counts()["failed"] else 0
+    return code, result.to_json()
+
+
+def _words(study: str, wish: Wish) -> list[str]:
+    """The command that makes the same results again."""
+    words = ["gradlab", "run", study]
+    words += ["--seeds", str(wish.seeds)] if wish.seeds else []
+    words += ["--quick"] if wish.quick else []
+    return words + [word for override in wish.overrides for word in ("--set", override)]
