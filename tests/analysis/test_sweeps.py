@@ -14,9 +14,10 @@ from gradlab.analysis.axis import axes_of, axis_view
 from gradlab.analysis.collapse import collapse_of
 from gradlab.analysis.convergence import convergence_of
 from gradlab.analysis.effects import effects_of
-from gradlab.analysis.findings import best_and_ties, findings
+from gradlab.analysis.findings import findings
 from gradlab.analysis.measured import Measured
 from gradlab.analysis.pareto import frontier, offers
+from gradlab.analysis.ranking import best_and_ties
 from gradlab.analysis.shares import share
 from gradlab.execute.base import TrialResult
 from gradlab.store.chunks import MemoryChunk
@@ -230,3 +231,25 @@ def test_findings_follow_the_numbers_and_not_a_text() -> None:
     b = findings(measured(mnist(axes=GRID), lambda s, seed: ({**mixture(s, seed)[0], "test_accuracy": 0.3}, {})))
     assert a != b
     assert "Medians from depth 2 to 30: skip=none 0.9 → 0.1; skip=identity 0.9 → 0.9." in a
+
+
+def test_effects_over_decades_are_taken_apart_on_logs() -> None:
+    def outcome(settings: Mapping[str, Any], seed: int) -> tuple[Numbers, dict[str, list[float]]]:
+        a, b = settings["model.depth"] == 5, settings["model.width"] == 8
+        return {"final_loss": (1000.0 if a else 1.0) * (2.0 if b else 1.0)}, {}
+
+    found = effects_of(measured(mnist(axes={"model.depth": [2, 5], "model.width": [4, 8]}), outcome), "final_loss")
+    assert found is not None
+    assert found.logs
+    assert found.mains[0].range == pytest.approx(3)
+    assert found.size(found.mains[0].range) == "1,000×"
+    assert found.interactions[0].share == pytest.approx(0, abs=1e-12)
+
+
+def test_a_study_of_many_groups_is_answered_by_its_best_and_worst() -> None:
+    from gradlab.analysis.answer import answer
+
+    found = measured(
+        mnist(axes={"model.depth": list(range(1, 10))}), lambda s, seed: ({"test_accuracy": s["model.depth"] / 10}, {})
+    )
+    assert answer(found).startswith("test_accuracy of 9 groups, best and worst: depth=9 0.9; depth=1 0.1 (mean")

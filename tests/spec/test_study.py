@@ -337,3 +337,32 @@ def test_odd_options_from_python_are_refused_like_any_mistake(options: dict[str,
 )
 def test_one_mistake_is_one_line(path: str, value: Any, lines: int, tree: dict[str, Any]) -> None:
     assert len(refusal(changed(tree, path, value)).splitlines()) == lines
+
+
+def test_the_built_in_studies_are_the_published_networks() -> None:
+    """Parameters and updates as the write-ups state them."""
+    groups = {name: {p.group.name: p for p in gradlab.dry_run(name).groups} for name in gradlab.list_studies()}
+    depth = groups["depth"]["depth=30, skip=none"]
+    assert depth.cost.parameters == (784 * 32 + 32) + 29 * (32 * 32 + 32) + (32 * 10 + 10)
+    assert (depth.cost.layers, depth.cost.steps) == (31, 50 * 215)
+    assert depth.cost.parameters == groups["depth"]["depth=30, skip=add_then_activate"].cost.parameters
+    for name in ("identity", "identity-unfair", "identity-unscaled", "identity-branch-scaled", "identity-controlled"):
+        assert {p.cost.parameters for p in groups[name].values()} == {83_200}
+        assert {p.cost.steps for p in groups[name].values()} == {500}
+    width = groups["scaling-width"]["width=256"]
+    assert width.cost.parameters == (784 * 256 + 256) + (256 * 256 + 256) + (256 * 10 + 10)
+    assert width.cost.steps == 500
+    batches = groups["scaling-batch"]
+    assert batches["batch=full"].cost.steps == 1000
+    assert batches["batch=32"].cost.steps == 1000 * 904
+    assert {p.cost.steps for p in groups["scaling-batch-controlled"].values()} == {5000}
+
+
+def test_every_built_in_study_says_where_its_claim_is_from_and_has_a_quick_form() -> None:
+    for name in gradlab.list_studies():
+        study = gradlab.load(name).study
+        assert study.source
+        assert study.question.endswith("?")
+        full, quick = gradlab.dry_run(name), gradlab.dry_run(name, quick=True)
+        assert quick.flops <= full.flops
+        assert quick.flops < 0.5e12  # some seconds on any machine

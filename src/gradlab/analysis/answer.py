@@ -6,8 +6,11 @@ from gradlab.analysis.collapse import collapse_of
 from gradlab.analysis.comparison import Comparison, compare
 from gradlab.analysis.measured import Measured
 from gradlab.analysis.numbers import interval, number, times, where
+from gradlab.analysis.ranking import ranked
 from gradlab.spec.study import Headline
 
+MOST = 6
+"""Groups that an answer names one by one."""
 PREFERRED = ("test_accuracy", "test_loss", "validation_loss", "final_loss", "initial_loss")
 
 
@@ -28,11 +31,14 @@ def answer(measured: Measured) -> str:
         return "Nothing was measured that could answer the question."
     groups = measured.group_names
     seeds = measured.seeds_done
-    first = f"{where(headline.metric, headline.at)}: " + "; ".join(
-        f"{name} {_told(measured, headline, name)}" for name in groups[:6]
-    )
-    if len(groups) > 6:
-        first += f"; and {len(groups) - 6} more"
+    shown = groups
+    first = f"{where(headline.metric, headline.at)}: "
+    if len(groups) > MOST and headline.at.layer is None and (order := ranked(measured, headline.metric)):
+        shown = (order[0], order[-1])
+        first = f"{headline.metric} of {len(groups)} groups, best and worst: "
+    first += "; ".join(f"{name} {_told(measured, headline, name)}" for name in shown[:MOST])
+    if len(shown) > MOST:
+        first += f"; and {len(shown) - MOST} more"
     how = f"mean and 95 % interval over {seeds} seeds" if seeds > 1 else "one seed: no interval"
     sentences = [f"{first} ({how})."]
     if 2 <= len(groups) <= 4:

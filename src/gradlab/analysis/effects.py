@@ -23,10 +23,13 @@ from numpy.typing import NDArray
 
 from gradlab.analysis.axis import axes_of, short
 from gradlab.analysis.measured import Measured
+from gradlab.analysis.numbers import number
 from gradlab.analysis.summary import t_half_width
 from gradlab.parts import Catalog
 
 Numbers = NDArray[np.float64]
+DECADES = 100
+"""A positive metric whose largest value is so many times its smallest is taken apart on logs."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,12 @@ class Effects:
     interactions: tuple[Interaction, ...]
     rest: float
     """Share of interactions of three and more factors."""
+    logs: bool = False
+    """Whether all of it is of log₁₀ of the metric, because it spans decades."""
+
+    def size(self, effect: float) -> str:
+        """A difference in words: a number, or of logs a factor."""
+        return f"{number(10**effect, 3)}×" if self.logs else number(effect, 3)
 
 
 def effects_of(measured: Measured, metric: str) -> Effects | None:
@@ -72,6 +81,8 @@ def effects_of(measured: Measured, metric: str) -> Effects | None:
     grid = _grid(measured, metric, axes)
     if grid is None:
         return None
+    logs = bool((grid > 0).all() and grid.max() > DECADES * grid.min())
+    grid = np.log10(grid) if logs else grid
     paths, seeds = list(axes), grid.shape[-1]
     cells = grid.mean(-1)
     total = float(((cells - cells.mean()) ** 2).mean())
@@ -89,6 +100,7 @@ def effects_of(measured: Measured, metric: str) -> Effects | None:
         tuple(sorted(mains, key=lambda main: -main.share)),
         tuple(sorted(pairs, key=lambda pair: -pair.share)),
         max(0.0, 1 - explained) if total > 0 else 0.0,
+        logs,
     )
 
 

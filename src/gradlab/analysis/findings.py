@@ -7,13 +7,13 @@ import math
 from gradlab.analysis.answer import headline_of
 from gradlab.analysis.axis import axis_view
 from gradlab.analysis.collapse import Collapse, collapse_of
-from gradlab.analysis.comparison import compare
 from gradlab.analysis.convergence import convergence_of
 from gradlab.analysis.effects import effects_of
 from gradlab.analysis.measured import Measured
 from gradlab.analysis.numbers import interval, number
 from gradlab.analysis.pareto import frontier, offers
 from gradlab.analysis.published import beside
+from gradlab.analysis.ranking import best_and_ties, better, ranked
 
 MOST = 4
 """Groups that a sentence names before it says how many more there are."""
@@ -37,32 +37,6 @@ def findings(measured: Measured) -> str:
     return " ".join(filter(None, sentences))
 
 
-def better(metric: str) -> int:
-    """+1 if more of a metric is better, −1 if less."""
-    return -1 if metric.endswith(("loss", "seconds_per_epoch", "to_target")) else 1
-
-
-def ranked(measured: Measured, metric: str) -> list[str]:
-    """Groups with a number, best mean first."""
-    means = {name: measured.summary(metric, name).mean for name in measured.group_names}
-    there = [name for name, mean in means.items() if mean is not None]
-    return sorted(there, key=lambda name: -better(metric) * float(means[name] or 0.0))
-
-
-def best_and_ties(measured: Measured, metric: str) -> tuple[str, list[str]] | None:
-    """The best group, and those that its seeds do not settle it is better than."""
-    order = ranked(measured, metric)
-    if not order:
-        return None
-    first, ties = order[0], []
-    for other in order[1:]:
-        c = compare(measured, metric, other, first)
-        low, high = (None, None) if c is None else (c.difference_low, c.difference_high)
-        if low is None or high is None or low <= 0 <= high:
-            ties.append(other)
-    return first, ties
-
-
 def _best(measured: Measured, metric: str) -> str:
     found = best_and_ties(measured, metric)
     if found is None:
@@ -75,7 +49,8 @@ def _best(measured: Measured, metric: str) -> str:
     if measured.seeds_done < 2:
         return words + " (one seed: nothing is settled)."
     if not ties:
-        return f"{words}, better than each of the {others} others (95 % paired intervals)."
+        whom = "the other" if others == 1 else f"each of the {others} others"
+        return f"{words}, better than {whom} (95 % paired intervals)."
     return f"{words}; not settled against {_listed(ties)}."
 
 
@@ -130,14 +105,14 @@ def _factors(measured: Measured, metric: str) -> str:
         if pair.share >= 0.05
     ]
     largest = found.mains[0]
-    sure = ""
+    name, sure = largest.path.split(".")[-1], ""
     if largest.range_low is not None and largest.range_high is not None:
-        sure = f" [{number(largest.range_low, 3)}, {number(largest.range_high, 3)}]"
-    name = largest.path.split(".")[-1]
+        sure = f" [{found.size(largest.range_low)}, {found.size(largest.range_high)}]"
+    what = "geometric mean" if found.logs else "mean"
     joint = f"; together {', '.join(pairs)}" if pairs else ""
     return (
-        f"Of the variance between cells, {', '.join(mains)} are due to one factor alone{joint}. "
-        f"The largest, {name}, moves the mean by {number(largest.range, 3)}{sure}."
+        f"Of the variance between cells{' (of logs)' if found.logs else ''}, {', '.join(mains)} are due to one factor "
+        f"alone{joint}. The largest, {name}, moves the {what} by {found.size(largest.range)}{sure}."
     )
 
 

@@ -201,6 +201,7 @@ class EffectChart(Chart):
     y_label: str
     factors: tuple[tuple[str, tuple[tuple[str, float, float | None, float | None], ...]], ...]
     """(factor, ((level, mean, low, high), …))"""
+    log_y: bool = False
     note: str = ""
 
     @property
@@ -225,5 +226,7 @@ class EffectChart(Chart):
             )  # fmt: skip
             ticks += list(zip(x, (level for level, *_ in levels), strict=True))
             place += len(levels) + 0.8
+        if self.log_y:
+            ax.set_yscale("log")
         ax.set_xticks([x for x, _ in ticks], [plain(text) for _, text in ticks], rotation=35, ha="right", fontsize=8)
         ax.grid(axis="x", visible=False)

@@ -23,10 +23,17 @@ class Effects(Figure):
         found = effects_of(measured, headline.metric)
         if found is None:
             return None
+
+        def shown(value: float | None) -> float | None:
+            return 10**value if found.logs and value is not None else value
+
         factors = tuple(
             (
                 f"{main.path.split('.')[-1]} ({100 * main.share:.0f} %)",
-                tuple(zip(main.levels, main.means, main.lows, main.highs, strict=True)),
+                tuple(
+                    (level, shown(mean) or 0.0, shown(low), shown(high))
+                    for level, mean, low, high in zip(main.levels, main.means, main.lows, main.highs, strict=True)
+                ),
             )
             for main in found.mains
         )
@@ -35,4 +42,6 @@ class Effects(Figure):
             for pair in found.interactions[:3]
         )
         note = f"share of the variance between cells; interactions: {pairs}; {found.seeds} seeds"
-        return EffectChart("What each factor does", "level", headline.metric.replace("_", " "), factors, note=note)
+        return EffectChart(
+            "What each factor does", "level", headline.metric.replace("_", " "), factors, found.logs, note
+        )

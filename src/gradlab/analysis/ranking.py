@@ -1,0 +1,32 @@
+"""Groups from best to worst."""
+
+from __future__ import annotations
+
+from gradlab.analysis.comparison import compare
+from gradlab.analysis.measured import Measured
+
+
+def better(metric: str) -> int:
+    """+1 if more of a metric is better, −1 if less."""
+    return -1 if metric.endswith(("loss", "seconds_per_epoch", "to_target")) else 1
+
+
+def ranked(measured: Measured, metric: str) -> list[str]:
+    """Groups with a number, best median first: a mean would rank a mixture by its luckiest seeds."""
+    medians = {name: measured.summary(metric, name).median for name in measured.group_names}
+    there = [name for name, median in medians.items() if median is not None]
+    return sorted(there, key=lambda name: -better(metric) * float(medians[name] or 0.0))
+
+
+def best_and_ties(measured: Measured, metric: str) -> tuple[str, list[str]] | None:
+    """The best group, and those that its seeds do not settle it is better than."""
+    order = ranked(measured, metric)
+    if not order:
+        return None
+    first, ties = order[0], []
+    for other in order[1:]:
+        c = compare(measured, metric, other, first)
+        low, high = (None, None) if c is None else (c.difference_low, c.difference_high)
+        if low is None or high is None or low <= 0 <= high:
+            ties.append(other)
+    return first, ties
