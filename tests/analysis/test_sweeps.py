@@ -253,3 +253,16 @@ def test_a_study_of_many_groups_is_answered_by_its_best_and_worst() -> None:
         mnist(axes={"model.depth": list(range(1, 10))}), lambda s, seed: ({"test_accuracy": s["model.depth"] / 10}, {})
     )
     assert answer(found).startswith("test_accuracy of 9 groups, best and worst: depth=9 0.9; depth=1 0.1 (mean")
+
+
+def test_a_diverged_network_counts_at_chance_among_the_effects() -> None:
+    tree = mnist(axes={"model.depth": [2, 3], "train.lr": [0.01, 1e6]})
+    tree["base"]["train"] |= {"epochs": 30}
+    result = gradlab.run({"question": "Which?", **tree}, seeds=2)
+    assert result.measured.counts()["diverged"] > 0
+    found = effects_of(result.measured, "test_accuracy")
+    assert found is not None
+    assert found.at_chance == result.measured.counts()["diverged"]
+    cells = [found.mains[0].means, found.mains[1].means]
+    assert all(0 < mean < 1 for means in cells for mean in means)
+    assert "diverged networks counted at chance" in findings(result.measured)

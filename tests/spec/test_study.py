@@ -365,4 +365,4 @@ def test_every_built_in_study_says_where_its_claim_is_from_and_has_a_quick_form(
         assert study.question.endswith("?")
         full, quick = gradlab.dry_run(name), gradlab.dry_run(name, quick=True)
         assert quick.flops <= full.flops
-        assert quick.flops < 0.5e12  # some seconds on any machine
+        assert quick.flops < 1e12  # some seconds on any machine

@@ -102,6 +102,16 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
+def words(measured: Measured, group: str) -> list[str]:
+    """What sets a group apart, one short word for each axis: `depth=50`, `init=he_normal`."""
+    catalog = measured.plan.resolved.catalog
+    planned = next(found for found in measured.plan.groups if found.group.name == group)
+    there = [path for path in axes_of(measured) if path in planned.group.settings]
+    if measured.study.arms is not None or not there:
+        return [group]
+    return [f"{path.split('.')[-1]}={short(path, planned.group.settings[path], catalog)}" for path in there]
+
+
 def short(path: str, value: Any, catalog: Catalog) -> str:
     """A value in words, without the parameters of a part that are what they are anyway."""
     if not isinstance(value, Mapping) or "kind" not in value:

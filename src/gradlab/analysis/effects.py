@@ -67,6 +67,8 @@ class Effects:
     interactions: tuple[Interaction, ...]
     rest: float
     """Share of interactions of three and more factors."""
+    at_chance: int = 0
+    """Diverged networks that have no accuracy and were counted at that of guessing."""
     logs: bool = False
     """Whether all of it is of log₁₀ of the metric, because it spans decades."""
 
@@ -78,7 +80,8 @@ class Effects:
 def effects_of(measured: Measured, metric: str) -> Effects | None:
     """None where the groups are not a full grid of at least two factors, or a cell has no number."""
     axes = axes_of(measured)
-    grid = _grid(measured, metric, axes)
+    values, at_chance = _values(measured, metric)
+    grid = _grid(measured, values, axes)
     if grid is None:
         return None
     logs = bool((grid > 0).all() and grid.max() > DECADES * grid.min())
@@ -100,16 +103,30 @@ def effects_of(measured: Measured, metric: str) -> Effects | None:
         tuple(sorted(mains, key=lambda main: -main.share)),
         tuple(sorted(pairs, key=lambda pair: -pair.share)),
         max(0.0, 1 - explained) if total > 0 else 0.0,
+        at_chance,
         logs,
     )
 
 
-def _grid(measured: Measured, metric: str, axes: dict[str, tuple[Any, ...]]) -> Numbers | None:
+def _values(measured: Measured, metric: str) -> tuple[dict[str, dict[int, float | int | None]], int]:
+    """Values by group and seed. A network that diverged answers nothing: its accuracy is that of guessing."""
+    found = {name: measured.values(metric, name) for name in measured.group_names}
+    counted = 0
+    for planned in measured.plan.groups if metric.endswith("accuracy") else ():
+        for trial in measured.by_group[planned.group.name]:
+            if measured.status(trial) == "diverged" and planned.classes and found[trial.group][trial.seed] is None:
+                found[trial.group][trial.seed] = 1 / planned.classes
+                counted += 1
+    return found, counted
+
+
+def _grid(
+    measured: Measured, by_group: dict[str, dict[int, float | int | None]], axes: dict[str, tuple[Any, ...]]
+) -> Numbers | None:
     """values[level of factor 1, …, seed] over the seeds that every cell has."""
     shape = tuple(len(values) for values in axes.values())
     if len(axes) < 2 or int(np.prod(shape)) != len(measured.plan.groups):
         return None
-    by_group = {name: measured.values(metric, name) for name in measured.group_names}
     there = [{s for s, v in found.items() if v is not None and np.isfinite(v)} for found in by_group.values()]
     seeds = sorted(set.intersection(*there))
     if not seeds:

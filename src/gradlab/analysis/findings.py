@@ -112,7 +112,8 @@ def _factors(measured: Measured, metric: str) -> str:
     joint = f"; together {', '.join(pairs)}" if pairs else ""
     return (
         f"Of the variance between cells{' (of logs)' if found.logs else ''}, {', '.join(mains)} are due to one factor "
-        f"alone{joint}. The largest, {name}, moves the {what} by {found.size(largest.range)}{sure}."
+        f"alone{joint}. The largest, {name}, moves the {what} by {found.size(largest.range)}{sure}"
+        + (f" ({found.at_chance} diverged networks counted at chance)." if found.at_chance else ".")
     )
 
 

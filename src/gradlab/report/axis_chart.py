@@ -63,7 +63,7 @@ class AxisChart(Chart):
     @property
     def note_drop(self) -> int:
         """Turned labels need room."""
-        return 78 if self.crowded else 40
+        return 92 if self.crowded else 40
 
     def _draw(self, ax: Any, series: Dots, shift: float) -> None:
         s = stroke(series.style)
@@ -120,15 +120,15 @@ class ParetoChart(Chart):
         if self.log_x:
             ax.set_xscale("log")
         ax.margins(x=0.12, y=0.14)
-        _label([offer for offer in self.offers if not offer[3]], ax)
+        _label(self.offers, ax)
 
 
-def _label(offers: list[tuple[str, float, float, bool]], ax: Any) -> None:
+def _label(offers: tuple[tuple[str, float, float, bool], ...], ax: Any) -> None:
     """Each label in the first of a few places around its mark that is still free; none where all are taken."""
     ax.figure.canvas.draw()
     taken: list[Any] = []
     marks = [ax.transData.transform((cost, value)) for _, cost, value, _ in offers]
-    for (name, cost, value, _), _mark in zip(offers, marks, strict=True):
+    for name, cost, value, _ in (offer for offer in offers if not offer[3]):
         for dx, dy, ha, va in _PLACES:
             text = ax.annotate(
                 legend_text(name), (cost, value), (dx, dy), textcoords="offset points", fontsize=7.5, ha=ha, va=va
@@ -178,8 +178,9 @@ class HeatChart(Chart):
             zero = np.argwhere(values == 0)
             ax.plot(zero[:, 1] + start + 0.5, zero[:, 0] + 1, ".", color=SOFT, markersize=2)
             every = max(1, moments // 4)
-            ticks += [(start + place + 0.5, f"{steps[place]:,}") for place in range(0, moments, every)]
-            words = "\n".join(legend_text(word) for word in name.split(", "))
+            ticks += [(start + place + 0.5, _compact(steps[place])) for place in range(0, moments, every)]
+            most = 2 + 60 // len(self.panels)
+            words = "\n".join(plain(w if len(w) <= most else w[: most - 1] + "…") for w in name.split(", "))
             ax.annotate(words, (start, layers + 0.5), (0, 3), textcoords="offset points", fontsize=7.5, va="bottom")
             start += moments + 1
         ax.set_xticks(*zip(*ticks, strict=True), fontsize=8)
@@ -190,6 +191,10 @@ class HeatChart(Chart):
         bar = ax.figure.colorbar(mesh, ax=ax, pad=0.02)
         bar.set_label(self.value_label, fontsize=8)
         bar.ax.tick_params(labelsize=8)
+
+
+def _compact(steps: int) -> str:
+    return str(steps) if steps < 1000 else f"{steps / 1000:.3g}k"
 
 
 @dataclass(frozen=True)
@@ -207,7 +212,7 @@ class EffectChart(Chart):
     @property
     def note_drop(self) -> int:
         """Below the turned labels."""
-        return 84
+        return 104
 
     def marks(self, ax: Any) -> None:
         """Factors side by side, largest effect first."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,8 @@ from numpy.typing import NDArray
 from gradlab.report.look import GRID, INK, SOFT, plain, stroke
 
 Numbers = NDArray[np.float64]
+NOTE_WIDTH, LONGEST = 104, 62
+"""Letters in a line of a note, and in a name of the legend."""
 
 
 @dataclass(frozen=True)
@@ -107,14 +110,9 @@ def draw(chart: Chart, ax: Any) -> None:
     ax.set_ylabel(chart.y_label)
     if chart.note:
         ax.annotate(
-            chart.note,
-            (0, 0),
-            (0, -chart.note_drop),
-            xycoords="axes fraction",
-            textcoords="offset points",
-            color=SOFT,
-            fontsize=8,
-        )
+            fill(chart.note, NOTE_WIDTH), (0, 0), (0, -chart.note_drop + 3), xycoords="axes fraction",
+            textcoords="offset points", color=SOFT, fontsize=8, va="top",
+        )  # fmt: skip
     if not ax.get_legend_handles_labels()[1]:
         return
     spacing = {"borderaxespad": 0, "handlelength": 2.6, "columnspacing": 1.4}
@@ -131,7 +129,7 @@ def _legend_shape(ax: Any) -> tuple[int, int]:
 
 def legend_text(label: str) -> str:
     """A name as matplotlib shows it: short enough, and not hidden for its underscore."""
-    text = plain(label if len(label) <= 44 else label[:43] + "…")
+    text = plain(label if len(label) <= LONGEST else label[: LONGEST - 1] + "…")
     return f" {text}" if text.startswith("_") else text
 
 
@@ -176,11 +174,12 @@ def draw_points(groups: tuple[Points, ...], ax: Any) -> None:
 
 def draw_levels(levels: tuple[tuple[float, str], ...], ax: Any, colour: str = SOFT) -> None:
     """Dotted lines at values that mean something, with their names."""
-    for value, name in levels:
+    for index, (value, name) in enumerate(levels):  # names at alternate ends: two levels may be close
         ax.axhline(value, color=colour, linewidth=1, linestyle=(0, (1, 2)))
+        end, side = (1, "right") if index % 2 == 0 else (0.08, "left")
         ax.annotate(
-            name, (1, value), (-2, 3), xycoords=("axes fraction", "data"), textcoords="offset points",
-            ha="right", color=colour, fontsize=8,
+            name, (end, value), (-2, 3), xycoords=("axes fraction", "data"), textcoords="offset points",
+            ha=side, color=colour, fontsize=8,
         )  # fmt: skip
 
 

@@ -42,6 +42,7 @@ class Effects(Figure):
             for pair in found.interactions[:3]
         )
         note = f"share of the variance between cells; interactions: {pairs}; {found.seeds} seeds"
+        note += f"; {found.at_chance} diverged networks count at chance" if found.at_chance else ""
         return EffectChart(
             "What each factor does", "level", headline.metric.replace("_", " "), factors, found.logs, note
         )

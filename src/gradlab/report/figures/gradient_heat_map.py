@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from gradlab.analysis.axis import words
 from gradlab.analysis.measured import Measured
 from gradlab.report.axis_chart import HeatChart
 from gradlab.report.figures.base import Figure
 from gradlab.trial.setup import moments_of
 
-MEASURE, MOST_PANELS, FEWEST_MOMENTS = "grad_l2", 4, 4
+MEASURE, MOST_PANELS, FEWEST_MOMENTS = "grad_l2", 4, 3
 
 
 class GradientHeatMap(Figure):
@@ -32,7 +33,7 @@ class GradientHeatMap(Figure):
             if any(values.size == 0 for values in profiles):
                 continue
             columns = [np.median(values, axis=0) for values in profiles]
-            panels.append((planned.group.name, np.stack(columns, axis=1), steps))
+            panels.append((", ".join(words(measured, planned.group.name)), np.stack(columns, axis=1), steps))
         if not any(((values > 0) & np.isfinite(values)).any() for _, values, _ in panels):
             return None
         return HeatChart(

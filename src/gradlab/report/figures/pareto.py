@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gradlab.analysis.axis import words
 from gradlab.analysis.measured import Measured
 from gradlab.analysis.pareto import offers
 from gradlab.report.axis_chart import ParetoChart
@@ -22,7 +23,11 @@ class Pareto(Figure):
         found = offers(measured, value, "seconds_per_epoch")
         if len(found) < 4:
             return None
-        rows = tuple((offer.group, offer.cost, offer.value, offer.dominated) for offer in found)
-        return ParetoChart(
-            "What is worth its price", "seconds per epoch", value.replace("_", " "), rows, note="means over seeds"
-        )
+        names = {offer.group: words(measured, offer.group) for offer in found}
+        brief = {group: " · ".join(word.split("=", 1)[-1] for word in said) for group, said in names.items()}
+        said = next(iter(names.values()))
+        note = "means over seeds"
+        if all("=" in word for word in said):
+            note += f"; labels: {' · '.join(word.split('=')[0] for word in said)}"
+        rows = tuple((brief[offer.group], offer.cost, offer.value, offer.dominated) for offer in found)
+        return ParetoChart("What is worth its price", "seconds per epoch", value.replace("_", " "), rows, note=note)
