@@ -13,6 +13,8 @@ import shutil
 import sys
 from pathlib import Path
 
+from PIL import Image
+
 import gradlab
 from gradlab.analysis.findings import findings
 
@@ -28,7 +30,8 @@ def keep(result: gradlab.Result, name: str) -> None:
     assert result.folder is not None
     shutil.copy(result.folder / "report.md", folder / "report.md")
     for figure in (result.folder / "figures").glob("*.png"):
-        shutil.copy(figure, folder / "figures" / figure.name)
+        with Image.open(figure) as picture:  # few colours: a quarter of the size, and no difference to the eye
+            picture.convert("RGB").quantize(128).save(folder / "figures" / figure.name, optimize=True)
 
 
 def entry(result: gradlab.Result, name: str) -> str:

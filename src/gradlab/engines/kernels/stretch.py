@@ -33,7 +33,8 @@ def train(
         epoch, start = passed // per_epoch, passed % per_epoch * batch
         rows = order[epoch % order.shape[0], start : min(start + batch, samples)]
         n = len(rows)
-        gather(pixels, values, rows, table[0, K], factor, offset, work, table[0, KP])
+        if s == 0 or per_epoch > 1:  # a full batch stays where it is
+            gather(pixels, values, rows, table[0, K], factor, offset, work, table[0, KP])
         if fast:
             forward_fast(table, at, simd, place, has_skip, theta, work, n)
         else:
