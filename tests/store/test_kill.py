@@ -47,7 +47,7 @@ def killed_again_and_again(tree: dict[str, Any], folder: Path, kills: int, seed:
     (folder / "study.json").write_text(json.dumps(tree))
     run, chance, before = folder / "run", random.Random(seed), set()
     command = [sys.executable, "-c", CODE, str(folder / "study.json"), str(run), "pool"]
-    done_by_itself = 0
+    done_by_itself = in_between = 0
     for _ in range(kills):
         started = len(chunk_paths(run))
         process = subprocess.Popen(command, stderr=subprocess.PIPE)
@@ -66,6 +66,7 @@ def killed_again_and_again(tree: dict[str, Any], folder: Path, kills: int, seed:
         assert len(now) == len(set(now)), "a trial is there twice"
         assert before <= set(now), "a committed trial is gone"
         before = set(now)
+        in_between += 0 < len(now) < 2 * tree["seeds"]
         if (run / "plan.json").exists():
             state = gradlab.status(run)
             assert (state.alive, state.running, state.damaged) == (False, (), ())
@@ -73,6 +74,7 @@ def killed_again_and_again(tree: dict[str, Any], folder: Path, kills: int, seed:
             assert state.left == state.planned - len(now)
         if done_by_itself:
             break
+    assert in_between >= kills // 4, "the kills did not hit runs that were under way"
     result = gradlab.run(tree, out=run)
     assert result.measured.hash == gradlab.run(tree).measured.hash
     assert not (run / ".writing").exists()

@@ -51,9 +51,7 @@ class Against:
 def against(first: Measured, second: Measured) -> Against:
     """The second run compared with the first, group by group of the same name."""
     groups = [name for name in first.group_names if name in second.group_names]
-    digests = [
-        dict(zip(f["trial"].to_pylist(), f["digest"].to_pylist(), strict=True)) for f in map(_frame, (first, second))
-    ]
+    digests = [_digests(first), _digests(second)]
     shared = digests[0].keys() & digests[1].keys()
     return Against(
         settings=tuple(_settings(first, second, groups)),
@@ -65,8 +63,10 @@ def against(first: Measured, second: Measured) -> Against:
     )
 
 
-def _frame(measured: Measured) -> Any:
-    return measured.frame()
+def _digests(measured: Measured) -> dict[str, str]:
+    """Trial id -> digest of its result."""
+    trials = measured.frame()
+    return dict(zip(trials["trial"].to_pylist(), trials["digest"].to_pylist(), strict=True))
 
 
 def _settings(first: Measured, second: Measured, groups: list[str]) -> Iterator[Setting]:

@@ -7,6 +7,7 @@ bit of a result. A Ray executor is one more file that sends `run_bundle` elsewhe
 
 from __future__ import annotations
 
+import os
 from abc import abstractmethod
 from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
@@ -59,6 +60,11 @@ class Executor(Part):
     def width(self, trials: int) -> int:
         """How many of so many trials run at a time."""
         return 1
+
+
+def workers_for(trials: int, wanted: int | None) -> int:
+    """As many workers as wanted or as there are cores, but no more than trials."""
+    return max(1, min(wanted or os.cpu_count() or 1, trials))
 
 
 def run_trial(trial: Trial, tick: Tick | None = None) -> TrialResult:

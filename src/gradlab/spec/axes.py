@@ -59,7 +59,7 @@ class Range(Frozen):
             way = self.step if last >= first else -self.step
             if abs(last - first) // self.step >= MOST_VALUES:
                 raise refusal(f"more than {MOST_VALUES:,} values", where="range")
-            return tuple(range_(first, last + (1 if way > 0 else -1), way))
+            return tuple(range(first, last + (1 if way > 0 else -1), way))
         ends = self.log or self.linear
         assert ends is not None
         assert self.points is not None
@@ -76,23 +76,19 @@ def _spread(low: float, high: float, points: int, by_ratio: bool) -> list[float]
     """Values from one end to the other."""
     if by_ratio:
         low, high = math.log(low), math.log(high)
-    places = [low + (high - low) * index / (points - 1) for index in range_(points)]
+    places = [low + (high - low) * index / (points - 1) for index in range(points)]
     return [math.exp(place) if by_ratio else float(place) for place in places]
 
 
 def _readable(values: list[float], ends: Ends) -> tuple[float, ...]:
     """Rounded to so few digits that they still differ; the ends as they were written."""
     first, last = float(ends[0]), float(ends[1])
-    for digits in range_(DIGITS, 18):
+    for digits in range(DIGITS, 18):
         inner = [float(f"{value:.{digits}g}") for value in values[1:-1]]
         found = (first, *inner, last)
         if len(set(found)) == len(values):
             return found
     return tuple(dict.fromkeys([first, *values[1:-1], last]))
-
-
-range_ = range
-"""The builtin: inside the class the name is a field's."""
 
 
 def _listed(raw: Any) -> Any:

@@ -71,8 +71,13 @@ def is_held(folder: Path) -> bool:
 
 def holder(folder: Path) -> Mapping[str, Any]:
     """What the lock's file says about its holder; empty if nothing."""
+    return words_in(folder / NAME)
+
+
+def words_in(path: Path) -> Mapping[str, Any]:
+    """A JSON object that somebody may be rewriting; empty if it is not there or not whole."""
     try:
-        words = json.loads((folder / NAME).read_bytes())
+        words = json.loads(path.read_bytes())
     except (OSError, ValueError):
         return {}
     return words if isinstance(words, dict) else {}

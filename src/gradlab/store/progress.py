@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from gradlab.spec.canonical import plain_json
+from gradlab.store.lock import words_in
 
 NAME = "progress.json"
 SECONDS = 1.0
@@ -51,8 +52,4 @@ class Heartbeat:
 
 def read(folder: Path) -> Mapping[str, Any]:
     """The latest numbers; empty if there are none."""
-    try:
-        words = json.loads((folder / NAME).read_bytes())
-    except (OSError, ValueError):
-        return {}
-    return words if isinstance(words, dict) else {}
+    return words_in(folder / NAME)

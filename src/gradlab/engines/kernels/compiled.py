@@ -31,9 +31,9 @@ def kernels_folder() -> Path:
     return cache_folder(f"kernels-{digest.hexdigest()[:16]}") or Path(tempfile.mkdtemp(prefix="gradlab-"))
 
 
-def is_cold() -> bool:
-    """Whether nothing has been compiled into the cache yet."""
-    return not any(kernels_folder().rglob("*.nbc"))
+def is_cold(entry: str) -> bool:
+    """Whether the kernel of this name, and so what it calls, has not been compiled into the cache yet."""
+    return not any(kernels_folder().rglob(f"*.{entry}-*.nbc"))
 
 
 def kernel(function: Callable[..., Any]) -> Any:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import Annotated
 
 from pydantic import Field
 
-from gradlab.execute.base import Bundle, Executor, TrialResult, one_blas_thread, run_bundle
+from gradlab.execute.base import Bundle, Executor, TrialResult, one_blas_thread, run_bundle, workers_for
 from gradlab.execute.watch import Watch
 
 
@@ -21,7 +20,7 @@ class Pool(Executor):
 
     def width(self, trials: int) -> int:
         """As many as there are workers."""
-        return max(1, min(self.workers or os.cpu_count() or 1, trials))
+        return workers_for(trials, self.workers)
 
     def run(self, bundles: Sequence[Bundle], watch: Watch) -> Generator[list[TrialResult]]:
         """The first trial alone (it compiles or loads the kernels that the others share), then all workers."""

@@ -17,7 +17,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from gradlab.errors import EnvironmentFault
-from gradlab.execute.base import Bundle, Executor, TrialResult, one_blas_thread, run_bundle
+from gradlab.execute.base import Bundle, Executor, TrialResult, one_blas_thread, run_bundle, workers_for
 from gradlab.execute.watch import Stopped, Watch
 from gradlab.trial.trial import Trial
 
@@ -33,7 +33,7 @@ class Processes(Executor):
 
     def width(self, trials: int) -> int:
         """As many as there are workers."""
-        return max(1, min(self.workers or os.cpu_count() or 1, trials))
+        return workers_for(trials, self.workers)
 
     def run(self, bundles: Sequence[Bundle], watch: Watch) -> Generator[list[TrialResult]]:
         """All bundles to all workers; a worker that dies ends the run, what was finished is kept."""
