@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from gradlab.errors import GradlabError as GradlabError
+    from gradlab.lab import audit as audit
     from gradlab.lab import dry_run as dry_run
     from gradlab.lab import list_studies as list_studies
     from gradlab.lab import load as load
@@ -30,6 +31,7 @@ _HOMES = {
     "GradlabError": "gradlab.errors",
     "Result": "gradlab.result",
     "Study": "gradlab.spec.study",
+    "audit": "gradlab.lab",
     "dry_run": "gradlab.lab",
     "list_studies": "gradlab.lab",
     "load": "gradlab.lab",
@@ -43,6 +45,7 @@ __all__ = [
     "Result",
     "Study",
     "__version__",
+    "audit",
     "dry_run",
     "list_studies",
     "load",

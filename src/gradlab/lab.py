@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,8 @@ from gradlab import studies
 from gradlab.analysis.against import Against
 from gradlab.analysis.against import against as compared
 from gradlab.analysis.measured import Measured
+from gradlab.audits.study import audit_plan
+from gradlab.audits.verdict import Audit
 from gradlab.coordinator import Tally, conduct
 from gradlab.errors import StudyError
 from gradlab.execute.base import Executor, TrialResult
@@ -27,6 +30,9 @@ from gradlab.store.status import RunStatus, committed, plan_of
 from gradlab.store.status import status as status_of
 
 Overrides = Mapping[str, Any] | Sequence[str]
+AUDIT = "audit.json"
+AUDITED_SEEDS, AUDITED_PAIRS = 3, 100
+"""How much a run compares before it begins; `audit` compares everything."""
 StudyLike = str | Path | Mapping[str, Any] | Study | Resolved
 
 
@@ -83,6 +89,14 @@ def dry_run(study: StudyLike, **options: Any) -> Plan:
     return make_plan(load(study, **options))
 
 
+def audit(study: StudyLike | Plan, **options: Any) -> Audit:
+    """Is a study's comparison fair, and what can it not attribute? Nothing is trained. Options as for `load`.
+
+    Every pair of groups at every seed, realised: initial tensors, data, batch order, learning rates, budgets.
+    """
+    return audit_plan(study if isinstance(study, Plan) else dry_run(study, **options))
+
+
 def run(
     study: StudyLike | Plan,
     *,
@@ -96,6 +110,7 @@ def run(
     fail_fast: bool = False,
     force: bool = False,
     mixed: bool = False,
+    on_audit: Callable[[Audit], None] | None = None,
     on_start: Callable[[Tally], None] | None = None,
     on_results: Callable[[Sequence[TrialResult]], None] | None = None,
     on_stop: Callable[[], None] | None = None,
@@ -114,15 +129,19 @@ def run(
     call = command or _python_call(study, overrides, seeds, quick)
     chosen = _executor(executor, planned, workers) if isinstance(executor, str) else executor
     surroundings = environment()
+    audited = audit_plan(planned, seeds=AUDITED_SEEDS, pairs=AUDITED_PAIRS)
+    if on_audit is not None:
+        on_audit(audited)
     hooks: Any = {"fail_fast": fail_fast, "on_start": on_start, "on_results": on_results, "on_stop": on_stop}
     if out is None:
         found = conduct(planned, chosen, None, **hooks)
-        return Result(Measured(planned, found.records), surroundings, call, None, found.stopped)
+        return Result(Measured(planned, found.records), surroundings, call, None, audited, found.stopped)
     with RunFolder.start(Path(out), planned, surroundings, call, force=force, mixed=mixed) as folder:
+        folder.write_text(AUDIT, json.dumps(audited.to_json(), indent=1, ensure_ascii=False))
         found = conduct(planned, chosen, folder, **hooks)
         begun = read_json(folder.path / "environment.json") or surroundings
         notes = tuple(folder.notes)
-        result = Result(Measured(planned, found.records), begun, call, Path(out), found.stopped, notes)
+        result = Result(Measured(planned, found.records), begun, call, Path(out), audited, found.stopped, notes)
         result.write(folder)
     return result
 
@@ -164,7 +183,9 @@ def open_run(folder: str | Path) -> Result:
         study["parts"] = [str((path / "parts" / part["file"]).resolve()) for part in tree["parts"]]
     plan = restored(tree, files.resolve(study, str(path), quick=tree["quick"]))
     environment = read_json(path / "environment.json") or {}
-    return Result(Measured(plan, records), environment, tree["command"], path, False, damaged)
+    kept = read_json(path / AUDIT)
+    audited = None if kept is None else Audit.from_json(kept)
+    return Result(Measured(plan, records), environment, tree["command"], path, audited, False, damaged)
 
 
 def against(first: Result, second: Result) -> Against:

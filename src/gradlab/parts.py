@@ -1,7 +1,7 @@
 """Parts: the file is the plug-in.
 
-An activation, skip, norm, init, loss, optimiser, schedule, task, probe, engine, executor or figure is a *part*: a
-small class in a file of its own. A built-in part exists because its file is in the folder of its kind; a
+An activation, skip, norm, init, loss, optimiser, schedule, task, probe, engine, caveat, executor or figure is a
+*part*: a small class in a file of its own. A built-in part exists because its file is in the folder of its kind; a
 user's part exists because a study names its file (`parts: [./my_skip.py]`). No second list is edited.
 
 A part is a frozen dataclass (subclassing makes it one), so its annotated attributes are its parameters,
@@ -46,6 +46,7 @@ FOLDERS: Mapping[str, str] = {
     "task": "gradlab.data",
     "probe": "gradlab.probes",
     "engine": "gradlab.engines",
+    "caveat": "gradlab.audits.caveats",
     "executor": "gradlab.execute.executors",
     "figure": "gradlab.report.figures",
 }

@@ -9,12 +9,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gradlab.analysis.answer import answer, headline_of
+from gradlab.analysis.claims import judge
+from gradlab.analysis.claims.verdict import Verdict
 from gradlab.analysis.measured import Measured
 from gradlab.analysis.numbers import where
+from gradlab.audits.verdict import Audit
 from gradlab.errors import StoreError
 from gradlab.report.charts import Chart
 from gradlab.report.draw import charts, draw_one, draw_overview, image
+from gradlab.report.evidence import with_figures
 from gradlab.report.export import checked, export_latex, export_table
+from gradlab.report.fairness import marked
 from gradlab.report.html import html_view
 from gradlab.report.markdown import markdown_report
 from gradlab.spec.study import Study
@@ -36,6 +41,8 @@ class Result:
     environment: Mapping[str, Any]
     command: str
     folder: Path | None = None
+    audit: Audit | None = None
+    """Whether the comparison is fair, and what it cannot attribute; None for a run that was never audited."""
     stopped: bool = False
     """Whether Ctrl-C or SIGTERM ended the run."""
     notes: tuple[str, ...] = ()
@@ -110,7 +117,14 @@ class Result:
 
     @cached_property
     def _charts(self) -> tuple[dict[str, Chart], tuple[str, ...]]:
-        return charts(self.measured)
+        found, missing = charts(self.measured)
+        return {name: marked(chart, self.audit) for name, chart in found.items()}, missing
+
+    @cached_property
+    def verdicts(self) -> tuple[Verdict, ...]:
+        """What became of every claim of the study, each with the figure that shows it."""
+        catalog = self.measured.plan.resolved.catalog
+        return with_figures(judge(self.measured), tuple(self.charts), catalog)
 
     @property
     def charts(self) -> dict[str, Chart]:
@@ -136,7 +150,9 @@ class Result:
         charts, missing = self._charts
         whole = {name: chart for name, chart in charts.items() if name not in broken}
         lost = [*missing, *broken.values()]
-        return markdown_report(self.measured, whole, lost, self.environment, self.command, " ".join(notes))
+        return markdown_report(
+            self.measured, self.audit, self.verdicts, whole, lost, self.environment, self.command, " ".join(notes)
+        )
 
     def save(self, out: str | Path) -> Path:
         """Write study, results, figures and report to a folder; gives the report's path."""
@@ -188,7 +204,7 @@ class Result:
             "run": None if self.folder is None else str(self.folder),
             "quick": measured.plan.resolved.quick,
             "unfinished": self.unfinished,
-            "audit": None,
+            "audit": None if self.audit is None else self.audit.to_json(),
             "trials": measured.counts(),
             "hash": measured.hash,
             "groups": [
@@ -199,9 +215,7 @@ class Result:
                 }
                 for planned in measured.plan.groups
             ],
-            "claims": [
-                {"text": claim.text, "verdict": None, "numbers": self._claim_numbers(claim)} for claim in study.claims
-            ],
+            "claims": [verdict.to_json() for verdict in self.verdicts],
         }
 
     def _group_metrics(self, group: str) -> dict[str, Any]:
@@ -210,23 +224,11 @@ class Result:
         found = {metric: measured.summary(metric, group).to_json() for metric in measured.metrics}
         named = [headline_of(measured), *study.claims, *study.published]
         for entry in named:
-            if entry is None or entry.metric is None or entry.at.layer is None:
+            if entry is None or entry.metric is None or entry.at.layer is None or "/" in entry.metric:
                 continue
             for at in entry.at.places():
                 found[where(entry.metric, at)] = measured.summary(entry.metric, group, at).to_json()
         return found
-
-    def _claim_numbers(self, claim: Any) -> dict[str, Any]:
-        """What was measured in each arm that the claim names."""
-        groups = (claim.arms,) if isinstance(claim.arms, str) else claim.arms or ()
-        return {
-            group if at.layer is None else f"{group}, layer {at.layer}": self.measured.summary(
-                claim.metric, group, at
-            ).to_json()
-            for group in groups
-            for at in claim.at.places()
-            if claim.metric and group in self.measured.group_names
-        }
 
     def _repr_html_(self) -> str:
         return html_view(self.measured, self.charts)

@@ -13,7 +13,7 @@ from gradlab.analysis.comparison import Comparison, compare
 from gradlab.analysis.numbers import interval, number, times
 from gradlab.analysis.published import beside
 from gradlab.analysis.summary import summarise
-from gradlab.spec.study import At
+from gradlab.spec.place import At
 
 
 def test_the_interval_is_students_t() -> None:

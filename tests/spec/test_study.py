@@ -235,11 +235,6 @@ def test_setting_what_an_axis_sweeps_is_refused(tree: dict[str, Any]) -> None:
         gradlab.load(tree, overrides=["train.lr=1"])
 
 
-def test_claims_are_free_for_now(tree: dict[str, Any]) -> None:
-    tree["claims"] = ["a sentence alone", {"text": "with more", "anything": {"goes": 1}}]
-    assert [claim.text for claim in gradlab.load(tree).study.claims] == ["a sentence alone", "with more"]
-
-
 def test_an_unknown_study_is_named_with_the_nearest_one() -> None:
     with pytest.raises(StudyError, match=r"no built-in study 'idenity'.*did you mean 'identity'\?"):
         studies.locate("idenity")

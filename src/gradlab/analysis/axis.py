@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import ValidationError
-
 from gradlab.analysis.measured import Measured
-from gradlab.errors import PartError
-from gradlab.parts import Catalog
+from gradlab.spec import selection
 from gradlab.spec.paths import label
+from gradlab.spec.short import short
 
 LOG_FROM = 8
 """A numeric axis whose largest value is so many times its smallest is drawn by ratios."""
@@ -58,17 +54,8 @@ class AxisView:
 
 def axes_of(measured: Measured) -> dict[str, tuple[Any, ...]]:
     """Paths in which the groups differ, each with its values in order: numbers by size, others as they are written."""
-    found: dict[str, list[Any]] = {}
-    for planned in measured.plan.groups:
-        for path, value in planned.group.settings.items():
-            values = found.setdefault(path, [])
-            if value not in values:
-                values.append(value)
-    return {
-        path: tuple(sorted(values) if all(map(_is_number, values)) else values)
-        for path, values in found.items()
-        if len(values) > 1
-    }
+    found = selection.axes_of([planned.group for planned in measured.plan.groups])
+    return {path: tuple(sorted(v) if all(map(_is_number, v)) else v) for path, v in found.items()}
 
 
 def axis_view(measured: Measured, path: str | None = None) -> AxisView | None:
@@ -110,13 +97,3 @@ def words(measured: Measured, group: str) -> list[str]:
     if measured.study.arms is not None or not there:
         return [group]
     return [f"{path.split('.')[-1]}={short(path, planned.group.settings[path], catalog)}" for path in there]
-
-
-def short(path: str, value: Any, catalog: Catalog) -> str:
-    """A value in words, without the parameters of a part that are what they are anyway."""
-    if not isinstance(value, Mapping) or "kind" not in value:
-        return label(value)
-    usual: dict[str, Any] = {"scale": 1.0, "scale_on": "all", "bias": "zeros"}
-    with suppress(PartError, ValidationError, KeyError):  # a part may have parameters without a default
-        usual |= catalog.make(path.split(".")[-1], value["kind"], {}).parameters()
-    return label({key: item for key, item in value.items() if key == "kind" or usual.get(key) != item})

@@ -10,7 +10,7 @@ import numpy as np
 
 from gradlab.analysis.measured import Measured
 from gradlab.analysis.summary import t_half_width
-from gradlab.spec.study import At
+from gradlab.spec.place import At
 
 
 @dataclass(frozen=True)

@@ -21,11 +21,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gradlab.analysis.axis import axes_of, short
+from gradlab.analysis.axis import axes_of
 from gradlab.analysis.measured import Measured
 from gradlab.analysis.numbers import number
 from gradlab.analysis.summary import t_half_width
 from gradlab.parts import Catalog
+from gradlab.spec.short import short
 
 Numbers = NDArray[np.float64]
 DECADES = 100

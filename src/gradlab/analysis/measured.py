@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from gradlab.analysis.layer_index import LayerIndex
 from gradlab.analysis.summary import Summary, summarise
 from gradlab.plan.plan import Plan
-from gradlab.spec.study import At, Study
+from gradlab.spec.place import At
+from gradlab.spec.study import Study
 from gradlab.store.records import Records, results_hash
 from gradlab.trial.recorder import METRICS
 from gradlab.trial.trial import Trial

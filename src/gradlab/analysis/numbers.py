@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from gradlab.analysis.summary import Summary
-from gradlab.spec.study import At
+from gradlab.spec.place import At
 
 
 def number(value: float | int | None, digits: int = 4) -> str:

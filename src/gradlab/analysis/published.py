@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from gradlab.analysis.measured import Measured
 from gradlab.analysis.summary import Summary, summarise
-from gradlab.spec.study import At
+from gradlab.spec.place import At
 
 
 @dataclass(frozen=True)

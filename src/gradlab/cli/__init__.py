@@ -29,10 +29,12 @@ Start with:
   gradlab run identity                         run one: some seconds, pictures included
   gradlab show identity > mine.yaml            take it as the start of your own
   gradlab run mine.yaml --set train.lr=3e-4    change it and run it
+  gradlab audit mine.yaml                      is it a fair comparison?
   gradlab status runs/mine                     where a run stands, from any terminal
   gradlab export runs/mine --to csv            its numbers for other tools
 
-Exit codes: 0 ok · 1 failure · 2 usage or invalid study · 130 interrupted (finished trials kept).
+Exit codes: 0 ok · 1 failure · 2 usage or invalid study · 3 the comparison is not fair (the run still happens) ·
+4 a claim is not reproduced (with --check) · 130 interrupted (finished trials kept).
 """
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from gradlab import lab
 from gradlab.cli import show
 from gradlab.cli.progress import Progress
+from gradlab.result import Result
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,7 @@ class Wish:
     mixed: bool
     fail_fast: bool
     live: bool
+    check: bool
     as_json: bool
 
 
@@ -52,13 +54,24 @@ def run_study(study: str, wish: Wish) -> tuple[int, dict[str, Any]]:
             fail_fast=wish.fail_fast,
             force=wish.force,
             mixed=wish.mixed,
+            on_audit=None if wish.as_json else show.audit_line,
             on_start=progress.on_start,
             on_stop=progress.on_stop,
         )
     if not wish.as_json:
         show.result(result, folder)
-    code = 130 if result.stopped and result.unfinished else 1 if result.measured.counts()["failed"] else 0
-    return code, result.to_json()
+    return exit_code(result, wish.check), result.to_json()
+
+
+def exit_code(result: Result, check: bool) -> int:
+    """130 interrupted, 1 a trial failed, 3 the comparison is not fair, 4 (with --check) a claim is not reproduced."""
+    if result.stopped and result.unfinished:
+        return 130
+    if result.measured.counts()["failed"]:
+        return 1
+    if result.audit is not None and not result.audit.fair:
+        return 3
+    return 4 if check and any(verdict.failed for verdict in result.verdicts) else 0
 
 
 def _words(study: str, wish: Wish) -> list[str]:

@@ -13,10 +13,12 @@ from rich.table import Table as RichTable
 
 from gradlab.analysis.against import Against
 from gradlab.analysis.findings import findings
+from gradlab.audits.verdict import Audit
 from gradlab.cli.progress import running_lines
 from gradlab.plan.cost import measure_speed
 from gradlab.plan.plan import Plan
 from gradlab.report import against as beside
+from gradlab.report.fairness import audit_table, claims_table
 from gradlab.report.tables import Table, failures, report_tables
 from gradlab.result import Result
 from gradlab.spec.canonical import plain_json
@@ -96,9 +98,17 @@ def result(found: Result, folder: Path) -> None:
     """Answer and tables on stdout; where the report lies on stderr."""
     to = console(sys.stdout)
     measured = found.measured
+    if found.audit is not None and found.audit.mark is not None:
+        to.print(f"[bold red]{found.audit.mark.upper()}[/bold red] {escape('; '.join(found.audit.undeclared))}\n")
     to.print(f"[bold]{escape(found.answer)}[/bold]\n", highlight=False)
+    if found.audit is not None:
+        for limit in found.audit.limits:
+            to.print(escape(f"  cannot be attributed: {limit}"))
+        to.print()
     if text := findings(measured):
         to.print(escape(text) + "\n", highlight=False)
+    if (claims := claims_table(found.verdicts)) is not None:
+        print_table(to, claims)
     for table in report_tables(measured):
         print_table(to, table)
     for line in failures(measured):
@@ -109,6 +119,18 @@ def result(found: Result, folder: Path) -> None:
     if found.unfinished:
         notes.print("unfinished; the finished trials are kept, and the same command goes on with the rest")
     notes.print(escape(f"report: {folder / 'report.md'}   figures: {folder / 'figures'}"), soft_wrap=True)
+
+
+def audit(found: Audit, stream: TextIO) -> None:
+    """Both answers, and the arms side by side."""
+    to = console(stream)
+    to.print("[bold]1. Same set-up except the declared factor?[/bold]")
+    to.print(escape(f"   {found.answer}\n"), highlight=False)
+    to.print("[bold]2. What can this design not attribute, even so?[/bold]")
+    for limit in found.limits or ("Nothing that the audit knows of.",):
+        to.print(escape(f"   - {limit}"), highlight=False)
+    to.print()
+    print_table(to, audit_table(found))
 
 
 def status(found: RunStatus, stream: TextIO) -> None:
@@ -172,3 +194,9 @@ def _time(seconds: float) -> str:
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def audit_line(found: Audit) -> None:
+    """Answer 1 before the run begins, on stderr."""
+    notes = console(sys.stderr)
+    notes.print(escape(f"same set-up except the factor? {found.answer}"), soft_wrap=True)

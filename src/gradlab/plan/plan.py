@@ -17,7 +17,8 @@ from gradlab.plan.cost import Cost, Speed, available_bytes, measure_speed, trial
 from gradlab.spec.config import Config
 from gradlab.spec.expand import Group
 from gradlab.spec.files import Resolved
-from gradlab.spec.study import At
+from gradlab.spec.place import At
+from gradlab.spec.selection import chosen
 from gradlab.trial.recorder import METRICS
 from gradlab.trial.setup import horizon_of, moments_of, steps_of
 from gradlab.trial.trial import Trial, group_content, group_id, trial_id
@@ -112,7 +113,7 @@ def trials_of(resolved: Resolved, ids: Sequence[str]) -> tuple[Trial, ...]:
 
 
 def _check_references(plan: Plan) -> None:
-    """The headline and the published numbers name groups, metrics, layers and steps that exist."""
+    """The headline, the published numbers and the claims name groups, metrics, layers and steps that exist."""
     study = plan.resolved.study
     if study.headline is not None:
         for planned in plan.groups:
@@ -124,6 +125,29 @@ def _check_references(plan: Plan) -> None:
             raise StudyError(f"published.{index}.arms: {shortened(entry.arms)} is not a group of this study{hint}")
         for at in entry.at.places():
             _check_named(f"published.{index}", entry.metric, at, by_name[entry.arms], plan)
+    if not plan.resolved.quick:
+        _check_claims(plan)
+
+
+def _check_claims(plan: Plan) -> None:
+    """Every claim names groups, metrics and places that exist; a reduced budget may lack some."""
+    groups = [planned.group for planned in plan.groups]
+    by_name = {planned.group.name: planned for planned in plan.groups}
+    for index, claim in enumerate(plan.resolved.study.claims):
+        if claim.metric is None:
+            continue
+        where = f"claims.{index}"
+        try:
+            named = chosen(claim, groups)
+        except StudyError as error:
+            raise StudyError(f"{where}.{error}") from None
+        for name in dict.fromkeys(name for row in named for name in row):
+            for at in claim.at.places():
+                for metric in claim.metric.split("/") if claim.metric != "diverged" else ():
+                    _check_named(where, metric.strip(), at, by_name[name], plan)
+        if claim.figure is not None and claim.figure not in plan.resolved.catalog.names("figure"):
+            accepted = plan.resolved.catalog.names("figure")
+            raise StudyError(f"{where}.figure: {shortened(claim.figure)} is not known{nearest(claim.figure, accepted)}")
 
 
 def _check_named(where: str, metric: str, at: At, planned: PlannedGroup, plan: Plan) -> None:

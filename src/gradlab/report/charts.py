@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gradlab.report.look import GRID, INK, SOFT, plain, stroke
+from gradlab.report.look import GRID, INK, SOFT, WARNING, plain, stroke
 
 Numbers = NDArray[np.float64]
 NOTE_WIDTH, LONGEST = 104, 62
@@ -111,7 +111,8 @@ def draw(chart: Chart, ax: Any) -> None:
     if chart.note:
         ax.annotate(
             fill(chart.note, NOTE_WIDTH), (0, 0), (0, -chart.note_drop + 3), xycoords="axes fraction",
-            textcoords="offset points", color=SOFT, fontsize=8, va="top",
+            textcoords="offset points", color=WARNING if chart.note.startswith("NOT A CONTROLLED") else SOFT,
+            fontsize=8, va="top",
         )  # fmt: skip
     if not ax.get_legend_handles_labels()[1]:
         return

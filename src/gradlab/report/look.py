@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-INK, SOFT, GRID = "#1f2933", "#66727f", "#e3e7eb"
+INK, SOFT, GRID, WARNING = "#1f2933", "#66727f", "#e3e7eb", "#b91c1c"
 
 
 @dataclass(frozen=True)

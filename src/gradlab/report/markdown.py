@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from gradlab.analysis.answer import answer
+from gradlab.analysis.claims.verdict import Verdict
 from gradlab.analysis.findings import findings
 from gradlab.analysis.measured import Measured
+from gradlab.audits.verdict import Audit
 from gradlab.report.charts import Chart
+from gradlab.report.fairness import HOW, audit_table, beside_lines, claims_table
 from gradlab.report.tables import Table, failures, report_tables
 from gradlab.spec.paths import label
 
@@ -23,6 +26,8 @@ def escape(text: str) -> str:
 
 def markdown_report(
     measured: Measured,
+    audit: Audit | None,
+    verdicts: Sequence[Verdict],
     charts: Mapping[str, Chart],
     missing: Iterable[str],
     environment: Mapping[str, Any],
@@ -31,19 +36,26 @@ def markdown_report(
 ) -> str:
     """The whole report; figures are linked relative to its folder."""
     study = measured.study
-    lines = [f"# {escape(study.question)}", "", f"**{escape(answer(measured))}**", ""]
+    lines = [f"# {escape(study.question)}", ""]
+    if audit is not None and audit.mark is not None:
+        lines += [f"> **{escape(audit.mark.capitalize())}.** {escape('; '.join(audit.undeclared))}.", ""]
+    lines += [f"**{escape(answer(measured))}**", ""]
     if note:
         lines += [f"> {escape(note)}", ""]
     if study.source:
         lines += [f"Source of the claim: {escape(study.source)}.", ""]
+    if audit is not None and audit.limits:
+        lines += ["What this design cannot attribute:", "", *(f"- {escape(limit)}" for limit in audit.limits), ""]
     if found := findings(measured):
         lines += [escape(found), ""]
     if charts:
         lines += ["![overview](figures/overview.png)", ""]
-    tables = report_tables(measured)
-    for table in tables:
+    if (claims := claims_table(verdicts)) is not None:
+        lines += [f"## {claims.title}", "", *_table(claims), "", escape(HOW), "", *_evidence(verdicts)]
+    for table in report_tables(measured):
         lines += [f"## {table.title}", "", *_table(table), ""]
-    lines += _claims(measured)
+    if audit is not None:
+        lines += ["## Is the comparison fair?", "", escape(audit.answer), "", *_table(audit_table(audit)), ""]
     if broken := failures(measured):
         lines += ["## Trials that failed", "", *(f"- {escape(line)}" for line in broken), ""]
     if charts:
@@ -71,11 +83,17 @@ def _caption(chart: Chart) -> str:
     return f"{title}.{note}"
 
 
-def _claims(measured: Measured) -> list[str]:
-    claims = measured.study.claims
-    if not claims:
-        return []
-    return ["## Claims (stated by the study; not yet judged)", "", *(f"- {escape(claim.text)}" for claim in claims), ""]
+def _evidence(verdicts: Sequence[Verdict]) -> list[str]:
+    """The figure of every claim, and the resampling methods beside the deciding rule."""
+    shown = {verdict.figure: verdict for verdict in verdicts if verdict.figure is not None}
+    lines = []
+    if shown:
+        links = [f"[{escape(name)}](figures/{name}.png)" for name in shown]
+        lines += [f"The figures that show them: {', '.join(links)}.", ""]
+    if beside := beside_lines(verdicts):
+        lines += ["Beside the deciding rule, not deciding (at few seeds the bootstrap covers too seldom):", ""]
+        lines += [*(f"- {escape(line)}" for line in beside), ""]
+    return lines
 
 
 def _design(measured: Measured) -> list[str]:

@@ -1,8 +1,9 @@
 """What is to be run: frozen models, YAML in and out, JSON Schema. No numerics."""
 
+from gradlab.spec.claims import Claim
 from gradlab.spec.config import Config, Measure, Model, ProbeBatch, Target, Train
 from gradlab.spec.expand import Group
 from gradlab.spec.files import Resolved
-from gradlab.spec.study import Claim, Study
+from gradlab.spec.study import Study
 
 __all__ = ["Claim", "Config", "Group", "Measure", "Model", "ProbeBatch", "Resolved", "Study", "Target", "Train"]

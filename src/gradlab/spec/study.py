@@ -5,31 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from gradlab.spec.axes import Axis
 from gradlab.spec.base import Frozen, refusal
+from gradlab.spec.claims import Claim
 from gradlab.spec.config import Measure
+from gradlab.spec.place import At, Label, Text
 
-Label = Annotated[str, Field(min_length=1, max_length=80, pattern=r"^[^\x00-\x1f\x7f]+$")]
-Text = Annotated[str, Field(min_length=1, max_length=2000)]
 Seed = Annotated[int, Field(ge=0, lt=2**63, strict=True)]
 Tree = Mapping[str, Any]
-LayerNumber = Annotated[int, Field(ge=1, strict=True)]
-
-
-class At(Frozen):
-    """Where a value is taken: after which step, in which layer(s)."""
-
-    noun: ClassVar[str] = "at"
-
-    step: Annotated[int, Field(ge=0, strict=True)] | Literal["start", "end"] | None = None
-    layer: LayerNumber | Literal["last"] | tuple[LayerNumber, ...] | None = None
-
-    def places(self) -> tuple[At, ...]:
-        """One place per layer."""
-        layers = self.layer if isinstance(self.layer, tuple) else (self.layer,)
-        return tuple(At(step=self.step, layer=layer) for layer in layers)
 
 
 class Published(Frozen):
@@ -62,26 +47,6 @@ class Level(Frozen):
     name: Label
 
 
-class Claim(Frozen):
-    """A sentence about the result, with the number that it rests on. Further keys are kept as they are."""
-
-    model_config = ConfigDict(extra="allow")
-    noun: ClassVar[str] = "claim"
-
-    text: Text
-    metric: str | None = None
-    arms: Label | tuple[Label, ...] | None = None
-    at: At = At()
-    op: str | None = None
-    value: float | tuple[float, ...] | None = None
-    published: float | tuple[float, ...] | None = None
-
-    @model_validator(mode="before")
-    @classmethod
-    def _sentence_alone(cls, raw: Any) -> Any:
-        return {"text": raw} if isinstance(raw, str) else raw
-
-
 class Headline(Frozen):
     """The measure that answers the question, and where it is taken."""
 
@@ -97,6 +62,23 @@ class Headline(Frozen):
         return self
 
 
+Tolerance = Literal["equal"] | Annotated[float, Field(gt=0, le=1)]
+"""Equal, or apart by at most this fraction."""
+
+
+class Consequences(Frozen):
+    """How far the factor may change what it does not name; a field that is not given may change freely."""
+
+    noun: ClassVar[str] = "consequences"
+
+    parameters: Tolerance | None = None
+    flops: Tolerance | None = None
+    """Of one step."""
+    updates: Tolerance | None = None
+    samples: Tolerance | None = None
+    """Samples seen in training."""
+
+
 class Study(Frozen):
     """What is to be run. `base` and the arms are configuration trees; `gradlab.spec.expand` resolves them."""
 
@@ -107,7 +89,9 @@ class Study(Frozen):
     source: Text | None = None
     """The write-up whose claim this is."""
     factor: tuple[str, ...] = ()
-    """Paths in which the arms are allowed to differ."""
+    """Paths in which the arms are allowed to differ; not given: the axes."""
+    consequences: Consequences = Consequences()
+    """What the factor may entail; whatever goes further fails the audit."""
     parts: tuple[str, ...] = ()
     """Python files with parts of the user's own. They are run."""
     base: Tree
@@ -123,6 +107,10 @@ class Study(Frozen):
     measure: Measure = Measure()
     headline: Headline | None = None
     claims: tuple[Claim, ...] = ()
+    limits: tuple[Text, ...] = ()
+    """What this design cannot say, in the author's words; it stands beside what the audit finds."""
+    other_data: Label | None = None
+    """The data of this study, where the claims were published on others: verdicts then say `holds on …`."""
     published: tuple[Published, ...] = ()
     levels: tuple[Level, ...] = ()
     """Values that mean something, drawn in the figures of their metric."""

@@ -43,6 +43,9 @@ def command(
     ] = False,
     fail_fast: Annotated[bool, typer.Option("--fail-fast", help="Stop at the first trial that fails.")] = False,
     live: Annotated[bool, typer.Option("--live", help="Show the loss of every trial in training.")] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Exit with 4 if a claim that was tested is not reproduced.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")] = False,
 ) -> None:
     """Run a study, or what is left of it, and write its report.
@@ -59,7 +62,19 @@ def command(
     if len(members) > 1 and out is not None:
         raise StudyError(f"--out: {study} is a collection of {len(members)} studies, each with a folder of its own")
     wish = Wish(
-        seeds, tuple(overrides or ()), workers, executor, out, quick, dry_run, force, mixed, fail_fast, live, as_json
+        seeds,
+        tuple(overrides or ()),
+        workers,
+        executor,
+        out,
+        quick,
+        dry_run,
+        force,
+        mixed,
+        fail_fast,
+        live,
+        check,
+        as_json,
     )
     codes, found = [], []
     for member in members:

@@ -11,6 +11,7 @@ class AccuracyByAxis(Figure):
     """Test accuracy (or validation, or training) against the study's main axis; every seed is shown."""
 
     name = "accuracy_by_axis"
+    shows = ("test_accuracy", "validation_accuracy", "train_accuracy", "collapsed")
     rank = 5
 
     def chart(self, measured: Measured) -> Chart | None:

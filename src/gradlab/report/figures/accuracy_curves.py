@@ -11,6 +11,14 @@ class AccuracyCurves(Figure):
     """Test accuracy (or validation, or training) after every epoch, with a band over seeds."""
 
     name = "accuracy_curves"
+    shows = (
+        "test_accuracy",
+        "validation_accuracy",
+        "train_accuracy",
+        "collapsed",
+        "epochs_to_target",
+        "steps_to_target",
+    )
     rank = 12
 
     def chart(self, measured: Measured) -> LineChart | None:

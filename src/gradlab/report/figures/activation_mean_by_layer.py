@@ -11,6 +11,7 @@ class ActivationMeanByLayer(Figure):
     """Mean of what enters the nonlinearity (it can be negative, so a linear axis)."""
 
     name = "activation_mean_by_layer"
+    shows = ("activation_mean.pre",)
 
     def chart(self, measured: Measured) -> LineChart | None:
         """On the probe batch, before the nonlinearity."""

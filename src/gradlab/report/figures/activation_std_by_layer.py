@@ -11,6 +11,7 @@ class ActivationStdByLayer(Figure):
     """Standard deviation of what enters the nonlinearity, on a log axis."""
 
     name = "activation_std_by_layer"
+    shows = ("activation_std.pre",)
 
     def chart(self, measured: Measured) -> LineChart | None:
         """On the probe batch, before the nonlinearity."""

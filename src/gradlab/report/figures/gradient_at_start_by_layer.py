@@ -11,6 +11,7 @@ class GradientAtStartByLayer(Figure):
     """‖dL/dW‖ of every layer at initialisation: what the architecture and the init do before training does anything."""
 
     name = "gradient_at_start_by_layer"
+    shows = ("grad_l2@start",)
     rank = 21
 
     def chart(self, measured: Measured) -> LineChart | None:

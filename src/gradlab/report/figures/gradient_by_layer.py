@@ -11,6 +11,7 @@ class GradientByLayer(Figure):
     """L2 norm of each layer's weight gradient at the end, on a log axis."""
 
     name = "gradient_by_layer"
+    shows = ("grad_l2@end",)
     rank = 20
 
     def chart(self, measured: Measured) -> LineChart | None:

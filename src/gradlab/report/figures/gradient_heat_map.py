@@ -17,6 +17,7 @@ class GradientHeatMap(Figure):
     """‖dL/dW‖ by layer and step, median over seeds, one panel per group."""
 
     name = "gradient_heat_map"
+    shows = ("grad_l2",)
     rank = 30
 
     def chart(self, measured: Measured) -> HeatChart | None:

@@ -15,6 +15,7 @@ class GradientRatioByLayer(Figure):
     """Distribution over draws of the second arm's mean |dL/dW| over the first's, per layer, paired by seed."""
 
     name = "gradient_ratio_by_layer"
+    shows = ("grad_mean_abs",)
 
     def chart(self, measured: Measured) -> BoxChart | None:
         """Only for two arms; draws with an exact zero on one side have no ratio and are counted in the note."""

@@ -11,6 +11,7 @@ class LossByAxis(Figure):
     """Test loss (or validation, or final training loss) against the study's main axis; every seed is shown."""
 
     name = "loss_by_axis"
+    shows = ("test_loss", "validation_loss", "final_loss")
     rank = 6
 
     def chart(self, measured: Measured) -> Chart | None:

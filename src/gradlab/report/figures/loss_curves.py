@@ -11,6 +11,7 @@ class LossCurves(Figure):
     """Validation loss (or test) after every epoch, with a band over seeds."""
 
     name = "loss_curves"
+    shows = ("test_loss", "validation_loss")
     rank = 13
 
     def chart(self, measured: Measured) -> LineChart | None:

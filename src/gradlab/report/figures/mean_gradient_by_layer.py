@@ -11,6 +11,7 @@ class MeanGradientByLayer(Figure):
     """Mean |dL/dW| of each layer at the start, on a log axis."""
 
     name = "mean_gradient_by_layer"
+    shows = ("grad_mean_abs",)
 
     def chart(self, measured: Measured) -> LineChart | None:
         """On the probe batch."""

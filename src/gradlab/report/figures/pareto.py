@@ -13,6 +13,7 @@ class Pareto(Figure):
     """Accuracy (or loss) against seconds per epoch: the frontier with labels, dominated groups hollow."""
 
     name = "pareto"
+    shows = ("test_accuracy", "seconds_per_epoch")
     rank = 45
 
     def chart(self, measured: Measured) -> ParetoChart | None:

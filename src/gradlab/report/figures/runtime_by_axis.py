@@ -11,6 +11,7 @@ class RuntimeByAxis(Figure):
     """Seconds per epoch (training only) against the study's main axis; every seed is shown."""
 
     name = "runtime_by_axis"
+    shows = ("seconds_per_epoch",)
     rank = 40
 
     def chart(self, measured: Measured) -> Chart | None:

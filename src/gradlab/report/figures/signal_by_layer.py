@@ -11,6 +11,7 @@ class SignalByLayer(Figure):
     """L2 norm of δ = dL/dz of each layer at the start, on a log axis."""
 
     name = "signal_by_layer"
+    shows = ("delta_l2@start",)
     rank = 30
 
     def chart(self, measured: Measured) -> LineChart | None:

@@ -13,6 +13,7 @@ class TrainingLoss(Figure):
     """Training loss of every step, on a log axis."""
 
     name = "training_loss"
+    shows = ("final_loss", "initial_loss", "last_loss", "train_loss")
     rank = 10
 
     def chart(self, measured: Measured) -> LineChart | None:

@@ -1,0 +1,1 @@
+"""What a design cannot attribute, one reason per file."""

@@ -1,0 +1,62 @@
+"""What a caveat is: a reason why even a fair comparison leaves a cause open."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from gradlab.audits.pairs import Pair
+from gradlab.audits.start import Start
+from gradlab.parts import Part
+from gradlab.plan.plan import Plan, PlannedGroup
+
+
+@dataclass(frozen=True)
+class Remark:
+    """One thing that the design cannot attribute, and what would separate it."""
+
+    kind: str
+    words: str
+    axes: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    """Axes that a study needs to tell the causes apart: path -> values."""
+    base: Mapping[str, Any] = field(default_factory=dict)
+    """Settings that such a study changes for all arms."""
+
+
+@dataclass(frozen=True)
+class Design:
+    """What a caveat looks at: the plan, the pairs that are compared, every group before its first step."""
+
+    plan: Plan
+    pairs: tuple[Pair, ...]
+    starts: Mapping[str, Start]
+
+    def classes(self) -> list[list[str]]:
+        """Groups that are compared with each other."""
+        found: dict[str, list[str]] = {}
+        for pair in self.pairs:
+            found.setdefault(pair.a.name, [pair.a.name]).append(pair.b.name)
+        return list(found.values())
+
+    def furthest(self, sizes: Mapping[str, float]) -> tuple[str, str] | None:
+        """The two groups of a class whose sizes are furthest apart, the smaller first."""
+        ends = [(min(names, key=sizes.__getitem__), max(names, key=sizes.__getitem__)) for names in self.classes()]
+        return max(ends, key=lambda two: sizes[two[1]] / max(sizes[two[0]], 1), default=None)
+
+    def planned(self, group: str) -> PlannedGroup:
+        """A group with its cost."""
+        return next(found for found in self.plan.groups if found.group.name == group)
+
+
+class Caveat(Part):
+    """Looks at a design and says what it cannot attribute, if anything."""
+
+    part: ClassVar[str] = "caveat"
+    rank: ClassVar[int] = 50
+    """Lower comes first."""
+
+    @abstractmethod
+    def remarks(self, design: Design) -> Iterator[Remark]:
+        """Nothing, where the design has no such weakness."""

@@ -1,0 +1,51 @@
+"""Arms with equal epochs and unequal updates, or equal updates and unequal samples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gradlab.audits.caveats.base import Caveat, Design, Remark
+
+SLIGHTLY = 1.05
+
+
+class Budget(Caveat):
+    """One arm makes many more updates, or sees many more samples, than another."""
+
+    name = "budget"
+    rank = 15
+
+    def remarks(self, design: Design) -> Iterator[Remark]:
+        """The pair that is furthest apart, in updates and in samples."""
+        updates = {name: design.planned(name).cost.steps for name in design.starts}
+        found = design.furthest(updates)
+        if found is None:
+            return
+        few, many = found
+        if updates[many] > SLIGHTLY * max(updates[few], 1):
+            ratio = updates[many] / max(updates[few], 1)
+            yield Remark(
+                self.name,
+                f"Unequal updates: {many} makes {updates[many]:,} updates, {few} makes {updates[few]:,} ({ratio:,.0f}× "
+                "fewer) in the same number of epochs. A worse result with fewer updates may be nothing but less "
+                "training.",
+                base={"train.epochs": None, "train.steps": updates[few]},
+            )
+            return
+        samples = {name: _samples(design, name) for name in design.starts}
+        few, many = design.furthest(samples) or (few, many)
+        if samples[many] > SLIGHTLY * max(samples[few], 1):
+            ratio = samples[many] / max(samples[few], 1)
+            yield Remark(
+                self.name,
+                f"Unequal samples: at equal updates {many} sees {samples[many]:,} samples, {few} sees "
+                f"{samples[few]:,} ({ratio:,.0f}× fewer).",
+            )
+
+
+def _samples(design: Design, name: str) -> int:
+    planned = design.planned(name)
+    batch = planned.group.config.train.batch
+    rows: int = planned.group.config.data.build(design.plan.resolved.catalog).facts().samples
+    size = rows if batch == "full" else min(int(batch), rows)
+    return min(planned.cost.steps * size, planned.cost.steps * rows // max(planned.cost.steps_per_epoch, 1))

@@ -1,0 +1,31 @@
+"""Arms of another size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gradlab.audits.caveats.base import Caveat, Design, Remark
+
+SLIGHTLY = 1.05
+
+
+class Capacity(Caveat):
+    """Parameters or arithmetic differ between arms, so size and factor move together."""
+
+    name = "capacity"
+    rank = 40
+
+    def remarks(self, design: Design) -> Iterator[Remark]:
+        """The smallest and the largest of the arms that are compared."""
+        sizes = {name: design.planned(name).cost.parameters for name in design.starts}
+        found = design.furthest(sizes)
+        if found is None:
+            return
+        small, large = found
+        if sizes[large] > SLIGHTLY * sizes[small]:
+            ratio = sizes[large] / sizes[small]
+            yield Remark(
+                self.name,
+                f"Capacity: {small} has {sizes[small]:,} parameters, {large} has {sizes[large]:,} ({ratio:.3g}×). Size "
+                "and factor move together.",
+            )

@@ -1,0 +1,44 @@
+"""Arms that start from outputs or losses of another size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gradlab.audits.caveats.base import Caveat, Design, Remark
+
+APART = 10.0
+
+
+class OutputScale(Caveat):
+    """Initial output or initial loss differ by orders of magnitude between arms."""
+
+    name = "output_scale"
+    rank = 30
+
+    def remarks(self, design: Design) -> Iterator[Remark]:
+        """The pair that is furthest apart."""
+        found = []
+        for pair in design.pairs:
+            a, b = design.starts[pair.a.name], design.starts[pair.b.name]
+            sizes = [("output (root mean square)", a.output, b.output)]
+            if design.planned(pair.a.name).group.config.train.loss.build(design.plan.resolved.catalog).for_training:
+                sizes.append(("loss", a.loss, b.loss))
+            for what, x, y in sizes:
+                small, large = sorted((x, y))
+                ratio = large / small if small > 0 else float("inf") if large > 0 else 1.0
+                if not ratio < APART:
+                    found.append((ratio, what, pair, x, y))
+        if found:
+            _, what, pair, x, y = max(found, key=lambda each: each[0])
+            yield Remark(
+                self.name,
+                f"Initial scale: before any training the {what} is {x:.3g} in {pair.a.name} and {y:.3g} in "
+                f"{pair.b.name}. Gradients and losses carry this factor, whatever the depth does to them.",
+                axes=_axes(design, pair.a.name),
+            )
+
+
+def _axes(design: Design, name: str) -> dict[str, tuple[object, ...]]:
+    """Where nothing is trained: the same gradients with the output's own gradient set to 1."""
+    train = design.planned(name).group.config.train
+    return {"train.loss": ("mse", "mean_output")} if train.loss.kind == "mse" and train.steps == 0 else {}

@@ -1,0 +1,117 @@
+"""What a network does before the first step: how large its output is, how signal and δ change from layer to layer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.polynomial.hermite_e import hermegauss
+from numpy.typing import NDArray
+
+from gradlab.network.activations.base import Activation
+from gradlab.trial.setup import Setup
+
+SMALLEST = 1e-300
+
+
+@dataclass(frozen=True)
+class Gain:
+    """A size that changes from the first hidden layer to the last: by what factor per layer, and in all."""
+
+    per_layer: float
+    in_all: float
+    layers: int
+
+
+@dataclass(frozen=True)
+class Start:
+    """A network at initialisation, on the probe batch."""
+
+    output: float
+    """Root mean square of the output."""
+    loss: float
+    signal: Gain | None
+    """Of the hidden layers' activations, forwards."""
+    delta: Gain | None
+    """Of δ = dL/dz, backwards: from the last hidden layer to the first."""
+    predicted: float | None
+    """√(fan_in σ² E f(z)²/E z²), the gain that weights of this size give a plain block; None with a norm."""
+    floor: float
+    """The least loss that outputs of this network's range can reach on the training targets."""
+    outputs: tuple[float, float]
+    """The range of its outputs."""
+
+
+def start_of(setup: Setup) -> Start:
+    """One forward and one backward pass of the network as it is before training."""
+    mlp = setup.mlp
+    theta = setup.theta.astype(np.float64)
+    x, y = setup.probe_x.astype(np.float64), setup.dataset.typed(setup.probe_y, np.float64)
+    p = mlp.layout.windows(theta)
+    with np.errstate(all="ignore"):
+        output, tape = mlp.forward(p, x, mlp.initial_running(np.float64))
+        loss, d_output = setup.loss.value_and_gradient(output, y)
+        mlp.backward(p, tape, d_output, mlp.layout.windows(np.zeros_like(theta)))
+    hidden = tape.records if mlp.head is None else tape.records[:-1]
+    sizes = [_rms(record.post if record.stream is None else record.stream) for record in hidden]
+    deltas = [_rms(record.delta) for record in hidden if record.delta is not None]
+    low, high = output_range(setup)
+    return Start(
+        _rms(output), float(loss), _gain(sizes), _gain(deltas[::-1]), _predicted(setup), _floor(setup, low, high),
+        (low, high),
+    )  # fmt: skip
+
+
+def output_range(setup: Setup) -> tuple[float, float]:
+    """All that the output can be: what the last activation gives, unless a skip or a linear layer comes after it."""
+    mlp = setup.mlp
+    inside = mlp.skip.place == "inside" or mlp.skip.name == "none"
+    if mlp.head is not None or not mlp.blocks or not inside:
+        return -np.inf, np.inf
+    return activation_range(mlp.layers[-1].activation)
+
+
+def activation_range(activation: Activation) -> tuple[float, float]:
+    """Infimum and supremum of f, unbounded where it still grows far out."""
+    x = np.concatenate([-np.logspace(6, -3, 2000), [0.0], np.logspace(-3, 6, 2000)])
+    with np.errstate(all="ignore"):
+        y = np.asarray(activation.forward(x), np.float64)
+    low, high = float(np.nanmin(y)), float(np.nanmax(y))
+    return -np.inf if low < -1e3 else low, np.inf if high > 1e3 else high
+
+
+def _floor(setup: Setup, low: float, high: float) -> float:
+    """The loss of the best outputs in range: each target itself, or the end of the range next to it."""
+    if setup.dataset.classes is not None or not (np.isfinite(low) or np.isfinite(high)):
+        return 0.0
+    targets = setup.dataset.typed(setup.dataset.targets[setup.dataset.train], np.float64)
+    return float(setup.loss.value(np.clip(targets, low, high), targets)) if setup.loss.for_training else 0.0
+
+
+def _predicted(setup: Setup) -> float | None:
+    layers = [layer for block in setup.mlp.blocks for layer in block]
+    if not layers or any(layer.norm.name != "none" for layer in layers):
+        return None
+    weights = [setup.mlp.layout.windows(setup.theta).layers[layer.number - 1].weight for layer in layers]
+    spread = [w.shape[0] * np.mean(w.astype(np.float64) ** 2) for w in weights]
+    return float(np.sqrt(np.mean(spread) * _kept(layers[0].activation)))
+
+
+def _kept(activation: Activation) -> float:
+    """E f(z)² for z ~ N(0, 1): the share of the mean square that the activation lets through."""
+    z, w = hermegauss(99)
+    return float(w @ np.asarray(activation.forward(z), np.float64) ** 2 / w.sum())
+
+
+def _gain(sizes: list[float]) -> Gain | None:
+    if len(sizes) < 3 or not sizes[0] > 0 or not np.isfinite(sizes[0]):
+        return None
+    steps, last = len(sizes) - 1, sizes[-1]
+    in_all = max(last, SMALLEST) / sizes[0] if np.isfinite(last) else np.inf
+    return Gain(float(in_all ** (1 / steps)), float(in_all), steps)
+
+
+def _rms(values: NDArray[Any]) -> float:
+    with np.errstate(all="ignore"):
+        return float(np.sqrt(np.mean(values.astype(np.float64) ** 2)))

@@ -1,0 +1,94 @@
+"""The audit's two answers, as data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+MARK = "not a controlled comparison"
+SAME, BY_FACTOR, UNDECLARED = "same", "differs by the factor", "DIFFERS, undeclared"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One trait of every arm, side by side."""
+
+    trait: str
+    cells: tuple[str, ...]
+    status: str
+    """One of the three words above."""
+
+
+@dataclass(frozen=True)
+class Audit:
+    """1. Same set-up except the declared factor? 2. What can the design not attribute, even so?"""
+
+    study: str
+    factor: tuple[str, ...]
+    compared: str
+    """What was set against what, in words."""
+    arms: tuple[str, ...]
+    rows: tuple[Row, ...]
+    undeclared: tuple[str, ...]
+    """Every difference that the factor does not explain, in words."""
+    only_difference: str | None
+    """In one line, where there is only one."""
+    limits: tuple[str, ...]
+    """What the design cannot attribute."""
+    hashes: Mapping[str, Mapping[str, str]]
+    """Arm -> trait -> hash or value, at the first seed."""
+    suggestion: Mapping[str, Any] | None = None
+    """A study that separates the causes, as a tree; None where nothing is left to separate."""
+
+    @property
+    def fair(self) -> bool:
+        """Answer 1."""
+        return not self.undeclared
+
+    @property
+    def mark(self) -> str | None:
+        """What reports and figures of an unfair study carry."""
+        return None if self.fair else MARK
+
+    @property
+    def answer(self) -> str:
+        """Answer 1 in one sentence."""
+        factor = ", ".join(self.factor) or "none is declared"
+        if not self.fair:
+            return f"No. Besides the declared factor ({factor}) they differ in: {'; '.join(self.undeclared)}."
+        if len(self.arms) < 2:
+            return "Yes: there is one group, and nothing to compare it with."
+        only = f" The only difference: {self.only_difference}." if self.only_difference else ""
+        return f"Yes: the set-ups are the same except for the declared factor ({factor}).{only}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Both answers, the table and the hashes."""
+        return {
+            "study": self.study,
+            "same_setup_except_factor": self.fair,
+            "answer": self.answer,
+            "factor": list(self.factor),
+            "compared": self.compared,
+            "arms": list(self.arms),
+            "table": [{"trait": row.trait, "cells": list(row.cells), "status": row.status} for row in self.rows],
+            "undeclared": list(self.undeclared),
+            "only_difference": self.only_difference,
+            "cannot_attribute": list(self.limits),
+            "hashes": {arm: dict(found) for arm, found in self.hashes.items()},
+        }
+
+    @staticmethod
+    def from_json(tree: Mapping[str, Any]) -> Audit:
+        """An audit that was kept with a run."""
+        return Audit(
+            tree["study"],
+            tuple(tree["factor"]),
+            tree["compared"],
+            tuple(tree["arms"]),
+            tuple(Row(row["trait"], tuple(row["cells"]), row["status"]) for row in tree["table"]),
+            tuple(tree["undeclared"]),
+            tree["only_difference"],
+            tuple(tree["cannot_attribute"]),
+            tree["hashes"],
+        )

@@ -1,0 +1,52 @@
+"""`gradlab audit`: is a comparison fair, and what can it not attribute?"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+RANK = 11
+UNFAIR = 3
+
+
+def command(
+    study: Annotated[str, typer.Argument(metavar="STUDY", help="A built-in name or a YAML file.")],
+    seeds: Annotated[int | None, typer.Option(help="How many seeds, instead of the study's own.", min=1)] = None,
+    overrides: Annotated[
+        list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Change a value, like train.lr=3e-4.")
+    ] = None,
+    suggest: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write the factorial study that separates the causes, ready to run."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout, with hashes.")] = False,
+) -> None:
+    """Ask whether a comparison is fair, before anything is trained.
+
+    Compares what will actually be trained, for every pair of arms at every seed: initial tensors bit by bit, data,
+    split, batch order, every learning rate, updates, samples, loss, normalisation, precision, FLOPs. Two answers: is
+    the set-up the same except for the declared factor (no: exit code 3), and what can the design not attribute even so.
+    """
+    from gradlab import lab
+    from gradlab.cli import show
+    from gradlab.errors import StoreError, StudyError
+    from gradlab.spec.yaml_text import dump
+
+    found = lab.audit(study, overrides=tuple(overrides or ()), seeds=seeds)
+    if suggest is not None:
+        if found.suggestion is None:
+            raise StudyError(f"--suggest: the audit of {study} found no cause that another study could separate")
+        try:
+            suggest.write_text(dump(found.suggestion), encoding="utf8")
+        except OSError as error:
+            raise StoreError(f"{suggest}: {error.strerror or error}") from None
+        typer.echo(f"written: {suggest}; run it with gradlab run {suggest}", err=True)
+    if as_json:
+        typer.echo(show.json_text(found.to_json()))
+    else:
+        show.audit(found, sys.stdout)
+    if not found.fair:
+        raise typer.Exit(UNFAIR)

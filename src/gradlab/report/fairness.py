@@ -1,0 +1,58 @@
+"""The audit and the verdicts as tables and lines: terminal, Markdown and HTML show the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from gradlab.analysis.claims.verdict import Verdict
+from gradlab.analysis.numbers import number
+from gradlab.audits.verdict import Audit
+from gradlab.report.charts import Chart
+from gradlab.report.tables import Table
+
+HOW = (
+    "One rule decides each kind of claim, at 5 % after Holm over all claims of the study: Student's t on paired "
+    "differences or on values over seeds (on logarithms for quantities over decades), exact binomial for shares, the "
+    "sign test on medians for mixtures, exact zeros and diverged networks. Reproduced: the contrary is refuted; not "
+    "reproduced: the claim is refuted; direction only: just its direction is shown."
+)
+
+
+def audit_table(audit: Audit) -> Table:
+    """What every arm is, side by side."""
+    columns = audit.arms if audit.rows and len(audit.rows[0].cells) == len(audit.arms) else ("all groups",)
+    rows = tuple((row.trait, *row.cells, row.status) for row in audit.rows)
+    return Table("Side by side, as realised", ("what", *columns, ""), rows, (f"Compared: {audit.compared}.",))
+
+
+def claims_table(verdicts: Sequence[Verdict]) -> Table | None:
+    """Claim, published, measured, verdict, reason."""
+    if not verdicts:
+        return None
+    rows = tuple((v.claim.text, v.published, v.measured, v.words, v.reason) for v in verdicts)
+    return Table("Claims and verdicts", ("claim", "published", "measured", "verdict", "why"), rows)
+
+
+def beside_lines(verdicts: Sequence[Verdict]) -> list[str]:
+    """Permutation test and bootstrap of every claim that has them: shown beside, not deciding."""
+    found = []
+    for verdict in verdicts:
+        for reading in verdict.readings:
+            words = []
+            if reading.permutation is not None:
+                words.append(f"paired permutation test p = {number(reading.permutation, 2)}")
+            if reading.bootstrap is not None:
+                low, high = reading.bootstrap
+                words.append(f"bootstrap [{number(low, 3)}, {number(high, 3)}]")
+            if words:
+                found.append(f"{verdict.claim.text} ({reading.label}): {', '.join(words)}")
+    return found
+
+
+def marked(chart: Chart, audit: Audit | None) -> Chart:
+    """The chart, carrying the mark of an unfair comparison in its note."""
+    if audit is None or audit.mark is None:
+        return chart
+    note = f"{audit.mark.upper()} (see the audit)"
+    return replace(chart, note=f"{note}; {chart.note}" if chart.note else note)  # type: ignore[type-var]

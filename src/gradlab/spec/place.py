@@ -1,0 +1,27 @@
+"""Where a number is taken: after which step, in which layer."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from gradlab.spec.base import Frozen
+
+Label = Annotated[str, Field(min_length=1, max_length=80, pattern=r"^[^\x00-\x1f\x7f]+$")]
+Text = Annotated[str, Field(min_length=1, max_length=2000)]
+LayerNumber = Annotated[int, Field(ge=1, strict=True)]
+
+
+class At(Frozen):
+    """Where a value is taken: after which step, in which layer(s)."""
+
+    noun: ClassVar[str] = "at"
+
+    step: Annotated[int, Field(ge=0, strict=True)] | Literal["start", "end"] | None = None
+    layer: LayerNumber | Literal["last"] | tuple[LayerNumber, ...] | None = None
+
+    def places(self) -> tuple[At, ...]:
+        """One place per layer."""
+        layers = self.layer if isinstance(self.layer, tuple) else (self.layer,)
+        return tuple(At(step=self.step, layer=layer) for layer in layers)

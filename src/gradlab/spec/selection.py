@@ -1,0 +1,133 @@
+"""Which groups a claim speaks of: by name, by what sets them apart, by where they lie on the axes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from gradlab.errors import StudyError, nearest, shortened
+from gradlab.spec.claims import ALONG_AN_AXIS, Claim
+from gradlab.spec.expand import Group
+from gradlab.spec.paths import label
+
+
+def axes_of(groups: Sequence[Group]) -> dict[str, tuple[Any, ...]]:
+    """Paths in which groups differ, each with its values in the order they first occur."""
+    found: dict[str, list[Any]] = {}
+    for group in groups:
+        for path, value in group.settings.items():
+            values = found.setdefault(path, [])
+            if value not in values:
+                values.append(value)
+    return {path: tuple(values) for path, values in found.items() if len(values) > 1}
+
+
+def chosen(claim: Claim, groups: Sequence[Group]) -> tuple[tuple[str, ...], ...]:
+    """The groups that the claim compares, in its order: one tuple for each instance of the claim.
+
+    An instance has one group (against a value), two (one against the other) or a whole row of them (an order).
+    """
+    axes = axes_of(groups)
+    there = [group for group in groups if _lies(group, claim.at.axes, axes)]
+    if not there:
+        raise StudyError(f"at: no group lies at {label(claim.at.axes)}")
+    picked = [_matching(selector, there, axes) for selector in claim.selectors]
+    if claim.op in ALONG_AN_AXIS:
+        return tuple(_rows(claim, picked[0] if picked else there, axes))
+    if len(picked) < 2:
+        return tuple((group.name,) for group in (picked[0] if picked else there))
+    return _paired(claim, picked)
+
+
+def path_of(axis: str, axes: Mapping[str, Any]) -> str | None:
+    """The path that an axis is called by, in full or by its last word."""
+    fitting = [path for path in axes if axis in (path, path.split(".")[-1])]
+    return fitting[0] if len(fitting) == 1 else None
+
+
+def _lies(group: Group, at: Mapping[str, Any], axes: Mapping[str, Any]) -> bool:
+    for axis, wanted in at.items():
+        path = path_of(axis, axes)
+        if path is None:
+            words = [known.split(".")[-1] for known in axes]
+            raise StudyError(
+                f"at.{axis}: {shortened(axis)} is not an axis of this study; it has {', '.join(words) or 'none'}, "
+                f"and every claim may name step and layer{nearest(axis, [*words, 'step', 'layer'])}"
+            )
+        values = wanted if isinstance(wanted, list | tuple) else [wanted]
+        for value in values:
+            if not any(_is(own, value) for own in axes[path]):
+                raise StudyError(f"at.{axis}: {shortened(value)} is not on the axis; it has {_shown(axes[path])}")
+        if not any(_is(group.settings[path], value) for value in values):
+            return False
+    return True
+
+
+def _is(own: Any, wanted: Any) -> bool:
+    """Whether a value is meant: itself, its label, or the name of the part it is."""
+    if isinstance(own, bool) or isinstance(wanted, bool):
+        return str(own).lower() == str(wanted).lower()
+    named = own.get("kind") if isinstance(own, Mapping) else None
+    return own == wanted or str(wanted) in (label(own), named)
+
+
+def _matching(selector: str, groups: Sequence[Group], axes: Mapping[str, Any]) -> list[Group]:
+    by_name = [group for group in groups if group.name == selector]
+    if by_name:
+        return by_name
+    wanted = [part.partition("=") for part in selector.split(", ")]
+    if all(equals and path_of(key, axes) for key, equals, _ in wanted):
+        fitting = [group for group in groups if all(_is(group.settings[_path(k, axes)], v) for k, _, v in wanted)]
+        if fitting:
+            return fitting
+    names = [group.name for group in groups]
+    raise StudyError(f"arms: {shortened(selector)} is no group of this study{nearest(selector, names)}")
+
+
+def _path(axis: str, axes: Mapping[str, Any]) -> str:
+    path = path_of(axis, axes)
+    assert path is not None
+    return path
+
+
+def _paired(claim: Claim, picked: Sequence[Sequence[Group]]) -> tuple[tuple[str, ...], ...]:
+    """First with first where each arm is one group; several are matched by all that the arms do not name."""
+    if all(len(groups) == 1 for groups in picked):
+        return (tuple(groups[0].name for groups in picked),)
+    named = {part.partition("=")[0] for selector in claim.selectors for part in selector.split(", ")}
+    tables = [{_rest(group, named): group.name for group in groups} for groups in picked]
+    if any(len(table) < len(groups) for table, groups in zip(tables, picked, strict=True)):
+        raise StudyError("arms: several groups fit an arm, and nothing says which belongs to which; narrow them by at")
+    shared = [key for key in tables[0] if all(key in table for table in tables[1:])]
+    if not shared:
+        raise StudyError("arms: the groups of the arms have no settings in common to be paired by")
+    return tuple(tuple(table[key] for table in tables) for key in shared)
+
+
+def _rest(group: Group, named: set[str]) -> tuple[tuple[str, str], ...]:
+    return tuple((path, label(v)) for path, v in group.settings.items() if not {path, path.split(".")[-1]} & named)
+
+
+def _rows(claim: Claim, groups: Sequence[Group], axes: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    """The groups along the claim's axis, one row for each setting of the others."""
+    path = path_of(str(claim.along), axes)
+    if path is None:
+        words = [known.split(".")[-1] for known in axes]
+        raise StudyError(
+            f"along: {shortened(claim.along)} is not an axis of this study; it has {', '.join(words) or 'none'}"
+            f"{nearest(claim.along, words)}"
+        )
+    rows: dict[Any, list[Group]] = {}
+    for group in groups:
+        rows.setdefault(_rest(group, {path}), []).append(group)
+    order = list(axes[path])
+    if all(isinstance(value, int | float) and not isinstance(value, bool) for value in order):
+        order.sort()
+    found = [sorted(row, key=lambda group: order.index(group.settings[path])) for row in rows.values()]
+    if any(len(row) < 2 for row in found):
+        raise StudyError(f"along: fewer than two groups lie along {path}")
+    return [tuple(group.name for group in row) for row in found]
+
+
+def _shown(values: Sequence[Any]) -> str:
+    return ", ".join(map(label, values[:12])) + (" …" if len(values) > 12 else "")

@@ -1,0 +1,384 @@
+"""The audit finds every planted difference, names it, and raises no false alarm."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import gradlab
+from gradlab import lab
+from gradlab.audits.realise import Realise
+from gradlab.audits.study import audit_plan
+from gradlab.audits.verdict import UNDECLARED, Audit
+from gradlab.cli import app
+from gradlab.spec.yaml_text import dump
+from gradlab.trial.setup import Setup, prepare
+from gradlab.trial.trial import Trial
+
+RUNNER = CliRunner()
+
+
+def audited(name: str, **options: Any) -> Audit:
+    return audit_plan(gradlab.dry_run(name, **options), seeds=2)
+
+
+# ---------------------------------------------------------------------- the write-ups
+
+
+def test_the_unfair_identity_pair_differs_in_the_initial_weights_and_in_nothing_else() -> None:
+    found = audited("identity-unfair")
+    assert not found.fair
+    assert found.undeclared == ("initial weights: those of residual are 0.2236 × those of plain, in all 20 layers",)
+    assert [row.trait for row in found.rows if row.status == UNDECLARED] == ["initial weights"]
+
+
+def test_the_fair_identity_pair_differs_by_x_plus_and_cannot_attribute_floor_and_gain() -> None:
+    found = audited("identity")
+    assert found.fair
+    assert found.only_difference == "`x +`"
+    floor, gain = found.limits[0], found.limits[1]
+    assert "Loss floor" in floor
+    assert "cannot fall below 0.166" in floor
+    assert "Init-imposed gain" in gain
+    assert "the gain 0.224" in gain
+    assert "4.57× per layer" in gain
+
+
+def test_depth_is_fair_with_a_list_of_its_own() -> None:
+    found = audited("depth")
+    assert found.fair
+    words = " ".join(found.limits)
+    assert "δ falls 2.5" in words
+    assert "the gain 0.41" in words
+    assert "After training" in words
+    assert "Loss floor" not in words
+    assert "Capacity" not in words
+    assert "updates" not in words
+
+
+def test_the_published_batch_sweep_has_unequal_updates() -> None:
+    found = audited("scaling-batch")
+    assert found.fair
+    assert "batch=32 makes 904,000 updates, batch=full makes 1,000 (904× fewer)" in found.limits[0]
+    assert found.suggestion is not None
+    assert found.suggestion["base"]["train"]["steps"] == 1000
+    assert "epochs" not in found.suggestion["base"]["train"]
+
+
+@pytest.mark.parametrize("name", gradlab.list_studies())
+def test_every_built_in_study_passes_but_the_one_that_is_there_to_fail(name: str) -> None:
+    found = audit_plan(gradlab.dry_run(name, quick=True), seeds=1, pairs=12)
+    assert found.fair == (name != "identity-unfair")
+
+
+# ---------------------------------------------------------------------- planted differences
+
+
+def planted(tree: dict[str, Any], change: dict[str, Any]) -> Audit:
+    """The residual arm gets something that nobody declared."""
+    arms = {"plain": {}, "residual": {"model.skip": "identity", **change}}
+    return lab.audit({**tree, "arms": arms})
+
+
+def traits(found: Audit) -> set[str]:
+    return {row.trait for row in found.rows if row.status == UNDECLARED}
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({"model.init": {"kind": "torch_default", "bias": "same"}}, {"initial weights", "initial biases"}),
+        ({"model.init.scale": 0.5}, {"initial weights"}),
+        ({"train.schedule": "cosine"}, {"learning rate of every step"}),
+        ({"train.warmup": 5}, {"learning rate of every step"}),
+        ({"train.lr": 0.02}, {"learning rate of every step"}),
+        ({"model.last_activation": False}, {"end of the network"}),
+        ({"train.precision": "float32"}, {"precision"}),
+        ({"train.optimizer": {"kind": "adam", "weight_decay": 0.1}}, {"optimiser"}),
+        ({"train.optimizer": "sgd"}, {"optimiser"}),
+        (
+            {"model.norm": "layer"},
+            {"normalisation", "parameters", "parameter shapes", "initial norm gains", "initial norm shifts"},
+        ),
+        ({"train.clip": 1.0}, {"largest gradient norm"}),
+        ({"train.batch": 16}, {"batch size", "samples seen", "FLOPs per step"}),
+        ({"train.steps": 40}, {"updates", "samples seen"}),
+        ({"model.activation": "tanh"}, {"activation", "forward pass of a block", "end of the network"}),
+        ({"train.engine": "reference"}, {"engine"}),
+        ({"data.samples": 33}, {"train data", "order of samples", "samples seen", "probe batch"}),
+    ],
+)
+def test_a_planted_difference_of_configuration_is_found_and_named(
+    tree: dict[str, Any], change: dict[str, Any], expected: set[str]
+) -> None:
+    found = planted(tree, change)
+    assert not found.fair
+    assert traits(found) == expected
+
+
+def tampering(arm: str, change: Callable[[Setup], Setup]) -> Realise:
+    """What an arm really gets differs from what its configuration says."""
+
+    def realise(trial: Trial) -> Setup:
+        setup = prepare(trial)
+        return change(setup) if trial.group == arm else setup
+
+    return realise
+
+
+def one_layer_scaled(setup: Setup) -> Setup:
+    theta = setup.theta.copy()
+    setup.mlp.layout.windows(theta).layers[1].weight[:] *= 0.5
+    return replace(setup, theta=theta)
+
+
+def one_weight_nudged(setup: Setup) -> Setup:
+    theta = setup.theta.copy()
+    theta[5] = np.nextafter(theta[5], np.inf)
+    return replace(setup, theta=theta)
+
+
+def other_test_set(setup: Setup) -> Setup:
+    rows = setup.dataset.train
+    return replace(setup, dataset=replace(setup.dataset, test=rows[:4]))
+
+
+def one_target_changed(setup: Setup) -> Setup:
+    targets = setup.dataset.targets.copy()
+    targets[3] += 1e-9
+    return replace(setup, dataset=replace(setup.dataset, targets=targets))
+
+
+def one_rate_changed(setup: Setup) -> Setup:
+    rates = setup.rates.copy()
+    rates[7] *= 1.0001
+    return replace(setup, rates=rates)
+
+
+class Swapped(Setup):
+    """Two batches of the second epoch change places."""
+
+    def order(self, epoch: int) -> Any:
+        rows = super().order(epoch).copy()
+        if epoch == 1:
+            rows[:8], rows[8:16] = rows[8:16].copy(), rows[:8].copy()
+        return rows
+
+
+def one_batch_swapped(setup: Setup) -> Setup:
+    return Swapped(**vars(setup))
+
+
+@pytest.mark.parametrize("arm", ["plain", "residual"])
+@pytest.mark.parametrize(
+    ("change", "trait"),
+    [
+        (one_layer_scaled, "initial weights"),
+        (one_weight_nudged, "initial weights"),
+        (other_test_set, "test data"),
+        (one_target_changed, "train data"),
+        (one_rate_changed, "learning rate of every step"),
+        (one_batch_swapped, "order of samples"),
+    ],
+)
+def test_a_difference_that_no_configuration_shows_is_found_in_either_arm(
+    tree: dict[str, Any], change: Callable[[Setup], Setup], trait: str, arm: str
+) -> None:
+    found = audit_plan(gradlab.dry_run(tree), realise=tampering(arm, change))
+    assert not found.fair
+    assert traits(found) | {words.split(":")[0] for words in found.undeclared} == {trait}
+    if change is one_layer_scaled:
+        assert "in layer2.weight" in found.undeclared[0]
+        assert ("0.5 ×" if arm == "residual" else "2 ×") in found.undeclared[0]
+
+
+def test_consequences_that_go_further_than_declared_fail(tree: dict[str, Any]) -> None:
+    rezero = {"plain": {}, "residual": {"model.skip": "rezero"}}
+    assert lab.audit({**tree, "arms": rezero}).fair
+    strict = lab.audit({**tree, "arms": rezero, "consequences": {"parameters": "equal"}})
+    assert strict.undeclared == ("parameters: 60 in plain, 63 in residual (declared: equal)",)
+    assert lab.audit({**tree, "arms": rezero, "consequences": {"parameters": 0.06}}).fair
+    steps = {**tree, "factor": "train.steps", "arms": {"short": {}, "long": {"train.steps": 30}}}
+    assert lab.audit(steps).fair
+    assert not lab.audit({**steps, "consequences": {"updates": 0.1}}).fair
+
+
+def test_arms_without_a_declared_factor_are_not_controlled(tree: dict[str, Any]) -> None:
+    found = lab.audit({**tree, "factor": []})
+    assert not found.fair
+    assert "none is declared" in found.answer
+
+
+def test_axes_are_a_factor_of_their_own_and_undeclared_axes_separate_classes(tree: dict[str, Any]) -> None:
+    axes = {"model.depth": [2, 3], "train.lr": [0.01, 0.1]}
+    everything = lab.audit({**tree, "arms": None, "axes": axes, "factor": []})
+    assert everything.fair
+    assert everything.factor == ("model.depth", "train.lr")
+    assert everything.compared.startswith("3 pairs")
+    one = lab.audit({**tree, "arms": None, "axes": axes, "factor": "train.lr"})
+    assert one.fair
+    assert one.compared.startswith("2 pairs")
+
+
+def test_one_group_has_nothing_to_be_compared_with(tree: dict[str, Any]) -> None:
+    found = lab.audit({**tree, "arms": None})
+    assert found.fair
+    assert "one group" in found.answer
+
+
+# ---------------------------------------------------------------------- no false alarm
+
+FACTORS: dict[str, list[Any]] = {
+    "model.skip": ["none", "identity", "scaled", "rezero", "pre_activation", "add_then_activate"],
+    "model.activation": ["relu", "tanh", "gelu", "sigmoid", {"kind": "leaky_relu", "negative_slope": 0.2}],
+    "model.norm": ["none", "layer", "batch", "rms"],
+    "model.init": [
+        "he_normal",
+        "xavier_uniform",
+        {"kind": "orthogonal", "bias": "zeros"},
+        {"kind": "uniform", "a": 0.3, "bias": "same"},
+    ],
+    "model.init.scale": [1, 0.3, "1/sqrt(depth)"],
+    "model.depth": [1, 2, 3, 5],
+    "model.last_activation": [True, False],
+    "model.bias": [True, False],
+    "train.optimizer": ["sgd", "adam", {"kind": "adam", "weight_decay": 0.1}],
+    "train.lr": [0.1, 0.01, 1e-4],
+    "train.schedule": ["fixed", "cosine", "step", "exponential"],
+    "train.batch": [1, 4, 8, 32, "full"],
+    "train.steps": [0, 1, 7, 20],
+    "train.precision": ["float32", "float64"],
+    "train.clip": [None, 1.0],
+    "data.samples": [8, 16, 33],
+}
+
+
+def random_fair_study(number: int) -> dict[str, Any]:
+    """Arms that differ in what is declared, over a random base."""
+    rng = np.random.default_rng(number)
+    paths = list(FACTORS)
+    factor = [str(path) for path in rng.choice(paths, rng.integers(1, 3), replace=False)]
+    if {"model.init", "model.init.scale"} <= set(factor):
+        factor.remove("model.init.scale")
+
+    def pick(path: str) -> Any:
+        return FACTORS[path][rng.integers(len(FACTORS[path]))]
+
+    base: dict[str, Any] = {
+        "data": {"task": "identity", "dim": 3, "samples": pick("data.samples")},
+        "model": {"depth": 3, "width": 3, "stem": "none", "head": str(rng.choice(["linear", "none"]))},
+        "train": {"loss": "mse", "lr": 0.01, "steps": 5},
+    }
+    base["train"] |= {"optimizer": pick("train.optimizer"), "batch": pick("train.batch")}
+    for path in ("model.skip", "model.activation", "model.norm", "model.init"):
+        base["model"][path.split(".")[1]] = pick(path)
+    arms = {f"arm{index}": {path: pick(path) for path in factor} for index in range(rng.integers(2, 4))}
+    seeds = int(rng.integers(1, 4))
+    return {"question": "Fair?", "factor": factor, "base": base, "arms": arms, "seeds": seeds, "seed": number}
+
+
+@pytest.mark.parametrize("block", range(10))
+def test_five_hundred_random_fair_studies_raise_no_alarm(block: int) -> None:
+    for number in range(50 * block, 50 * block + 50):
+        found = lab.audit(random_fair_study(number))
+        assert found.fair, (number, found.answer)
+
+
+# ---------------------------------------------------------------------- answers that go on
+
+
+def test_what_it_proposes_can_be_run(tmp_path: Path) -> None:
+    proposed = 0
+    for name in gradlab.list_studies():
+        found = audit_plan(gradlab.dry_run(name), seeds=1, pairs=2)
+        if found.suggestion is not None:
+            path = tmp_path / f"{name}.yaml"
+            path.write_text(dump(found.suggestion))
+            again = gradlab.dry_run(path)
+            assert len(again.groups) >= 2
+            proposed += 1
+    assert proposed >= 8
+
+
+def test_for_identity_it_proposes_the_controlled_design() -> None:
+    suggestion = audited("identity").suggestion
+    assert suggestion is not None
+    controlled = gradlab.load("identity-controlled").study
+    assert set(suggestion["factor"]) == set(controlled.factor)
+    assert suggestion["axes"]["model.last_activation"] == [True, False]
+    assert suggestion["axes"]["model.init.scale"] == [1.0, "1/sqrt(depth)"]
+
+
+def test_several_factors_at_once_are_said_to_be_inseparable(tree: dict[str, Any]) -> None:
+    both = {"plain": {}, "residual": {"model.skip": "identity", "train.lr": 0.1}}
+    found = lab.audit({**tree, "arms": both, "factor": ["model.skip", "train.lr"]})
+    assert found.fair
+    assert any("differ in model.skip and train.lr at once" in limit for limit in found.limits)
+    apart = {**both, "slow": {"train.lr": 0.1}, "skip": {"model.skip": "identity"}}
+    found = lab.audit({**tree, "arms": apart, "factor": ["model.skip", "train.lr"]})
+    assert not any("at once" in limit for limit in found.limits)
+
+
+def test_the_authors_own_limits_stand_beside(tree: dict[str, Any]) -> None:
+    assert "Measured on a Monday." in lab.audit({**tree, "limits": ["Measured on a Monday."]}).limits
+
+
+def test_one_seed_is_said() -> None:
+    assert any("One seed" in limit for limit in audited("identity", seeds=1).limits)
+
+
+# ---------------------------------------------------------------------- command line and runs
+
+
+def test_the_command_answers_twice_and_exits_with_3(tmp_path: Path) -> None:
+    unfair = RUNNER.invoke(app(), ["audit", "identity-unfair", "--seeds", "2"])
+    assert unfair.exit_code == 3
+    assert "0.2236 ×" in unfair.stdout
+    assert "DIFFERS, undeclared" in unfair.stdout
+    fair = RUNNER.invoke(app(), ["audit", "identity", "--seeds", "2", "--suggest", str(tmp_path / "s.yaml")])
+    assert fair.exit_code == 0
+    assert "The only difference: `x +`" in fair.stdout
+    assert gradlab.dry_run(tmp_path / "s.yaml", seeds=1).groups
+    data = json.loads(RUNNER.invoke(app(), ["audit", "identity", "--seeds", "2", "--json"]).stdout)
+    assert data["same_setup_except_factor"] is True
+    assert data["hashes"]["plain"]["initial weights"] == data["hashes"]["residual"]["initial weights"]
+    assert len(data["cannot_attribute"]) >= 3
+
+
+def test_a_run_of_an_unfair_study_happens_and_carries_the_mark(tree: dict[str, Any], tmp_path: Path) -> None:
+    tree["arms"]["residual"]["model.init.scale"] = 0.5
+    tree["figures"] = ["training_loss"]
+    (tmp_path / "s.yaml").write_text(dump(tree))
+    done = RUNNER.invoke(app(), ["run", str(tmp_path / "s.yaml"), "--out", str(tmp_path / "run")])
+    assert done.exit_code == 3
+    assert "NOT A CONTROLLED COMPARISON" in done.stdout
+    report = (tmp_path / "run/report.md").read_text()
+    assert report.splitlines()[2].startswith("> **Not a controlled comparison.**")
+    again = gradlab.open_run(tmp_path / "run")
+    assert again.audit is not None
+    assert not again.audit.fair
+    assert all("NOT A CONTROLLED" in chart.note for chart in again.charts.values())
+    assert again.to_json()["audit"]["same_setup_except_factor"] is False
+
+
+def test_a_run_without_an_audit_is_reported_without_one(tree: dict[str, Any], tmp_path: Path) -> None:
+    gradlab.run({**tree, "figures": []}, out=tmp_path / "run")
+    (tmp_path / "run/audit.json").unlink()
+    assert gradlab.open_run(tmp_path / "run").audit is None
+    assert RUNNER.invoke(app(), ["report", str(tmp_path / "run")]).exit_code == 0
+
+
+def test_check_turns_an_unreproduced_claim_into_exit_code_4(tree: dict[str, Any], tmp_path: Path) -> None:
+    claim = {"text": "t", "metric": "initial_loss", "arms": "plain", "op": "<", "value": 1e-9}
+    (tmp_path / "s.yaml").write_text(dump({**tree, "claims": [claim], "seeds": 3, "figures": []}))
+    command = ["run", str(tmp_path / "s.yaml"), "--out", str(tmp_path / "run")]
+    assert RUNNER.invoke(app(), command).exit_code == 0
+    assert RUNNER.invoke(app(), [*command, "--check"]).exit_code == 4
+    assert "not reproduced" in RUNNER.invoke(app(), command).stdout
