@@ -1,6 +1,6 @@
 """Claims: sentences that a result can settle, each with the number it rests on and what that number is said to be.
 
-    >, <            one arm against `value`, or the first of two arms against the second
+    >, <            one arm against `value`, or the first of two arms (layers, effects) against the second
     between         one arm inside `value: [low, high]`
     near            one arm at `value`, give or take `within` (a fraction of it)
     ratio           first of two arms (or layers) over the second: near `value`, or inside `value: [low, high]`
@@ -9,7 +9,8 @@
     ordered         arms from largest to smallest, every step
 
 An arm is a group's name, or what sets it apart (`skip=none`); `at` narrows by axis (`at: {depth: 30}`), layer and
-step. Where several groups fit, the claim is made of every one of them.
+step. Where several groups fit, the claim is made of every one of them, or (`pooled`) of their mean. Two arms at two
+layers compare how many times larger the first layer's number is than the second's.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from pydantic import ConfigDict, Field, model_validator
 
 from gradlab.errors import nearest, shortened
 from gradlab.spec.base import Frozen, refusal
-from gradlab.spec.place import At, Label, Text
+from gradlab.spec.place import At, Label, LayerNumber, Text
 
 OPS = (">", "<", "between", "near", "ratio", "decreasing", "increasing", "ordered")
 ALONG_AN_AXIS = ("decreasing", "increasing")
@@ -34,6 +35,9 @@ class ClaimAt(At):
 
     model_config = ConfigDict(extra="allow")
     noun: ClassVar[str] = "at"
+
+    layer: LayerNumber | Literal["last", "all"] | tuple[LayerNumber, ...] | None = None  # type: ignore[assignment]
+    """`all`: the claim is made of every layer."""
 
     @property
     def axes(self) -> dict[str, Any]:
@@ -56,6 +60,10 @@ class Claim(Frozen):
     value: float | tuple[Bound, ...] | None = None
     within: Annotated[float, Field(gt=0, le=10)] | None = None
     """For near and ratio: how far off still counts, as a fraction."""
+    pooled: bool = False
+    """Where several groups fit: whether the claim is about their mean, seed by seed."""
+    effects: tuple[str, str] | None = None
+    """For >: two axes, of which the first is said to move the metric more than the second."""
     along: str | None = None
     """For decreasing and increasing: the axis."""
     published: float | tuple[float, ...] | None = None
@@ -94,7 +102,8 @@ class Claim(Frozen):
     def compares(self) -> bool:
         """Whether two sides are set against each other, arms or layers."""
         two_layers = isinstance(self.at.layer, tuple) and len(self.at.layer) == 2
-        return self.op == "ratio" or (self.op in (">", "<") and (len(self.selectors) == 2 or two_layers))
+        two = len(self.selectors) == 2 or two_layers or self.effects is not None
+        return self.op == "ratio" or (self.op in (">", "<") and two)
 
 
 def _check_value(claim: Claim) -> None:
@@ -121,7 +130,9 @@ def _check_arms(claim: Claim) -> None:
     two_layers = isinstance(layers, tuple) and len(layers) == 2
     if isinstance(layers, tuple) and not (two_layers and claim.compares):
         raise refusal("a claim is made at one layer, or compares two", where="at.layer")
-    if claim.compares and not (arms == 2 or (two_layers and arms <= 1)):
+    if claim.effects is not None and (claim.op != ">" or arms or layers is not None or claim.pooled):
+        raise refusal("effects are compared by > alone, over all groups", where="effects")
+    if claim.compares and not (arms == 2 or (two_layers and arms <= 1) or claim.effects):
         raise refusal(f"{claim.op} compares two arms, or two layers of one", where="arms")
     if claim.op == "ordered" and arms < 2:
         raise refusal("ordered needs at least two arms, the largest first", where="arms")

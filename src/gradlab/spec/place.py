@@ -24,4 +24,4 @@ class At(Frozen):
     def places(self) -> tuple[At, ...]:
         """One place per layer."""
         layers = self.layer if isinstance(self.layer, tuple) else (self.layer,)
-        return tuple(At(step=self.step, layer=layer) for layer in layers)
+        return tuple(self.model_copy(update={"layer": layer}) for layer in layers)

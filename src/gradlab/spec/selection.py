@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from gradlab.errors import StudyError, nearest, shortened
@@ -31,6 +32,12 @@ def chosen(claim: Claim, groups: Sequence[Group]) -> tuple[tuple[str, ...], ...]
     there = [group for group in groups if _lies(group, claim.at.axes, axes)]
     if not there:
         raise StudyError(f"at: no group lies at {label(claim.at.axes)}")
+    if claim.effects is not None:
+        for axis in claim.effects:
+            if path_of(axis, axes) is None:
+                words = [known.split(".")[-1] for known in axes]
+                raise StudyError(f"effects: {shortened(axis)} is not an axis of this study; it has {', '.join(words)}")
+        return (tuple(group.name for group in there),)
     picked = [_matching(selector, there, axes) for selector in claim.selectors]
     if claim.op in ALONG_AN_AXIS:
         return tuple(_rows(claim, picked[0] if picked else there, axes))
@@ -68,6 +75,9 @@ def _is(own: Any, wanted: Any) -> bool:
     if isinstance(own, bool) or isinstance(wanted, bool):
         return str(own).lower() == str(wanted).lower()
     named = own.get("kind") if isinstance(own, Mapping) else None
+    if isinstance(own, int | float) and isinstance(wanted, str):
+        with suppress(ValueError):
+            return float(own) == float(wanted)
     return own == wanted or str(wanted) in (label(own), named)
 
 

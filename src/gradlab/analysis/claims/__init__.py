@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import inf
 
-from gradlab.analysis.claims.tests import Test, tested
+from gradlab.analysis.claims.tested import Test, tested
 from gradlab.analysis.claims.verdict import Outcome, Verdict
 from gradlab.analysis.measured import Measured
 from gradlab.analysis.numbers import number
@@ -77,9 +77,12 @@ def said(claim: Claim) -> str:
     if claim.op in ("near", "ratio"):
         within = claim.within or (RATIO if claim.op == "ratio" else NEAR)
         return f"near {number(value)} (within {100 * within:.0f} %)"
-    side = "above" if claim.op == ">" else "below"
+    if claim.effects is not None:
+        return f"larger for {claim.effects[0]} than for {claim.effects[1]}"
+    if value is not None:
+        return f"{'above' if claim.op == '>' else 'below'} {number(value)}"
     sides = claim.selectors if len(claim.selectors) == 2 else [f"layer {at.layer}" for at in claim.at.places()]
-    return f"{side} {number(value)}" if value is not None else f"{side} in {sides[0]} against {sides[1]}"
+    return f"{'higher' if claim.op == '>' else 'lower'} in {sides[0]} than in {sides[1]}"
 
 
 def _strength(test: Test) -> float:

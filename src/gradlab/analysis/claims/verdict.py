@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from gradlab.analysis.claims.tests import Reading
+from gradlab.analysis.claims.tested import Reading
 from gradlab.analysis.numbers import number
 from gradlab.spec.claims import Claim
 
@@ -95,7 +95,7 @@ class Verdict:
 def told(reading: Reading, *, alone: bool = False) -> str:
     """`residual .063 [.061, .065]`; a share as `9 of 10 [55, 100] %`."""
     e = reading.estimate
-    name = "" if alone and "against" not in reading.label and not reading.ratio else f"{reading.label} "
+    name = "" if alone and "end to end" not in reading.label and not reading.ratio else f"{reading.label} "
     if e.what == "share":
         low, high = (100 * (bound or 0.0) for bound in (e.low, e.high))
         return f"{name}{round(e.centre * e.n)} of {e.n} [{low:.0f}, {high:.0f}] %"

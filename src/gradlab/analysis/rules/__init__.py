@@ -59,7 +59,7 @@ def two_arms(
     worst = _worst(metric)
     kept = [(worst if math.isnan(a) else a, worst if math.isnan(b) else b) for a, b in pairs]
     flat = [value for pair in kept for value in pair]
-    ratios = by_logs(metric) and min(flat) >= 0
+    ratios = (size or by_logs(metric)) and min(flat) >= 0
     if size and ratios and 2 * len(above := [pair for pair in kept if min(pair) > 0]) > len(kept):
         kept, flat = above, [value for pair in above for value in pair]
     if metric in SHARES or mixed or not all(map(math.isfinite, flat)) or (ratios and min(flat) == 0):
@@ -69,9 +69,9 @@ def two_arms(
     return Student(tuple(a - b for a, b in kept), paired=True)
 
 
-def none_apart(metric: str, pairs: Sequence[tuple[float, float]]) -> float:
+def none_apart(metric: str, pairs: Sequence[tuple[float, float]], *, size: bool = False) -> float:
     """The value of a comparison in which the arms do not differ: ratio 1, or difference 0."""
-    return 1.0 if by_logs(metric) and all(not value < 0 for pair in pairs for value in pair) else 0.0
+    return 1.0 if (size or by_logs(metric)) and all(not value < 0 for pair in pairs for value in pair) else 0.0
 
 
 def _apart(a: float, b: float, ratios: bool) -> float:

@@ -9,12 +9,14 @@ from itertools import pairwise
 
 import numpy as np
 
-from gradlab.analysis.claims.numbers import Side, by_seed, is_mixture, pairs
+from gradlab.analysis.claims.numbers import Side, by_seed, effect_by_seed, is_mixture, pairs
 from gradlab.analysis.measured import Measured
 from gradlab.analysis.rules import Estimate, Rule, none_apart, one_arm, two_arms
 from gradlab.analysis.rules.resampling import bootstrap_interval, permutation_p
 from gradlab.analysis.rules.student import Student
 from gradlab.spec.claims import NEAR, RATIO, Claim
+from gradlab.spec.place import At
+from gradlab.spec.selection import path_of
 
 NEVER = 1.0
 
@@ -60,15 +62,55 @@ class Test:
 def tested(measured: Measured, claim: Claim, rows: Sequence[Sequence[str]]) -> Test | None:
     """The test of a claim over its instances; None where nothing was measured."""
     assert claim.metric is not None
+    if claim.effects is not None:
+        return _effects(measured, claim, rows[0])
     found = []
-    for row in rows:
-        places = claim.at.places()
-        sides = [Side(group, at) for group in row for at in places]
+    for sides in _instances(measured, claim, rows):
         test = _ORDERS[claim.op](measured, claim, sides) if claim.op in _ORDERS else _simple(measured, claim, sides)
         if test is None:
             return None
         found.append(test)
     return found[0] if len(found) == 1 else _every(found)
+
+
+def _instances(measured: Measured, claim: Claim, rows: Sequence[Sequence[str]]) -> list[list[Side]]:
+    """The sides of every instance of a claim: of each row of groups (or all of them pooled), of each layer."""
+    if claim.pooled and len(rows) > 1:
+        names = claim.selectors or ("all groups",)
+        pools = [tuple(dict.fromkeys(column)) for column in zip(*rows, strict=True)]
+        named = [(pool, names[index] if index < len(names) else "") for index, pool in enumerate(pools)]
+        rows_of_pools = [[(pool, f"mean of {name}") for pool, name in named]]
+    else:
+        rows_of_pools = [[((group,), "") for group in row] for row in rows]
+    found = []
+    for row in rows_of_pools:
+        for places in _places(measured, claim, row[0][0][0]):
+            if len(places) == 2 and len(row) == 2:
+                found.append([Side(pool, places[0], places[1], name) for pool, name in row])
+            else:
+                found.append([Side(pool, at, None, name) for pool, name in row for at in places])
+    return found
+
+
+def _places(measured: Measured, claim: Claim, group: str) -> list[tuple[At, ...]]:
+    if claim.at.layer != "all":
+        return [claim.at.places()]
+    return [(At(step=claim.at.step, layer=layer),) for layer in range(1, measured.layer_count(group) + 1)]
+
+
+def _effects(measured: Measured, claim: Claim, groups: Sequence[str]) -> Test | None:
+    """Whether one axis moves the metric more than another, paired over seeds."""
+    assert claim.effects is not None
+    paths = [path for axis in claim.effects if (path := path_of(axis, measured.plan.groups[0].group.settings))]
+    tables = [effect_by_seed(measured, str(claim.metric), groups, path) for path in paths]
+    both = pairs(tables[0], tables[1])
+    if not both:
+        return None
+    rule = Student(tuple(a - b for a, b in both), paired=True)
+    estimates = [Student(tuple(table.values())).estimate for table in tables]
+    each = [Reading(f"effect of {axis}", found) for axis, found in zip(claim.effects, estimates, strict=True)]
+    readings = (*each, Reading(f"{claim.effects[0]} − {claim.effects[1]}", rule.estimate, 0, 0, _permutation(rule)))
+    return Test(rule.p_above(0), NEVER, rule.p_below(0), rule.stated, readings, lambda level: rule.seeds_for(0, level))
 
 
 def _every(tests: Sequence[Test]) -> Test:
@@ -88,7 +130,7 @@ def _simple(measured: Measured, claim: Claim, sides: Sequence[Side]) -> Test | N
     if claim.compares:
         return _comparison(measured, claim, sides[0], sides[1])
     values = by_seed(measured, str(claim.metric), sides[0])
-    rule = one_arm(str(claim.metric), list(values.values()), is_mixture(measured, str(claim.metric), sides[0].group))
+    rule = one_arm(str(claim.metric), list(values.values()), is_mixture(measured, str(claim.metric), sides[0]))
     if rule is None:
         return None
     reading = Reading(sides[0].label, rule.estimate, sum(v == 0 for v in values.values()), 0, None, _bootstrap(rule))
@@ -146,14 +188,17 @@ def _against(
     """The rule for first against second, what was read, and the value that means no difference."""
     metric = str(claim.metric)
     both = pairs(by_seed(measured, metric, first), by_seed(measured, metric, second))
-    mixed = is_mixture(measured, metric, first.group) or is_mixture(measured, metric, second.group)
+    mixed = is_mixture(measured, metric, first) or is_mixture(measured, metric, second)
     rule = two_arms(metric, both, mixed, size=size)
     if rule is None:
         return None
-    nothing = none_apart(metric, both)
+    nothing = none_apart(metric, both, size=size)
     zeros = sum(min(pair) == 0 for pair in both) if nothing == 1 else 0
     left_out = len(both) - rule.estimate.n
-    label = f"{first.label} {'/' if nothing == 1 else '−'} {second.label}"
+    names = (first.label, second.label)
+    if first.groups == second.groups:
+        names = (f"layer {first.at.layer}", f"layer {second.at.layer}")
+    label = f" {'/' if nothing == 1 else '−'} ".join(names)
     reading = Reading(label, rule.estimate, zeros, left_out, _permutation(rule), _bootstrap(rule), nothing == 1)
     return rule, reading, nothing
 
@@ -177,7 +222,7 @@ def _order(measured: Measured, claim: Claim, sides: Sequence[Side]) -> Test | No
         whole.p_above(nothing),
         whole.p_below(nothing),
         f"{whole.stated}, for every step",
-        (*_each(measured, claim, sides), replace(reading, label=f"first against last: {reading.label}")),
+        (*_each(measured, claim, sides), replace(reading, label=f"end to end: {reading.label}")),
         lambda level: weakest[0].seeds_for(weakest[2], level),
         "; ".join(turned[:3]),
     )
@@ -188,14 +233,18 @@ def _each(measured: Measured, claim: Claim, sides: Sequence[Side]) -> list[Readi
     found = []
     for side in sides:
         values = list(by_seed(measured, metric, side).values())
-        rule = one_arm(metric, values, is_mixture(measured, metric, side.group))
+        rule = one_arm(metric, values, is_mixture(measured, metric, side))
         if rule is not None:
             found.append(Reading(side.label, rule.estimate, values.count(0.0)))
     return found
 
 
 def _reverse(measured: Measured, claim: Claim, sides: Sequence[Side]) -> Test | None:
-    return _order(measured, claim, list(reversed(sides)))
+    found = _order(measured, claim, list(reversed(sides)))
+    if found is None:
+        return None
+    *each, ends = found.readings
+    return replace(found, readings=(*reversed(each), ends))
 
 
 _ORDERS: dict[str | None, Callable[[Measured, Claim, Sequence[Side]], Test | None]] = {
