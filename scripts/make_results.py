@@ -1,14 +1,16 @@
-"""Run built-in studies at their full budget and keep their reports under docs/results (Markdown and figures).
+"""Reproduce all write-ups at their full budget and keep what came out: reports, scoreboard, verdicts.
 
-python scripts/make_results.py                      # every built-in study; goes on where an earlier call stopped
-python scripts/make_results.py identity depth       # some of them
-python scripts/make_results.py --no-run             # only what is already in runs/
+python scripts/make_results.py              # goes on where an earlier call stopped; some hours from nothing
+python scripts/make_results.py --no-run     # only what is already in runs/
 
-Raw data stay in runs/. The index says with which command, versions and machine each report was made.
+Reports (Markdown and figures) and the scoreboard go to docs/results, verdicts into the package
+(`studies/index/verdicts.json`): `gradlab reproduce --quick` shows them beside claims it leaves untested. Raw data stay in
+runs/. The index says with which command, versions and machine each report was made.
 """
 
 from __future__ import annotations
 
+import json
 import shutil
 import sys
 from pathlib import Path
@@ -16,10 +18,12 @@ from pathlib import Path
 from PIL import Image
 
 import gradlab
+from gradlab import studies
 from gradlab.analysis.findings import findings
+from gradlab.report.scoreboard import page
 
 ROOT = Path(__file__).parent.parent
-RESULTS = ROOT / "docs/results"
+RESULTS, RUNS = ROOT / "docs/results", ROOT / "runs"
 
 
 def keep(result: gradlab.Result, name: str) -> None:
@@ -53,30 +57,42 @@ def entry(result: gradlab.Result, name: str) -> str:
     )
 
 
+def verdicts(result: gradlab.Result) -> dict[str, dict[str, str]]:
+    """What the package keeps of a full run: the verdict on each claim, by what the claim says."""
+    return {
+        studies.claim_key(verdict.claim): {
+            "claim": verdict.claim.text,
+            "verdict": verdict.outcome,
+            "words": verdict.words,
+            "measured": verdict.measured,
+            "reason": verdict.reason,
+        }
+        for verdict in result.verdicts
+    }
+
+
 def main() -> None:
     """Run, keep, index."""
-    words = [word for word in sys.argv[1:] if not word.startswith("-")]
-    entries = []
+    if "--no-run" in sys.argv:
+        for name in gradlab.list_studies():
+            if gradlab.status(RUNS / name).left:
+                raise SystemExit(f"{name} is not finished; run without --no-run")
+    board = gradlab.reproduce(out=RUNS)
+    entries, kept = [], {}
     for name in gradlab.list_studies():
-        out = ROOT / "runs" / name
-        if "--no-run" not in sys.argv and (not words or name in words):
-            print(name, flush=True)
-            result = gradlab.run(name, out=out, command=f"gradlab run {name}")
-        elif (out / "plan.json").exists():
-            result = gradlab.open_run(out)
-            result.rewrite()
-        else:
-            continue
-        if result.unfinished:
-            print(f"{name}: unfinished, left out")
-            continue
+        result = gradlab.open_run(RUNS / name)
         keep(result, name)
         entries.append(entry(result, name))
+        kept[name] = verdicts(result)
+    studies.KEPT.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n", encoding="utf8")
+    links = {name: f"{name}/report.md" for name in gradlab.list_studies()}
+    (RESULTS / "scoreboard.md").write_text(page(board, links), encoding="utf8")
     head = [
         "# Full runs of the built-in studies",
         "",
-        "Made by `python scripts/make_results.py`. Every report has its figures, its numbers with intervals, the",
-        "published numbers beside them, and the command that makes it again.",
+        "Made by `python scripts/make_results.py`. [The scoreboard](scoreboard.md) has every claim of the four write-ups with",
+        "its verdict. Every report has its figures, its numbers with intervals, the published numbers beside them, and the",
+        "command that makes it again.",
         "",
     ]
     (RESULTS / "README.md").write_text("\n".join([*head, *entries]), encoding="utf8")

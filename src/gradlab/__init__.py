@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from gradlab.lab import status as status
     from gradlab.result import Result as Result
     from gradlab.spec.study import Study as Study
+    from gradlab.writeups import reproduce as reproduce
 
 __version__ = "0.1.0"
 
@@ -36,6 +37,7 @@ _HOMES = {
     "list_studies": "gradlab.lab",
     "load": "gradlab.lab",
     "open_run": "gradlab.lab",
+    "reproduce": "gradlab.writeups",
     "run": "gradlab.lab",
     "status": "gradlab.lab",
 }
@@ -50,6 +52,7 @@ __all__ = [
     "list_studies",
     "load",
     "open_run",
+    "reproduce",
     "run",
     "status",
 ]

@@ -14,7 +14,7 @@ from gradlab.analysis.measured import Measured
 from gradlab.audits.study import audit_plan
 from gradlab.audits.verdict import Audit
 from gradlab.coordinator import Tally, conduct
-from gradlab.errors import StudyError
+from gradlab.errors import GradlabError, StudyError
 from gradlab.execute.base import Executor, TrialResult
 from gradlab.execute.bundles import suited
 from gradlab.parts import BUILT_IN
@@ -22,6 +22,7 @@ from gradlab.plan.plan import Plan, fitting_workers, make_plan
 from gradlab.plan.saved import restored
 from gradlab.result import Result
 from gradlab.spec import files
+from gradlab.spec.canonical import plain_json
 from gradlab.spec.files import Resolved
 from gradlab.spec.study import Study
 from gradlab.store.environment import environment
@@ -110,6 +111,7 @@ def run(
     fail_fast: bool = False,
     force: bool = False,
     mixed: bool = False,
+    figures: bool = True,
     on_audit: Callable[[Audit], None] | None = None,
     on_start: Callable[[Tally], None] | None = None,
     on_results: Callable[[Sequence[TrialResult]], None] | None = None,
@@ -119,7 +121,8 @@ def run(
 
     Trials run side by side on `workers` threads (all cores), or wherever `executor` says; the results do not depend on
     it. Ctrl-C keeps the finished trials: the result is then `unfinished`, and the same call goes on later. `force`
-    starts afresh beside an old run, `mixed` continues one that was begun under other versions.
+    starts afresh beside an old run, `mixed` continues one that was begun under other versions; without `figures` the
+    report has none.
     """
     if isinstance(study, Plan):
         _refuse_options(study, overrides, seeds, quick)
@@ -129,21 +132,32 @@ def run(
     call = command or _python_call(study, overrides, seeds, quick)
     chosen = _executor(executor, planned, workers) if isinstance(executor, str) else executor
     surroundings = environment()
-    audited = audit_plan(planned, seeds=AUDITED_SEEDS, pairs=AUDITED_PAIRS)
-    if on_audit is not None:
+    audited = _audited(planned)
+    if on_audit is not None and audited is not None:
         on_audit(audited)
     hooks: Any = {"fail_fast": fail_fast, "on_start": on_start, "on_results": on_results, "on_stop": on_stop}
     if out is None:
         found = conduct(planned, chosen, None, **hooks)
         return Result(Measured(planned, found.records), surroundings, call, None, audited, found.stopped)
     with RunFolder.start(Path(out), planned, surroundings, call, force=force, mixed=mixed) as folder:
-        folder.write_text(AUDIT, json.dumps(audited.to_json(), indent=1, ensure_ascii=False))
+        if audited is not None:
+            folder.write_text(AUDIT, json.dumps(plain_json(audited.to_json()), indent=1, ensure_ascii=False))
         found = conduct(planned, chosen, folder, **hooks)
         begun = read_json(folder.path / "environment.json") or surroundings
         notes = tuple(folder.notes)
         result = Result(Measured(planned, found.records), begun, call, Path(out), audited, found.stopped, notes)
-        result.write(folder)
+        result.write(folder, figures=figures)
     return result
+
+
+def _audited(plan: Plan) -> Audit | None:
+    """The audit before a run; None where a part of the user's fails in it, as its trials will, each with its error."""
+    try:
+        return audit_plan(plan, seeds=AUDITED_SEEDS, pairs=AUDITED_PAIRS)
+    except GradlabError:
+        raise
+    except Exception:
+        return None
 
 
 def _executor(name: str, plan: Plan, workers: int | None = None) -> Executor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -47,6 +47,8 @@ class Result:
     """Whether Ctrl-C or SIGTERM ended the run."""
     notes: tuple[str, ...] = ()
     """What happened to the folder: a run moved aside, a chunk that was damaged."""
+    without_figures: bool = False
+    """Whether the report is to have none."""
 
     @property
     def study(self) -> Study:
@@ -117,6 +119,8 @@ class Result:
 
     @cached_property
     def _charts(self) -> tuple[dict[str, Chart], tuple[str, ...]]:
+        if self.without_figures:
+            return {}, ()
         found, missing = charts(self.measured)
         return {name: marked(chart, self.audit) for name, chart in found.items()}, missing
 
@@ -171,9 +175,11 @@ class Result:
         checked(to, table)
         return export_latex(self.measured) if to == "latex" else export_table(self.arrow(table), to)
 
-    def write(self, folder: ReportFolder) -> Path:
+    def write(self, folder: ReportFolder, *, figures: bool = True) -> Path:
         """Write figures and report to a run's folder; gives the report's path."""
         folder.clear_figures(["overview", *self.measured.plan.resolved.catalog.names("figure")])
+        if not figures:
+            return folder.write_text("report.md", replace(self, without_figures=True)._report({}))
         drawn, broken = self._drawn()
         for name, content in drawn.items():
             folder.write_file(f"figures/{name}", content)

@@ -21,6 +21,10 @@ class Told(Measured):
 
     numbers: Mapping[Any, Any] = field(default_factory=dict)
 
+    @property
+    def by_group(self) -> Mapping[str, tuple[Any, ...]]:  # type: ignore[override]
+        return dict.fromkeys(self.group_names, ())
+
     def values(self, metric: str, group: str, at: At | None = None) -> dict[int, Any]:
         layer = None if at is None else at.layer
         found = self.numbers.get((group, metric, layer), self.numbers.get((group, metric), ()))
@@ -209,3 +213,47 @@ def test_a_mixture_is_judged_by_its_median_not_its_mean(
     (verdict,) = judge(Mixed(plan, None, numbers))  # type: ignore[arg-type]
     assert "median" in verdict.measured
     assert verdict.outcome == outcome
+
+
+def test_layers_are_compared_between_arms_by_their_ratio(tree: dict[str, Any]) -> None:
+    numbers = {
+        ("plain", "grad_l2", 1): [1.0, 2.0, 1.5],
+        ("plain", "grad_l2", 3): [1.0, 2.1, 1.4],
+        ("residual", "grad_l2", 1): [100.0, 210.0, 160.0],
+        ("residual", "grad_l2", 3): [1000.0, 2000.0, 1500.0],
+    }
+    claim = {"text": "early layers gain most", "metric": "grad_l2", "arms": ["residual", "plain"], "op": ">"}
+    (verdict,) = told(tree, [{**claim, "at": {"layer": [1, 3], "step": "start"}}], numbers)
+    assert verdict.outcome == "not reproduced"
+    assert verdict.readings[0].estimate.centre == pytest.approx(0.1, rel=0.1)
+
+
+def test_a_claim_of_all_layers_is_made_of_each(tree: dict[str, Any]) -> None:
+    claim = {
+        "text": "t",
+        "metric": "grad_l2",
+        "arms": "plain",
+        "at": {"layer": "all", "step": "start"},
+        "op": ">",
+        "value": 0.5,
+    }
+    numbers = {("plain", "grad_l2", layer): [1.0 * layer, 1.1 * layer, 1.05 * layer] for layer in (1, 2, 3)}
+    assert told(tree, [claim], numbers)[0].outcome == "reproduced"
+    numbers["plain", "grad_l2", 2] = [0.1, 0.11, 0.12]
+    assert told(tree, [claim], numbers)[0].outcome == "not reproduced"
+
+
+def test_pooled_groups_are_judged_by_their_mean_and_effects_by_their_size(tree: dict[str, Any]) -> None:
+    axes = {"model.depth": [2, 4], "model.skip": ["none", "identity"]}
+    noise = (1.0, 1.02, 0.98, 1.01)
+    means = {(2, "none"): 1.0, (4, "none"): 1.1, (2, "identity"): 0.5, (4, "identity"): 1.2}
+    numbers = {(f"depth={d}, skip={s}", "final_loss"): [m * n for n in noise] for (d, s), m in means.items()}
+    claim = {"text": "t", "metric": "final_loss", "arms": ["skip=none", "skip=identity"], "op": ">"}
+    study = {"axes": axes, "arms": None, "factor": []}
+    assert told(tree, [claim], numbers, **study)[0].outcome == "not reproduced"  # at depth 4 it is not so
+    assert told(tree, [{**claim, "pooled": True}], numbers, **study)[0].outcome == "reproduced"
+    effects = {"text": "t", "metric": "final_loss", "effects": ["depth", "skip"], "op": ">"}
+    (verdict,) = told(tree, [effects], numbers, **study)
+    assert verdict.outcome == "reproduced"
+    assert verdict.readings[0].estimate.centre == pytest.approx(0.4, rel=0.01)
+    assert verdict.readings[1].estimate.centre == pytest.approx(0.2, rel=0.01)

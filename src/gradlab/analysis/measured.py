@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradlab.analysis.layer_index import LayerIndex
+from gradlab.analysis.rules import by_logs
 from gradlab.analysis.summary import Summary, summarise
 from gradlab.plan.plan import Plan
 from gradlab.spec.place import At
@@ -181,7 +182,7 @@ class Measured:
 
     def summary(self, metric: str, group: str, at: At | None = None) -> Summary:
         """Summary over seeds."""
-        return summarise(self.values(metric, group, at).values())
+        return summarise(self.values(metric, group, at).values(), logs=by_logs(metric))
 
     def profile(self, measure: str, group: str, step: int | str | None = "end") -> Profile:
         """A layer measure at one step, seed by seed and layer by layer."""

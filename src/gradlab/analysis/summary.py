@@ -14,13 +14,16 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True)
 class Summary:
-    """Of one metric in one group. The interval is Student's t on the mean of the finite values."""
+    """Of one metric in one group. The interval is Student's t on the centre of the finite values."""
 
     mean: float | None
     low: float | None
     high: float | None
     n: int
     """Finite values."""
+    centre: float | None = None
+    """The mean, or the geometric mean of a quantity over decades: what the interval is of."""
+    geometric: bool = False
     median: float | None = None
     smallest: float | None = None
     largest: float | None = None
@@ -43,12 +46,12 @@ class Summary:
         return dict(vars(self))
 
 
-def summarise(values: Iterable[float | int | None]) -> Summary:
-    """Summary of one value per trial."""
+def summarise(values: Iterable[float | int | None], *, logs: bool = False) -> Summary:
+    """Summary of one value per trial; with `logs`, positive values are centred on their geometric mean."""
     everything = list(values)
     there = [float(value) for value in everything if value is not None]
     finite = np.array([value for value in there if math.isfinite(value)])
-    counted = {
+    counted: dict[str, Any] = {
         "nan": sum(math.isnan(value) for value in there),
         "inf": there.count(math.inf),
         "minus_inf": there.count(-math.inf),
@@ -56,13 +59,17 @@ def summarise(values: Iterable[float | int | None]) -> Summary:
     }
     if len(finite) == 0:
         return Summary(None, None, None, 0, **counted)
-    mean = float(finite.mean())
-    half = t_half_width(finite)
+    geometric = logs and bool((finite > 0).all())
+    scaled = np.log(finite) if geometric else finite
+    middle, half = float(scaled.mean()), t_half_width(scaled)
+    back = _exp if geometric else float
     return Summary(
-        mean,
-        None if half is None else mean - half,
-        None if half is None else mean + half,
+        float(finite.mean()),
+        None if half is None else back(middle - half),
+        None if half is None else back(middle + half),
         len(finite),
+        centre=back(middle),
+        geometric=geometric,
         median=float(np.median(finite)),
         smallest=float(finite.min()),
         largest=float(finite.max()),
@@ -79,3 +86,7 @@ def t_half_width(values: Any) -> float | None:
 
     quantile = float(stdtrit(len(values) - 1, 0.5 + CONFIDENCE / 2))
     return quantile * float(np.std(values, ddof=1)) / math.sqrt(len(values))
+
+
+def _exp(number: float) -> float:
+    return float(np.exp(min(number, 709.0)))

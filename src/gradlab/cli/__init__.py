@@ -30,6 +30,7 @@ Start with:
   gradlab show identity > mine.yaml            take it as the start of your own
   gradlab run mine.yaml --set train.lr=3e-4    change it and run it
   gradlab audit mine.yaml                      is it a fair comparison?
+  gradlab reproduce --quick                    four public write-ups, claim by claim
   gradlab status runs/mine                     where a run stands, from any terminal
   gradlab export runs/mine --to csv            its numbers for other tools
 

@@ -11,6 +11,7 @@ from typing import Any
 from gradlab import lab
 from gradlab.cli import show
 from gradlab.cli.progress import Progress
+from gradlab.plan.plan import Plan
 from gradlab.result import Result
 
 
@@ -61,6 +62,15 @@ def run_study(study: str, wish: Wish) -> tuple[int, dict[str, Any]]:
     if not wish.as_json:
         show.result(result, folder)
     return exit_code(result, wish.check), result.to_json()
+
+
+def watched_run(planned: Plan, **options: Any) -> Result:
+    """`lab.run` with its question and progress on stderr."""
+    left = len({trial.id for trial in planned.trials}) - lab.finished(options["out"], planned)
+    show.begins(planned, left)
+    with Progress(planned) as progress:
+        executor = lab.suited_executor(planned, left, options.get("workers"))
+        return lab.run(planned, executor=executor, on_start=progress.on_start, on_stop=progress.on_stop, **options)
 
 
 def exit_code(result: Result, check: bool) -> int:

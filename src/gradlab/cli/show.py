@@ -13,11 +13,13 @@ from rich.table import Table as RichTable
 
 from gradlab.analysis.against import Against
 from gradlab.analysis.findings import findings
+from gradlab.analysis.scoreboard import Scoreboard
 from gradlab.audits.verdict import Audit
 from gradlab.cli.progress import running_lines
 from gradlab.plan.cost import measure_speed
 from gradlab.plan.plan import Plan
 from gradlab.report import against as beside
+from gradlab.report import scoreboard as boards
 from gradlab.report.fairness import audit_table, claims_table
 from gradlab.report.tables import Table, failures, report_tables
 from gradlab.result import Result
@@ -177,7 +179,8 @@ def print_table(to: Console, table: Table) -> None:
 def _rich(table: Table) -> RichTable:
     rich = RichTable(title=table.title, title_justify="left", title_style="bold", header_style="bold")
     for index, name in enumerate(table.header):
-        rich.add_column(escape(name), justify="left" if index == 0 else "right")
+        numbers = index > 0 and all(_is_numeric(row[index]) for row in table.rows)
+        rich.add_column(escape(name), justify="right" if numbers else "left")
     for row in table.rows[:MOST_ROWS]:
         rich.add_row(*map(escape, row))
     return rich
@@ -200,3 +203,24 @@ def audit_line(found: Audit) -> None:
     """Answer 1 before the run begins, on stderr."""
     notes = console(sys.stderr)
     notes.print(escape(f"same set-up except the factor? {found.answer}"), soft_wrap=True)
+
+
+def begins(planned: Plan, left: int) -> None:
+    """One line before a study of several, on stderr."""
+    study = planned.resolved.study
+    to = console(sys.stderr)
+    trials = f"{left:,} of {len(planned.trials):,} trials" if left < len(planned.trials) else f"{left:,} trials"
+    to.print(f"[bold]{escape(study.name)}[/bold]: {escape(study.question)} ({trials})", soft_wrap=True)
+
+
+def scoreboard(board: Scoreboard, folder: Path, stream: TextIO) -> None:
+    """Every claim of every write-up, every audit, every confound."""
+    to = console(stream)
+    for table in (*boards.claims_tables(board), boards.audits_table(board), boards.confounds_table(board)):
+        print_table(to, table)
+    to.print(f"[bold]{escape(boards.headline(board))}[/bold]", highlight=False)
+    console(sys.stderr).print(escape(f"scoreboard: {folder / 'scoreboard.md'}"), soft_wrap=True)
+
+
+def _is_numeric(cell: str) -> bool:
+    return cell[:1].isdigit() or cell[:1] in "-−–∞" or cell.startswith(("NaN", "median", "never"))

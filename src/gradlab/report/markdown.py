@@ -51,11 +51,11 @@ def markdown_report(
     if charts:
         lines += ["![overview](figures/overview.png)", ""]
     if (claims := claims_table(verdicts)) is not None:
-        lines += [f"## {claims.title}", "", *_table(claims), "", escape(HOW), "", *_evidence(verdicts)]
+        lines += [f"## {claims.title}", "", *table_lines(claims), "", escape(HOW), "", *_evidence(verdicts)]
     for table in report_tables(measured):
-        lines += [f"## {table.title}", "", *_table(table), ""]
+        lines += [f"## {table.title}", "", *table_lines(table), ""]
     if audit is not None:
-        lines += ["## Is the comparison fair?", "", escape(audit.answer), "", *_table(audit_table(audit)), ""]
+        lines += ["## Is the comparison fair?", "", escape(audit.answer), "", *table_lines(audit_table(audit)), ""]
     if broken := failures(measured):
         lines += ["## Trials that failed", "", *(f"- {escape(line)}" for line in broken), ""]
     if charts:
@@ -67,7 +67,8 @@ def markdown_report(
     return "\n".join([*lines, *_design(measured), *_again(measured, environment, command)])
 
 
-def _table(table: Table) -> Iterable[str]:
+def table_lines(table: Table) -> Iterable[str]:
+    """A table in Markdown, notes below."""
     yield "| " + " | ".join(map(escape, table.header)) + " |"
     yield "|" + " --- |" * len(table.header)
     for row in table.rows:

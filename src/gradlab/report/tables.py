@@ -102,7 +102,7 @@ def _later(value: float) -> str:
 
 
 def groups_table(measured: Measured) -> Table:
-    """Every group with its main metrics: mean and 95 % interval over seeds."""
+    """Every group with its main metrics: centre and 95 % interval over seeds."""
     headline = headline_of(measured)
     metrics = [metric for metric in MAIN if metric in measured.metrics]
     columns = [(metric, None) for metric in metrics]
@@ -121,7 +121,8 @@ def groups_table(measured: Measured) -> Table:
         ]  # fmt: skip
         rows.append((name, trials, *cells))
     titles = [metric if at is None else where(metric, at) for metric, at in columns]
-    return Table("Results (mean and 95 % interval over seeds)", ("group", "trials", *titles), tuple(rows))
+    notes = ("Losses, times and other quantities over decades: geometric mean, interval on logarithms.",)
+    return Table("Results (mean and 95 % interval over seeds)", ("group", "trials", *titles), tuple(rows), notes)
 
 
 def published_table(measured: Measured) -> Table | None:

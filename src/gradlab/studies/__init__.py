@@ -1,18 +1,26 @@
-"""The built-in studies: YAML files in this folder, with the published numbers they are compared with."""
+"""The built-in studies: YAML files in this folder, with the published numbers they are compared with.
+
+`index/` says which belong together: collections that run under one name, the write-ups and their confounds, and the
+verdicts of the full runs that are kept with the package.
+"""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from gradlab.errors import StudyError, nearest, shortened
 from gradlab.spec import yaml_text
+from gradlab.spec.canonical import content_id
+from gradlab.spec.claims import Claim
 
 FOLDER = Path(__file__).parent
-
-
-COLLECTIONS = FOLDER / "collections.yaml"
+INDEX = FOLDER / "index"
+KEPT = INDEX / "verdicts.json"
 
 
 @dataclass(frozen=True)
@@ -24,16 +32,82 @@ class Collection:
     studies: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class Confound:
+    """Something a write-up mixes up, and the claims (study -> their texts) that show it."""
+
+    what: str
+    shown: Mapping[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True)
+class WriteUp:
+    """A public write-up: studies that run it as published, studies that separate its causes, what it confounds."""
+
+    name: str
+    title: str
+    published: tuple[str, ...]
+    controlled: tuple[str, ...]
+    confounds: tuple[Confound, ...]
+    unfair: tuple[str, ...] = ()
+    """Studies that are there to fail their audit."""
+
+    @property
+    def studies(self) -> tuple[str, ...]:
+        """All of them, published first."""
+        return (*self.published, *self.controlled)
+
+
 def names() -> list[str]:
     """A study exists because its file exists."""
-    return sorted(path.stem for path in FOLDER.glob("*.yaml") if path != COLLECTIONS)
+    return sorted(path.stem for path in FOLDER.glob("*.yaml"))
 
 
 @cache
 def collections() -> dict[str, Collection]:
     """The built-in collections, by name."""
-    found = yaml_text.parse(COLLECTIONS.read_text(encoding="utf8"), str(COLLECTIONS))
-    return {name: Collection(name, each["question"], tuple(each["studies"])) for name, each in found.items()}
+    return {
+        name: Collection(name, each["question"], tuple(each["studies"])) for name, each in _read("collections").items()
+    }
+
+
+@cache
+def writeups() -> dict[str, WriteUp]:
+    """The four write-ups, by name."""
+    return {
+        name: WriteUp(
+            name,
+            each["title"],
+            tuple(each["published"]),
+            tuple(each["controlled"]),
+            tuple(
+                Confound(c["what"], {study: tuple(texts) for study, texts in c["shown"].items()})
+                for c in each["confounds"]
+            ),
+            tuple(each.get("unfair", ())),
+        )
+        for name, each in _read("writeups").items()
+    }
+
+
+def _read(name: str) -> dict[str, Any]:
+    path = INDEX / f"{name}.yaml"
+    found: dict[str, Any] = yaml_text.parse(path.read_text(encoding="utf8"), str(path))
+    return found
+
+
+def claim_key(claim: Claim) -> str:
+    """What a claim says, as a hash: a verdict that was kept holds for this claim and no other."""
+    return content_id(claim.model_dump(mode="json"))
+
+
+@cache
+def kept_verdicts() -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
+    """Study -> claim's key -> verdict of the full run that was made for this version of the package."""
+    if not KEPT.is_file():
+        return {}
+    found: dict[str, Any] = json.loads(KEPT.read_text(encoding="utf8"))
+    return found
 
 
 def locate(study: str) -> Path:

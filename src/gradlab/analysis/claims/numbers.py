@@ -30,7 +30,7 @@ class Side:
         """For people."""
         name = self.name or self.groups[0]
         if self.over is not None:
-            return f"{name}, layer {self.at.layer} / layer {self.over.layer}"
+            return f"{name} (layer {self.at.layer} / layer {self.over.layer})"
         return name if self.at.layer is None else f"{name}, layer {self.at.layer}"
 
 

@@ -1,0 +1,98 @@
+"""The scoreboard on the terminal and as a page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gradlab.analysis.scoreboard import Entry, Scoreboard
+from gradlab.report.fairness import HOW
+from gradlab.report.markdown import escape, table_lines
+from gradlab.report.tables import Table
+
+ROLES = {"published": "as published", "controlled": "controlled"}
+
+
+def headline(board: Scoreboard) -> str:
+    """All in one sentence."""
+    total = sum(board.counts.values())
+    words = ", ".join(f"{count} {outcome}" for outcome, count in sorted(board.counts.items(), key=lambda c: -c[1]))
+    unfair = [entry.study for entry in board.entries if entry.audit is not None and not entry.audit.fair]
+    failed = f" The audit fails {', '.join(unfair)}." if unfair else ""
+    return f"{total} claims of {len(board.titles)} write-ups: {words}.{failed}"
+
+
+def claims_tables(board: Scoreboard) -> list[Table]:
+    """One table per write-up."""
+    found = []
+    for name, title in board.titles.items():
+        rows = tuple(
+            (entry.study, line.verdict.claim.text, line.verdict.published, line.measured, line.words)
+            for entry in board.entries
+            if entry.writeup == name
+            for line in entry.lines
+        )
+        found.append(Table(f"{name}: {title}", ("study", "claim", "published", "measured", "verdict"), rows))
+    return found
+
+
+def audits_table(board: Scoreboard) -> Table:
+    """Both answers of every audit, in short."""
+    rows = tuple(
+        (entry.study, entry.role, _fair(entry), str(0 if entry.audit is None else len(entry.audit.limits)))
+        for entry in board.entries
+    )
+    header = ("study", "design", "same set-up except the factor?", "cannot be attributed")
+    return Table("Audits", header, rows)
+
+
+def _fair(entry: Entry) -> str:
+    if entry.audit is None:
+        return "not audited"
+    if entry.audit.fair:
+        only = entry.audit.only_difference
+        return f"yes; the only difference: {only}" if only else "yes"
+    return f"NO{', as expected' if entry.expected_unfair else ''}: {'; '.join(entry.audit.undeclared)}"
+
+
+def confounds_table(board: Scoreboard) -> Table:
+    """Every known confound and what shows it."""
+    rows = tuple(
+        (shown.writeup, shown.what, study, line.verdict.claim.text, line.words)
+        for shown in board.confounds
+        for study, line in shown.by
+    )
+    return Table("Known confounds, and what shows them", ("write-up", "confound", "study", "claim", "verdict"), rows)
+
+
+def page(board: Scoreboard, links: dict[str, str]) -> str:
+    """One page in Markdown; `links` are the studies' reports."""
+    lines = ["# Four write-ups, claim by claim", "", f"**{escape(headline(board))}**", ""]
+    if board.quick:
+        lines += ["> Reduced budgets (--quick): claims that need the full budget are not tested; beside them stands "
+                  "the verdict of the full run that is kept with the package, marked as such.", ""]  # fmt: skip
+    lines += [f"`{board.command}`, {board.seconds / 60:.1f} minutes, trials that were already there not counted.", ""]
+    for name, title in board.titles.items():
+        lines += [f"## {name}: {escape(title)}", ""]
+        for entry in board.entries:
+            if entry.writeup == name:
+                lines += _study(entry, links.get(entry.study))
+    confounds = confounds_table(board)
+    lines += [f"## {confounds.title}", "", *table_lines(confounds), "", "## How verdicts are made", "", HOW, ""]
+    return "\n".join(lines)
+
+
+def _study(entry: Entry, link: str | None) -> Iterator[str]:
+    title = f"[{entry.study}]({link})" if link else entry.study
+    yield from (f"### {title} ({entry.role}, {entry.seeds} seeds)", "", escape(entry.question), "")
+    yield from (f"Same set-up except the factor? {escape(_fair(entry))}.", "")
+    if entry.lines:
+        rows = tuple(
+            (line.verdict.claim.text, line.verdict.published, line.measured, line.words, line.reason)
+            for line in entry.lines
+        )
+        yield from table_lines(Table("", ("claim", "published", "measured", "verdict", "why"), rows))
+        yield ""
+    if entry.audit is not None and entry.audit.limits:
+        yield from ("What this design cannot attribute:", "")
+        yield from (f"- {escape(limit)}" for limit in entry.audit.limits)
+        yield ""

@@ -1,0 +1,68 @@
+"""The write-ups: every claim is there, every confound is shown, the scoreboard says what happened."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import gradlab
+from gradlab import studies
+from gradlab.cli import app
+from gradlab.errors import StudyError
+
+RUNNER = CliRunner()
+
+
+def test_the_four_write_ups_hold_all_built_in_studies() -> None:
+    held = [study for writeup in studies.writeups().values() for study in writeup.studies]
+    assert sorted(held) == gradlab.list_studies()
+    assert list(studies.writeups()) == ["depth", "scaling", "identity", "gradflow"]
+
+
+@pytest.mark.parametrize("name", gradlab.list_studies())
+def test_every_study_claims_something_and_no_claim_twice(name: str) -> None:
+    texts = [claim.text for claim in gradlab.load(name).study.claims]
+    assert texts
+    assert len(set(texts)) == len(texts)
+
+
+def test_every_confound_is_shown_by_claims_that_exist() -> None:
+    for writeup in studies.writeups().values():
+        assert writeup.confounds
+        for confound in writeup.confounds:
+            for study, texts in confound.shown.items():
+                assert study in writeup.studies
+                assert set(texts) <= {claim.text for claim in gradlab.load(study).study.claims}
+
+
+def test_verdicts_of_the_full_runs_are_kept_for_the_claims_as_they_stand() -> None:
+    kept = studies.kept_verdicts()
+    for name in gradlab.list_studies():
+        keys = {studies.claim_key(claim) for claim in gradlab.load(name).study.claims}
+        assert keys == set(kept[name]), f"{name}: run scripts/make_results.py"
+
+
+def test_reproduce_gives_a_scoreboard_and_exits_well_although_one_audit_fails(tmp_path: Path) -> None:
+    done = RUNNER.invoke(app(), ["reproduce", "gradflow", "identity", "--quick", "--out", str(tmp_path)])
+    assert done.exit_code == 0, done.output
+    assert "NO, as expected" in done.output
+    page = (tmp_path / "reproduce-quick/scoreboard.md").read_text()
+    assert "not tested (full run, kept: reproduced)" in page
+    assert "What this design cannot attribute" in page
+    for link in ("../identity-quick/report.md", "../gradflow-quick/report.md"):
+        assert f"]({link})" in page
+        assert (tmp_path / "reproduce-quick" / link).is_file()
+    board = json.loads((tmp_path / "reproduce-quick/scoreboard.json").read_text())
+    by_text = {claim["text"]: claim for study in board["studies"] for claim in study["claims"]}
+    early = by_text["It is so most of all in the early layers (first against last)"]
+    assert early["verdict"] == "not reproduced"
+    assert by_text["The residual net ends 5.3 times better"]["full_run"]["verdict"] == "reproduced"
+    assert all(shown["shown_by"] for shown in board["confounds"])
+
+
+def test_an_unknown_write_up_is_refused_with_the_nearest() -> None:
+    with pytest.raises(StudyError, match="did you mean 'identity'"):
+        gradlab.reproduce(["identty"], quick=True)
