@@ -4,7 +4,8 @@ python scripts/make_results.py              # goes on where an earlier call stop
 python scripts/make_results.py --no-run     # only what is already in runs/
 
 Reports (Markdown and figures) and the scoreboard go to docs/results, verdicts into the package
-(`studies/index/verdicts.json`): `gradlab reproduce --quick` shows them beside claims it leaves untested. Raw data stay in
+(`studies/index/verdicts.json`): `gradlab reproduce --quick` shows them beside claims it leaves untested. Raw data stay
+in
 runs/. The index says with which command, versions and machine each report was made.
 """
 
@@ -90,9 +91,9 @@ def main() -> None:
     head = [
         "# Full runs of the built-in studies",
         "",
-        "Made by `python scripts/make_results.py`. [The scoreboard](scoreboard.md) has every claim of the four write-ups with",
-        "its verdict. Every report has its figures, its numbers with intervals, the published numbers beside them, and the",
-        "command that makes it again.",
+        "Made by `python scripts/make_results.py`. [The scoreboard](scoreboard.md) has every claim of the four",
+        "write-ups with its verdict. Every report has its figures, its numbers with intervals, the published numbers",
+        "beside them, and the command that makes it again.",
         "",
     ]
     (RESULTS / "README.md").write_text("\n".join([*head, *entries]), encoding="utf8")
