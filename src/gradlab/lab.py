@@ -14,9 +14,10 @@ from gradlab.analysis.measured import Measured
 from gradlab.audits.study import audit_plan
 from gradlab.audits.verdict import Audit
 from gradlab.coordinator import Tally, conduct
-from gradlab.errors import GradlabError, StudyError
+from gradlab.errors import GradlabError, StudyError, nearest
 from gradlab.execute.base import Executor, TrialResult
 from gradlab.execute.bundles import suited
+from gradlab.microworld.film import Film, choose, shoot
 from gradlab.parts import BUILT_IN
 from gradlab.plan.plan import Plan, fitting_workers, make_plan
 from gradlab.plan.saved import restored
@@ -26,12 +27,12 @@ from gradlab.spec.canonical import plain_json
 from gradlab.spec.files import Resolved
 from gradlab.spec.study import Study
 from gradlab.store.environment import environment
-from gradlab.store.folder import RunFolder, read_json
+from gradlab.store.folder import ReportFolder, RunFolder, read_json
 from gradlab.store.status import RunStatus, committed, plan_of
 from gradlab.store.status import status as status_of
 
 Overrides = Mapping[str, Any] | Sequence[str]
-AUDIT = "audit.json"
+AUDIT, FILM = "audit.json", "microworld.json"
 AUDITED_SEEDS, AUDITED_PAIRS = 3, 100
 """How much a run compares before it begins; `audit` compares everything."""
 StudyLike = str | Path | Mapping[str, Any] | Study | Resolved
@@ -145,7 +146,9 @@ def run(
         found = conduct(planned, chosen, folder, **hooks)
         begun = read_json(folder.path / "environment.json") or surroundings
         notes = tuple(folder.notes)
-        result = Result(Measured(planned, found.records), begun, call, Path(out), audited, found.stopped, notes)
+        measured = Measured(planned, found.records)
+        film = _film(measured, folder) if figures and not found.stopped else None
+        result = Result(measured, begun, call, Path(out), audited, found.stopped, notes, film=film)
         result.write(folder, figures=figures)
     return result
 
@@ -157,6 +160,37 @@ def _audited(plan: Plan) -> Audit | None:
     except GradlabError:
         raise
     except Exception:
+        return None
+
+
+def _film(measured: Measured, folder: ReportFolder) -> Film | None:
+    """The micro-world of the pair that tells most, kept in the run's folder; None where there is nothing to see."""
+    arms = choose(measured.plan)
+    if arms is None:
+        return None
+    film = look_inside(measured, arms)
+    if film is not None:
+        folder.write_text(FILM, json.dumps(plain_json(film.to_json()), separators=(",", ":")))
+    return film
+
+
+def look_inside(measured: Measured, arms: tuple[str, str], seed: int | None = None) -> Film | None:
+    """Two arms at a seed (the first), layer by layer while they learn; None where a network is too large, or fails."""
+    for arm in arms:
+        if arm not in measured.group_names:
+            raise StudyError(f"{arm!r} is not a group of this study{nearest(arm, measured.group_names)}")
+    chosen = measured.study.trial_seeds[0] if seed is None else seed
+    kept: dict[str, dict[str, Any]] = {}
+    for trial in measured.trials:
+        if trial.group in arms and trial.seed == chosen:
+            weights = measured.records.weights(trial.id)
+            if weights:
+                kept[trial.group] = dict(weights[max(weights)])
+    try:
+        return shoot(measured.plan, arms, chosen, kept)
+    except GradlabError:
+        raise
+    except Exception:  # a part of the user's may fail where training did not
         return None
 
 
@@ -199,7 +233,9 @@ def open_run(folder: str | Path) -> Result:
     environment = read_json(path / "environment.json") or {}
     kept = read_json(path / AUDIT)
     audited = None if kept is None else Audit.from_json(kept)
-    return Result(Measured(plan, records), environment, tree["command"], path, audited, False, damaged)
+    shot = read_json(path / FILM)
+    film = None if shot is None else Film.from_json(shot)
+    return Result(Measured(plan, records), environment, tree["command"], path, audited, False, damaged, film=film)
 
 
 def against(first: Result, second: Result) -> Against:

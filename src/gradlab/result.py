@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -15,13 +15,18 @@ from gradlab.analysis.measured import Measured
 from gradlab.analysis.numbers import where
 from gradlab.audits.verdict import Audit
 from gradlab.errors import StoreError
+from gradlab.microworld.diagnosis import Diagnosis, diagnose
+from gradlab.microworld.film import Film
 from gradlab.report.charts import Chart
-from gradlab.report.draw import charts, draw_one, draw_overview, image
+from gradlab.report.draw import charts, column_pdf, draw_one, draw_overview, image
 from gradlab.report.evidence import with_figures
-from gradlab.report.export import checked, export_latex, export_table
+from gradlab.report.export import chart_csv, checked, export_latex, export_table
 from gradlab.report.fairness import marked
-from gradlab.report.html import html_view
-from gradlab.report.markdown import markdown_report
+from gradlab.report.markdown import markdown_report, relative_links
+from gradlab.report.micro import SCENES, draw_scene, scenes
+from gradlab.report.notebook import html_view
+from gradlab.report.page import html_page
+from gradlab.report.story import Story
 from gradlab.spec.study import Study
 from gradlab.store.environment import mixed_note
 from gradlab.store.folder import ReportFolder, RunFolder
@@ -49,6 +54,8 @@ class Result:
     """What happened to the folder: a run moved aside, a chunk that was damaged."""
     without_figures: bool = False
     """Whether the report is to have none."""
+    film: Film | None = None
+    """Two arms looked into, layer by layer, while they learn."""
 
     @property
     def study(self) -> Study:
@@ -143,20 +150,37 @@ class Result:
 
     def report(self) -> str:
         """The report as Markdown."""
-        return self._report({})
+        return markdown_report(self.story({}))
 
-    def _report(self, broken: Mapping[str, str]) -> str:
+    def page(self) -> str:
+        """The report as one HTML file that needs nothing else."""
+        drawn, broken = self._drawn(("svg",))
+        return html_page(self.story(broken), _pictures(drawn))
+
+    def story(self, broken: Mapping[str, str]) -> Story:
+        """All that the report tells, without the figures that cannot be drawn."""
         notes = [QUICK_NOTE] if self.measured.plan.resolved.quick else []
         notes += [UNFINISHED_NOTE] if self.unfinished else []
         mixed = mixed_note(self.environment)
         notes += [mixed] if mixed else []
-        notes += self.notes
         charts, missing = self._charts
-        whole = {name: chart for name, chart in charts.items() if name not in broken}
-        lost = [*missing, *broken.values()]
-        return markdown_report(
-            self.measured, self.audit, self.verdicts, whole, lost, self.environment, self.command, " ".join(notes)
+        film = None if self.without_figures else self.film
+        return Story(
+            self.measured,
+            self.audit,
+            self.verdicts,
+            {name: chart for name, chart in charts.items() if name not in broken},
+            [*missing, *broken.values()],
+            self.environment,
+            self.command,
+            [*notes, *self.notes],
+            film,
+            () if film is None else self._diagnoses(film),
         )
+
+    def _diagnoses(self, film: Film) -> tuple[Diagnosis, Diagnosis]:
+        configs = {planned.group.name: planned.group.config for planned in self.measured.plan.groups}
+        return diagnose(film, (configs[film.arms[0]], configs[film.arms[1]]))
 
     def save(self, out: str | Path) -> Path:
         """Write study, results, figures and report to a folder; gives the report's path."""
@@ -175,29 +199,47 @@ class Result:
         checked(to, table)
         return export_latex(self.measured) if to == "latex" else export_table(self.arrow(table), to)
 
-    def write(self, folder: ReportFolder, *, figures: bool = True) -> Path:
-        """Write figures and report to a run's folder; gives the report's path."""
-        folder.clear_figures(["overview", *self.measured.plan.resolved.catalog.names("figure")])
-        if not figures:
-            return folder.write_text("report.md", replace(self, without_figures=True)._report({}))
-        drawn, broken = self._drawn()
+    def write(self, folder: ReportFolder, *, figures: bool = True, formats: Sequence[str] = ("md", "html")) -> Path:
+        """Write figures, data, tables and report to a run's folder; gives the path of the first format."""
+        folder.clear_figures(["overview", *SCENES, *self.measured.plan.resolved.catalog.names("figure")])
+        shown = self if figures else replace(self, without_figures=True)
+        drawn, broken = shown._drawn(("png", "svg", "pdf")) if figures else ({}, {})
         for name, content in drawn.items():
             folder.write_file(f"figures/{name}", content)
-        return folder.write_text("report.md", self._report(broken))
+        folder.write_file("tables.tex", export_latex(self.measured))
+        story = shown.story(broken)
+        written = []
+        if "md" in formats:
+            text = markdown_report(story)
+            missing = [link for link in relative_links(text) if not (folder.path / link).is_file()]
+            if missing:
+                raise StoreError(
+                    f"{folder.path / 'report.md'}: links to files that are not there: {', '.join(missing)}"
+                )
+            written.append(folder.write_text("report.md", text))
+        if "html" in formats:
+            written.append(folder.write_text("report.html", html_page(story, _pictures(drawn))))
+        return written[0]
 
-    def _drawn(self) -> tuple[dict[str, bytes], dict[str, str]]:
+    def _drawn(self, kinds: Sequence[str]) -> tuple[dict[str, bytes], dict[str, str]]:
         """Files of all figures, and for each that cannot be drawn the reason: the report is still wanted."""
         files: dict[str, bytes] = {}
         broken: dict[str, str] = {}
         for name, chart in self.charts.items():
             try:
                 canvas = draw_one(chart)
-                files |= {f"{name}.{kind}": image(canvas, kind) for kind in ("png", "svg")}
+                files |= {f"{name}.{kind}": image(canvas, kind) for kind in kinds if kind != "pdf"}
+                if "pdf" in kinds:
+                    files |= {f"{name}.pdf": column_pdf(canvas), f"{name}.csv": chart_csv(chart)}
             except Exception as error:
                 broken[name] = f"{name}: {type(error).__name__}: {error}"
         whole = {name: chart for name, chart in self.charts.items() if name not in broken}
-        if whole:
+        if whole and "png" in kinds:
             files["overview.png"] = image(draw_overview(whole, self.study.question), "png")
+        if self.film is not None and "png" in kinds:
+            for scene in scenes(self.film):
+                canvas = draw_scene(scene, self.film)
+                files |= {f"{scene.name}.{kind}": image(canvas, kind) for kind in ("png", "svg")}
         return files, broken
 
     def to_json(self) -> dict[str, Any]:
@@ -238,3 +280,8 @@ class Result:
 
     def _repr_html_(self) -> str:
         return html_view(self.measured, self.charts)
+
+
+def _pictures(drawn: Mapping[str, bytes]) -> dict[str, bytes]:
+    """The SVG figures by name."""
+    return {name.removesuffix(".svg"): content for name, content in drawn.items() if name.endswith(".svg")}

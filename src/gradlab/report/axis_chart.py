@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gradlab.report.charts import Chart, Numbers, Points, draw_levels, draw_points, legend_text
+from gradlab.report.charts import Chart, Numbers, Points, Rows, draw_levels, draw_points, legend_text
 from gradlab.report.look import SOFT, plain, stroke
 
 
@@ -54,6 +54,27 @@ class AxisChart(Chart):
         ax.xaxis.set_minor_locator(NullLocator())
         ax.grid(axis="x", visible=False)
         draw_levels(self.levels, ax)
+
+    def table(self) -> Rows:
+        """One row per seed."""
+        names = dict(self.ticks)
+        rows = [
+            (series.label, names.get(float(x), float(x)), float(value))
+            for series in self.series
+            for x, values in zip(series.x, series.values, strict=True)
+            for value in values
+        ]
+        return ("series", self.x_label, self.y_label), rows
+
+    def words(self) -> str:
+        """The medians of every series along the axis."""
+        names = dict(self.ticks)
+        told = []
+        for series in self.series:
+            points = zip(series.x, series.values, strict=True)
+            medians = [f"{names.get(float(x), x)}: {np.median(v):.3g}" for x, v in points if len(v)]
+            told.append(f"{series.label}: {', '.join(medians)}")
+        return f"Medians, {'; '.join(told)}."
 
     @property
     def crowded(self) -> bool:
@@ -103,6 +124,15 @@ class ParetoChart(Chart):
     """(label, cost, value, dominated)"""
     log_x: bool = True
     note: str = ""
+
+    def table(self) -> Rows:
+        """One row per group."""
+        return ("group", self.x_label, self.y_label, "dominated"), list(self.offers)
+
+    def words(self) -> str:
+        """The groups on the frontier."""
+        best = [f"{name} ({value:.3g} for {cost:.3g})" for name, cost, value, dominated in self.offers if not dominated]
+        return f"Nothing is better and cheaper than {', '.join(best)}; {len(self.offers) - len(best)} are dominated."
 
     def marks(self, ax: Any) -> None:
         """The frontier's labels stand where they hide neither each other nor a mark."""
@@ -162,6 +192,21 @@ class HeatChart(Chart):
     value_label: str = ""
     note: str = ""
 
+    def table(self) -> Rows:
+        """One row per group, layer and step."""
+        rows = [
+            (name, layer + 1, step, float(values[layer, moment]))
+            for name, values, steps in self.panels
+            for layer in range(len(values))
+            for moment, step in enumerate(steps)
+        ]
+        return ("group", "layer", "step", self.value_label), rows
+
+    def words(self) -> str:
+        """The first layer of every panel, from its first step to its last."""
+        told = [f"{name}: {values[0, 0]:.3g} to {values[0, -1]:.3g}" for name, values, _ in self.panels]
+        return f"In the first layer, from the first step to the last, {'; '.join(told)}."
+
     def marks(self, ax: Any) -> None:
         """Exact zeros and what does not exist are white, with a dot for a zero."""
         from matplotlib.colors import LogNorm
@@ -213,6 +258,16 @@ class EffectChart(Chart):
     def note_drop(self) -> int:
         """Below the turned labels."""
         return 104
+
+    def table(self) -> Rows:
+        """One row per level."""
+        rows = [(name, *level) for name, levels in self.factors for level in levels]
+        return ("factor", "level", "mean", "low", "high"), rows
+
+    def words(self) -> str:
+        """The means of every factor's levels."""
+        told = [f"{name}: " + ", ".join(f"{lv} {mean:.3g}" for lv, mean, *_ in levels) for name, levels in self.factors]
+        return f"{'; '.join(told)}."
 
     def marks(self, ax: Any) -> None:
         """Factors side by side, largest effect first."""

@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 from gradlab.report.look import GRID, INK, SOFT, WARNING, plain, stroke
 
 Numbers = NDArray[np.float64]
+Rows = tuple[tuple[str, ...], list[tuple[Any, ...]]]
+BOX = (0.05, 0.25, 0.5, 0.75, 0.95)
 NOTE_WIDTH, LONGEST = 104, 62
 """Letters in a line of a note, and in a name of the legend."""
 
@@ -60,6 +62,19 @@ class Chart(ABC):
     def marks(self, ax: Any) -> None:
         """Draw lines, boxes or whatever it is, without the frame."""
 
+    @abstractmethod
+    def table(self) -> Rows:
+        """All that it shows, as a header and rows."""
+
+    @abstractmethod
+    def words(self) -> str:
+        """What a reader who cannot see it has to know, from its numbers."""
+
+    @property
+    def description(self) -> str:
+        """The alternative text of the picture."""
+        return f"{self.title}: {self.y_label} against {self.x_label}. {self.words()}"
+
 
 @dataclass(frozen=True)
 class LineChart(Chart):
@@ -81,6 +96,20 @@ class LineChart(Chart):
         """Lines with bands, published stars, reference levels."""
         _draw_lines(self, ax)
 
+    def table(self) -> Rows:
+        """One row per point of a line, published points after them."""
+        rows: list[tuple[Any, ...]] = [
+            (line.label, *map(float, point))
+            for line in self.lines
+            for point in zip(line.x, line.y, line.low, line.high, strict=True)
+        ]
+        rows += [(p.label, float(x), float(y), None, None) for p in self.points for x, y in zip(p.x, p.y, strict=True)]
+        return ("series", self.x_label, self.y_label, "low", "high"), rows
+
+    def words(self) -> str:
+        """Every line from its first point to its last."""
+        return "; ".join(_from_to(line.label, line.x, line.y) for line in self.lines) + "."
+
 
 @dataclass(frozen=True)
 class BoxChart(Chart):
@@ -100,6 +129,17 @@ class BoxChart(Chart):
         """One box per place, published stars, reference levels."""
         _draw_boxes(self, ax)
 
+    def table(self) -> Rows:
+        """The five numbers of every box."""
+        quantiles = [np.quantile(sample, BOX).tolist() for sample in self.samples]
+        header = (self.x_label, *(f"{100 * q:.0f} %" for q in BOX))
+        return header, [(place, *values) for place, values in zip(self.places, quantiles, strict=True)]
+
+    def words(self) -> str:
+        """The median of every box."""
+        medians = [f"{place}: {np.median(s):.3g}" for place, s in zip(self.places, self.samples, strict=True)]
+        return f"Medians by {self.x_label}: {', '.join(medians)}."
+
 
 def draw(chart: Chart, ax: Any) -> None:
     """Draw a chart on axes."""
@@ -118,6 +158,14 @@ def draw(chart: Chart, ax: Any) -> None:
         return
     spacing = {"borderaxespad": 0, "handlelength": 2.6, "columnspacing": 1.4}
     ax.legend(loc="lower left", bbox_to_anchor=(-0.01, 0.985), ncols=columns, **spacing)
+
+
+def _from_to(label: str, x: Numbers, y: Numbers) -> str:
+    there = np.flatnonzero(np.isfinite(y))
+    if len(there) == 0:
+        return f"{label}: no numbers"
+    first, last = there[0], there[-1]
+    return f"{label}: {y[first]:.3g} at {x[first]:g}, {y[last]:.3g} at {x[last]:g}"
 
 
 def _legend_shape(ax: Any) -> tuple[int, int]:
@@ -214,8 +262,7 @@ def _lifted(values: Numbers, floor: float | None) -> Numbers:
 def _draw_boxes(chart: BoxChart, ax: Any) -> None:
     colour = stroke(1).colour
     boxes = [
-        dict(zip(("whislo", "q1", "med", "q3", "whishi"), np.quantile(s, (0.05, 0.25, 0.5, 0.75, 0.95)), strict=True))
-        for s in chart.samples
+        dict(zip(("whislo", "q1", "med", "q3", "whishi"), np.quantile(s, BOX), strict=True)) for s in chart.samples
     ]
     ax.bxp(
         boxes,

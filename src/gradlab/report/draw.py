@@ -13,6 +13,8 @@ from gradlab.report.figures.base import Figure
 from gradlab.report.look import look, plain
 
 SIZE = (6.8, 4.3)
+COLUMN = 3.4
+"""Inches of a column in a paper."""
 
 
 def charts(measured: Measured) -> tuple[dict[str, Chart], tuple[str, ...]]:
@@ -42,7 +44,7 @@ def _rank(catalog: Catalog, name: str) -> int:
     return int(catalog.get("figure", name).rank)  # type: ignore[attr-defined]
 
 
-def draw_one(chart: Chart, ax: Any = None) -> Any:
+def draw_one(chart: Chart, ax: Any = None, *, size: tuple[float, float] = SIZE) -> Any:
     """A matplotlib figure with this chart, or the chart on the given axes."""
     from matplotlib.figure import Figure as Canvas
 
@@ -50,7 +52,7 @@ def draw_one(chart: Chart, ax: Any = None) -> Any:
         if ax is not None:
             draw(chart, ax)
             return ax.figure
-        canvas = Canvas(figsize=SIZE, layout="constrained")
+        canvas = Canvas(figsize=size, layout="constrained")
         draw(chart, canvas.add_subplot())
         return canvas
 
@@ -72,9 +74,23 @@ def draw_overview(found: dict[str, Chart], title: str) -> Any:
 
 
 def image(canvas: Any, kind: str) -> bytes:
-    """The figure as `png` or `svg`, the same bytes for the same figure."""
+    """The figure as `png`, `svg` or `pdf`, the same bytes for the same figure."""
     buffer = io.BytesIO()
+    undated: dict[str, Any] = {
+        "svg": {"Date": None},
+        "png": {"Software": None},
+        "pdf": {"CreationDate": None, "Producer": None, "Creator": None},
+    }
     with look(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing")  # a letter the font lacks is drawn as a box
-        canvas.savefig(buffer, format=kind, metadata={"Date": None} if kind == "svg" else {"Software": None})
+        canvas.savefig(buffer, format=kind, metadata=undated[kind])
     return buffer.getvalue()
+
+
+def column_pdf(canvas: Any) -> bytes:
+    """The figure as a PDF that is one column wide, its letters shrunk with it."""
+    width, height = canvas.get_size_inches()
+    canvas.set_size_inches(COLUMN * 1.6, COLUMN * 1.6 * height / width)
+    made = image(canvas, "pdf")
+    canvas.set_size_inches(width, height)
+    return made

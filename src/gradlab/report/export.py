@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from gradlab.errors import InvalidInput
+from gradlab.report.charts import Chart
 from gradlab.report.latex import latex_table
 from gradlab.report.tables import report_tables
 from gradlab.spec.canonical import plain_json
@@ -33,6 +35,16 @@ def export_table(table: Any, to: str) -> bytes:
     else:
         pyarrow.parquet.write_table(table, buffer, compression="zstd")
     return buffer.getvalue()
+
+
+def chart_csv(chart: Chart) -> bytes:
+    """The data of a figure as CSV."""
+    header, rows = chart.table()
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows(rows)
+    return buffer.getvalue().encode()
 
 
 def export_latex(measured: Measured) -> bytes:

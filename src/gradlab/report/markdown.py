@@ -10,10 +10,12 @@ from gradlab.analysis.answer import answer
 from gradlab.analysis.claims.verdict import Verdict
 from gradlab.analysis.findings import findings
 from gradlab.analysis.measured import Measured
-from gradlab.audits.verdict import Audit
 from gradlab.report.charts import Chart
 from gradlab.report.fairness import HOW, audit_table, beside_lines, claims_table
+from gradlab.report.micro import diagnosis_lines, scenes
+from gradlab.report.story import Story
 from gradlab.report.tables import Table, failures, report_tables
+from gradlab.report.words import methods
 from gradlab.spec.paths import label
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>|#&])")
@@ -24,17 +26,10 @@ def escape(text: str) -> str:
     return _SPECIAL.sub(r"\\\1", text).replace("\\<", "&lt;").replace("\\>", "&gt;").replace("\\&", "&amp;")
 
 
-def markdown_report(
-    measured: Measured,
-    audit: Audit | None,
-    verdicts: Sequence[Verdict],
-    charts: Mapping[str, Chart],
-    missing: Iterable[str],
-    environment: Mapping[str, Any],
-    command: str,
-    note: str = "",
-) -> str:
+def markdown_report(story: Story) -> str:
     """The whole report; figures are linked relative to its folder."""
+    measured, audit, verdicts, charts = story.measured, story.audit, story.verdicts, story.charts
+    note = " ".join(story.notes)
     study = measured.study
     lines = [f"# {escape(study.question)}", ""]
     if audit is not None and audit.mark is not None:
@@ -62,9 +57,29 @@ def markdown_report(
         lines += ["## Figures", ""]
         for name, chart in charts.items():
             lines += [f"![{escape(chart.title)}](figures/{name}.png)", "", f"*{escape(_caption(chart))}*", ""]
-    if missing := list(missing):
+    if missing := list(story.missing):
         lines += ["Figures that could not be made:", "", *(f"- {escape(line)}" for line in missing), ""]
-    return "\n".join([*lines, *_design(measured), *_again(measured, environment, command)])
+    lines += _micro_world(story)
+    lines += ["## Methods", "", escape(methods(measured, audit, story.environment)), ""]
+    return "\n".join([*lines, *_design(measured), *_again(measured, story.environment, story.command)])
+
+
+def _micro_world(story: Story) -> list[str]:
+    """The last frame of every scene, what to see in it, and the diagnosis."""
+    if story.film is None:
+        return []
+    arms = " and ".join(story.film.arms)
+    lines = ["## The micro-world", "", f"{escape(arms)}, seed {story.film.seed}, layer by layer.", ""]
+    lines += [*(f"- {escape(line)}" for line in diagnosis_lines(story.diagnoses)), ""]
+    for scene in scenes(story.film):
+        lines += [f"![{escape(scene.title)}](figures/{scene.name}.png)", "", f"*{escape(scene.caption)}*", ""]
+    return lines
+
+
+def relative_links(text: str) -> list[str]:
+    """Every file that a report links to beside itself."""
+    found = re.findall(r"(?<!\\)\]\(([^)\s]+)\)", text)
+    return list(dict.fromkeys(link for link in found if "://" not in link and not link.startswith("#")))
 
 
 def table_lines(table: Table) -> Iterable[str]:

@@ -62,7 +62,7 @@ class ReportFolder:
         """Remove the figures of an earlier report, by name: what else lies there is not ours."""
         try:
             for name in names:
-                for kind in ("png", "svg"):
+                for kind in ("png", "svg", "pdf", "csv"):
                     (self.path / "figures" / f"{name}.{kind}").unlink(missing_ok=True)
         except OSError as error:
             raise StoreError(f"cannot clear {self.path / 'figures'}: {error.strerror or error}") from None

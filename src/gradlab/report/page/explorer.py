@@ -1,0 +1,65 @@
+"""What the reader can look through by hand: every layer measure, of every group, at every moment it was taken."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gradlab.analysis.measured import Measured
+
+MOST_GROUPS, MOST_MOMENTS, MOST_LAYERS = 8, 24, 256
+LABELS = {
+    "grad_l2": "weight gradient, ‖dL/dW‖₂",
+    "delta_l2": "backprop signal, ‖δ‖₂",
+    "activation_std.pre": "spread before the nonlinearity",
+    "activation_std.stream": "spread of the residual stream",
+    "activation_mean.post": "mean after the nonlinearity",
+    "bias_grad_l2": "bias gradient, ‖dL/db‖₂",
+    "grad_mean_abs": "mean |dL/dW|",
+    "update_ratio": "update ratio, ‖ΔW‖/‖W‖",
+    "dead_share": "share of dead units",
+}
+LINEAR = ("activation_mean", "dead_share")
+
+
+def explorer(measured: Measured) -> dict[str, Any] | None:
+    """Medians over seeds by measure, group, moment and layer; None where the inside was not measured."""
+    names = [name for name in LABELS if name in measured.measures]
+    names += [name for name in measured.measures if name not in LABELS and name.count(".") == 0 and name != "grad_rms"]
+    groups = measured.group_names[:MOST_GROUPS]
+    if not names or max(measured.layer_count(group) for group in groups) > MOST_LAYERS:
+        return None
+    steps = sorted({step for group in groups for step in _moments(measured, group)})[:MOST_MOMENTS]
+    return {
+        "groups": list(groups),
+        "left_out": len(measured.group_names) - len(groups),
+        "steps": steps,
+        "measures": [
+            {
+                "name": name,
+                "label": LABELS.get(name, name.replace("_", " ")),
+                "log": not name.startswith(LINEAR),
+                "values": [[_medians(measured, name, group, step) for step in steps] for group in groups],
+            }
+            for name in names
+        ],
+    }
+
+
+def _moments(measured: Measured, group: str) -> list[int]:
+    from gradlab.trial.setup import moments_of
+
+    planned = next(found for found in measured.plan.groups if found.group.name == group)
+    return list(moments_of(planned.group.config.measure, planned.cost.steps))
+
+
+def _medians(measured: Measured, name: str, group: str, step: int) -> list[float | None] | None:
+    values = measured.profile(name, group, step).values
+    if values.size == 0 or not np.isfinite(values).any():
+        return None
+    finite = np.where(np.isfinite(values), values, np.nan)
+    there = np.isfinite(finite).any(0)
+    medians = np.full(values.shape[1], np.nan)
+    medians[there] = np.nanmedian(finite[:, there], axis=0)
+    return [float(f"{v:.4g}") if np.isfinite(v) else None for v in medians]

@@ -1,0 +1,30 @@
+"""All that a report tells: Markdown and the page write the same story down."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gradlab.analysis.claims.verdict import Verdict
+from gradlab.analysis.measured import Measured
+from gradlab.audits.verdict import Audit
+from gradlab.microworld.diagnosis import Diagnosis
+from gradlab.microworld.film import Film
+from gradlab.report.charts import Chart
+
+
+@dataclass(frozen=True)
+class Story:
+    """All that a report tells, whichever way it is written down."""
+
+    measured: Measured
+    audit: Audit | None
+    verdicts: Sequence[Verdict]
+    charts: Mapping[str, Chart]
+    missing: Sequence[str]
+    environment: Mapping[str, Any]
+    command: str
+    notes: Sequence[str]
+    film: Film | None = None
+    diagnoses: Sequence[Diagnosis] = ()
