@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from gradlab import studies
 from gradlab.analysis.against import Against
@@ -18,6 +21,7 @@ from gradlab.errors import GradlabError, StudyError, nearest
 from gradlab.execute.base import Executor, TrialResult
 from gradlab.execute.bundles import suited
 from gradlab.microworld.film import Film, choose, shoot
+from gradlab.microworld.frame import Frame
 from gradlab.parts import BUILT_IN
 from gradlab.plan.plan import Plan, fitting_workers, make_plan
 from gradlab.plan.saved import restored
@@ -25,6 +29,7 @@ from gradlab.result import Result
 from gradlab.spec import files
 from gradlab.spec.canonical import plain_json
 from gradlab.spec.files import Resolved
+from gradlab.spec.place import At
 from gradlab.spec.study import Study
 from gradlab.store.environment import environment
 from gradlab.store.folder import ReportFolder, RunFolder, read_json
@@ -170,7 +175,7 @@ def _film(measured: Measured, folder: ReportFolder) -> Film | None:
         return None
     film = look_inside(measured, arms)
     if film is not None:
-        folder.write_text(FILM, json.dumps(plain_json(film.to_json()), separators=(",", ":")))
+        folder.write_text(FILM, _film_text(film))
     return film
 
 
@@ -187,11 +192,45 @@ def look_inside(measured: Measured, arms: tuple[str, str], seed: int | None = No
             if weights:
                 kept[trial.group] = dict(weights[max(weights)])
     try:
-        return shoot(measured.plan, arms, chosen, kept)
+        film = shoot(measured.plan, arms, chosen, kept)
+        return None if film is None else _with_updates(film, measured)
     except GradlabError:
         raise
     except Exception:  # a part of the user's may fail where training did not
         return None
+
+
+def look_again(result: Result, arms: tuple[str, str] | None, seed: int | None) -> Result:
+    """A result with the micro-world of other arms or another seed; it is kept in the run's folder."""
+    chosen = arms or (result.film.arms if result.film is not None else choose(result.measured.plan))
+    if chosen is None:
+        raise StudyError("this study has no pair of arms with enough layers to look into; name two with --pair")
+    film = look_inside(result.measured, chosen, seed)
+    if film is None:
+        raise StudyError(f"{chosen[0]} and {chosen[1]} cannot be looked into: too large, or a part of theirs fails")
+    if result.folder is not None:
+        ReportFolder(result.folder).write_text(FILM, _film_text(film))
+    return replace(result, film=film)
+
+
+def _film_text(film: Film) -> str:
+    return json.dumps(plain_json(film.to_json()), separators=(",", ":"))
+
+
+def _with_updates(film: Film, measured: Measured) -> Film:
+    """The film with the update ratios that the study measured at the same steps."""
+
+    def filled(arm: str, one: Frame) -> Frame:
+        layers = range(1, measured.layer_count(arm) + 1)
+        places = [At(step=one.step, layer=layer) for layer in layers]
+        found = [measured.values("update_ratio", arm, at).get(film.seed) for at in places]
+        known = [np.nan if value is None else float(value) for value in found]
+        return replace(one, update=np.array(known) if np.isfinite(known).any() else None)
+
+    first, second = (
+        tuple(filled(arm, one) for one in frames) for arm, frames in zip(film.arms, film.frames, strict=True)
+    )
+    return replace(film, frames=(first, second))
 
 
 def _executor(name: str, plan: Plan, workers: int | None = None) -> Executor:

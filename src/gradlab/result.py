@@ -188,18 +188,18 @@ class Result:
             folder.adopt(self.measured.records)
             return self.write(folder)
 
-    def rewrite(self) -> Path:
-        """Make figures and report again in the run's own folder; gives the report's path."""
+    def rewrite(self, formats: Sequence[str] = ("html", "md")) -> Path:
+        """Make figures and report again in the run's own folder; gives the path of the first format."""
         if self.folder is None:
             raise StoreError("this result has no folder; save it to one")
-        return self.write(ReportFolder(self.folder))
+        return self.write(ReportFolder(self.folder), formats=formats)
 
     def export(self, to: str, table: str = "summary") -> bytes:
         """A table (`summary`, `trials`, `curves`, `layers`) as csv, parquet or json; the summary also as latex."""
         checked(to, table)
         return export_latex(self.measured) if to == "latex" else export_table(self.arrow(table), to)
 
-    def write(self, folder: ReportFolder, *, figures: bool = True, formats: Sequence[str] = ("md", "html")) -> Path:
+    def write(self, folder: ReportFolder, *, figures: bool = True, formats: Sequence[str] = ("html", "md")) -> Path:
         """Write figures, data, tables and report to a run's folder; gives the path of the first format."""
         folder.clear_figures(["overview", *SCENES, *self.measured.plan.resolved.catalog.names("figure")])
         shown = self if figures else replace(self, without_figures=True)
@@ -208,7 +208,7 @@ class Result:
             folder.write_file(f"figures/{name}", content)
         folder.write_file("tables.tex", export_latex(self.measured))
         story = shown.story(broken)
-        written = []
+        written = {}
         if "md" in formats:
             text = markdown_report(story)
             missing = [link for link in relative_links(text) if not (folder.path / link).is_file()]
@@ -216,10 +216,10 @@ class Result:
                 raise StoreError(
                     f"{folder.path / 'report.md'}: links to files that are not there: {', '.join(missing)}"
                 )
-            written.append(folder.write_text("report.md", text))
+            written["md"] = folder.write_text("report.md", text)
         if "html" in formats:
-            written.append(folder.write_text("report.html", html_page(story, _pictures(drawn))))
-        return written[0]
+            written["html"] = folder.write_text("report.html", html_page(story, _pictures(drawn)))
+        return written[formats[0]]
 
     def _drawn(self, kinds: Sequence[str]) -> tuple[dict[str, bytes], dict[str, str]]:
         """Files of all figures, and for each that cannot be drawn the reason: the report is still wanted."""
@@ -279,7 +279,7 @@ class Result:
         return found
 
     def _repr_html_(self) -> str:
-        return html_view(self.measured, self.charts)
+        return html_view(self.measured, self.charts, self.audit, self.verdicts)
 
 
 def _pictures(drawn: Mapping[str, bytes]) -> dict[str, bytes]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from html import escape
 from typing import Any
 
 MARK = "not a controlled comparison"
@@ -20,7 +21,7 @@ class Row:
     """One of the three words above."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Audit:
     """1. Same set-up except the declared factor? 2. What can the design not attribute, even so?"""
 
@@ -61,6 +62,27 @@ class Audit:
             return "Yes: there is one group, and nothing to compare it with."
         only = f" The only difference: {self.only_difference}." if self.only_difference else ""
         return f"Yes: the set-ups are the same except for the declared factor ({factor}).{only}"
+
+    def __repr__(self) -> str:
+        return f"<Audit of {self.study}: {self.answer[:200]}>"
+
+    def _repr_html_(self) -> str:
+        """Both answers and the table, for notebooks."""
+        head = "".join(f"<th>{escape(name)}</th>" for name in ("what", *self._columns, ""))
+        body = "".join(
+            "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in (row.trait, *row.cells, row.status)) + "</tr>"
+            for row in self.rows
+        )
+        limits = "".join(f"<li>{escape(limit)}</li>" for limit in self.limits)
+        return (
+            f"<p><b>Same set-up except the declared factor?</b> {escape(self.answer)}</p>"
+            f"<p><b>What this design cannot attribute</b></p><ul>{limits}</ul>"
+            f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        )
+
+    @property
+    def _columns(self) -> tuple[str, ...]:
+        return self.arms if self.rows and len(self.rows[0].cells) == len(self.arms) else ("all groups",)
 
     def to_json(self) -> dict[str, Any]:
         """Both answers, the table and the hashes."""

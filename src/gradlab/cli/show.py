@@ -120,7 +120,7 @@ def result(found: Result, folder: Path) -> None:
         notes.print(escape(note), soft_wrap=True)
     if found.unfinished:
         notes.print("unfinished; the finished trials are kept, and the same command goes on with the rest")
-    notes.print(escape(f"report: {folder / 'report.md'}   figures: {folder / 'figures'}"), soft_wrap=True)
+    notes.print(escape(f"report: {folder / 'report.html'}   (and report.md, figures/)"), soft_wrap=True)
 
 
 def audit(found: Audit, stream: TextIO) -> None:

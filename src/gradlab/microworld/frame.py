@@ -50,9 +50,11 @@ class Frame:
     branches: Array | None = None
     """The same without them."""
     spectrum: Array | None = None
-    """Singular values of ∂out/∂z of the first layer, largest first: end to end."""
+    """Singular values of ∂out/∂input, largest first: end to end."""
     gains: Array | None = None
-    """(block, 3): largest, median and smallest singular value of each block's own Jacobian."""
+    """(block, 2): largest and root mean square singular value of each block's own Jacobian."""
+    update: Array | None = None
+    """‖ΔW‖/‖W‖ of the step before, where the study measured it."""
 
 
 class Severed(Skip):
@@ -120,7 +122,7 @@ def frame(setup: Setup, theta: Array, step: int) -> Frame:
             seen,
             highway=_norms(whole),
             branches=_norms(cut),
-            spectrum=_median([np.linalg.svd(rows[0], compute_uv=False) for rows in whole]),
+            spectrum=_median([_spectrum(_end_to_end(mlp, p, x[i : i + 1], running)) for i in range(len(whole))]),
             gains=_gains(mlp, p, tape),
         )
 
@@ -166,6 +168,32 @@ def _norms(samples: list[list[Array]]) -> Array:
     return _median([np.array([np.linalg.norm(rows, 2) for rows in each]) for each in samples])
 
 
+def _end_to_end(mlp: MLP, p: Parameters, x: Array, running: list[Running]) -> Array:
+    """∂out/∂input for one input: (output, input)."""
+    if mlp.stem is not None:
+        rows: Array = _rows(mlp, p, x, running)[0] @ p.layers[0].weight.T
+        return rows
+    return _rows(*_with_entry(mlp, p), x, [None, *running])[0]
+
+
+def _with_entry(mlp: MLP, p: Parameters) -> tuple[MLP, Parameters]:
+    """The network behind a layer that hands its input on: the δ of that layer is the gradient of the input."""
+    first = mlp.blocks[0][0] if mlp.blocks else mlp.head
+    assert first is not None
+    width = first.fan_in
+    blocks = tuple(tuple(replace(layer, number=layer.number + 1) for layer in block) for block in mlp.blocks)
+    head = None if mlp.head is None else replace(mlp.head, number=mlp.head.number + 1)
+    entry = LayerParameters(np.eye(width), None, None, None)
+    stem = Layer(1, width, width, Identity(), NoNorm(), False)
+    return MLP(stem, blocks, head, mlp.skip, mlp.depth, Layout(())), Parameters((entry, *p.layers), p.alphas)
+
+
+def _spectrum(rows: Array) -> Array:
+    """Singular values, largest first; what rounding cannot tell from 0 is 0."""
+    values: Array = np.linalg.svd(rows, compute_uv=False)
+    return np.where(values > max(rows.shape) * np.finfo(float).eps * values[0], values, 0.0)
+
+
 def _median(values: list[Array]) -> Array:
     found: Array = np.median(values, axis=0)
     return found
@@ -177,15 +205,12 @@ def _gains(mlp: MLP, p: Parameters, tape: Tape) -> Array:
     entry = None if mlp.stem is None else tape.records[0].stream
     for index, block in enumerate(mlp.blocks):
         x = tape.records[block[0].number - 1].x if entry is None else entry
-        width = block[0].fan_in
-        stem = Layer(1, width, width, Identity(), NoNorm(), False)
-        inner = tuple(replace(layer, number=number) for number, layer in enumerate(block, 2))
-        small = MLP(stem, (inner,), None, mlp.skip, mlp.depth, Layout(()))
-        own = LayerParameters(np.eye(width), None, None, None)
+        own = tuple(replace(layer, number=number) for number, layer in enumerate(block, 1))
         alphas = None if p.alphas is None else p.alphas[index : index + 1]
-        parameters = Parameters((own, *(p.layers[layer.number - 1] for layer in block)), alphas)
-        rows = _rows(small, parameters, x[:1], [None] * (len(block) + 1))[0]
+        alone = MLP(None, (own,), None, mlp.skip, mlp.depth, Layout(()))
+        parameters = Parameters(tuple(p.layers[layer.number - 1] for layer in block), alphas)
+        rows = _end_to_end(alone, parameters, x[:1], [None] * len(block))
         values = np.linalg.svd(rows, compute_uv=False)
-        found.append([values[0], float(np.median(values)), values[-1]])
+        found.append([values[0], float(np.sqrt(np.mean(values**2)))])
         entry = tape.records[block[-1].number - 1].stream
-    return np.array(found).reshape(len(mlp.blocks), 3)
+    return np.array(found).reshape(len(mlp.blocks), 2)

@@ -140,11 +140,11 @@ def _highway(film: Film) -> Scene | None:
     )  # fmt: skip
     blocks = Panel(
         "every block's own Jacobian", "block", "singular values",
-        tuple(_curve(film, arm, lambda one: one.gains[:, 1], f"{film.arms[arm]}, median") for arm in (0, 1))
+        tuple(_curve(film, arm, lambda one: one.gains[:, 1], f"{film.arms[arm]}, rms") for arm in (0, 1))
         + tuple(_curve(film, arm, lambda one: one.gains[:, 0], f"{film.arms[arm]}, largest", True) for arm in (0, 1)),
     )  # fmt: skip
     spectrum = Panel(
-        "end to end", "singular value, largest first", "of ∂out/∂z of layer 1",
+        "end to end", "singular value, largest first", "of ∂out/∂input",
         tuple(_curve(film, arm, lambda one: one.spectrum) for arm in (0, 1)),
     )  # fmt: skip
     told = []
@@ -188,15 +188,19 @@ def _units(film: Film) -> Scene:
         "dead units", "layer", "share", tuple(_curve(film, arm, lambda one: one.dead) for arm in (0, 1)), log=False
     )
     told = [f"{100 * float(np.mean(film.frames[arm][-1].dead)):.0f} % in {film.arms[arm]}" for arm in (0, 1)]
-    moved = Panel(
-        "size of the gradient beside that of the signal", "layer", "rms dL/dW / rms x",
-        tuple(_curve(film, arm, lambda one: one.gradient / np.maximum(one.entering, 1e-300)) for arm in (0, 1)),
-    )  # fmt: skip
+    panels = [dead]
+    if any(one.update is not None for arm in film.frames for one in arm):
+        moved = tuple(_curve(film, arm, _update) for arm in (0, 1))
+        panels.append(Panel("update ratio", "layer", "‖ΔW‖/‖W‖ of the step before", moved))
     caption = (
         "Units whose slope is 0 on the whole batch give no gradient and get none. At the last frame, over all layers: "
         f"{' and '.join(told)}."
     )
-    return Scene("units", "Dead units", caption, (dead, moved))
+    return Scene("units", "Dead units and updates", caption, tuple(panels))
+
+
+def _update(one: Frame) -> Any:
+    return np.full(len(one.delta), np.nan) if one.update is None else one.update
 
 
 def _ends(film: Film, arm: int, read: Any) -> str:
@@ -208,7 +212,7 @@ def _over(found: Trend | None) -> str:
     if found is None:
         return "has too few layers to tell"
     if 0.1 <= found.in_all <= 10:
-        return f"changes only {max(found.in_all, 1 / found.in_all):.2g}×"
+        return f"hardly changes ({max(found.in_all, 1 / found.in_all):.1f}×)"
     way = "grows" if found.in_all > 1 else "falls"
     return f"{way} by {max(found.in_all, 1 / found.in_all):.1e}"
 

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
 
 from gradlab.analysis.answer import answer
+from gradlab.analysis.claims.verdict import Verdict
 from gradlab.analysis.measured import Measured
+from gradlab.audits.verdict import Audit
 from gradlab.report.charts import Chart
 from gradlab.report.draw import draw_overview, image
 from gradlab.report.tables import Table, report_tables
 
 
-def html_view(measured: Measured, charts: dict[str, Chart]) -> str:
-    """The question, its answer, the overview figure and the tables."""
+def html_view(
+    measured: Measured, charts: dict[str, Chart], audit: Audit | None = None, verdicts: Sequence[Verdict] = ()
+) -> str:
+    """The question, its answer, whether it is fair, the verdicts, the overview figure and the tables."""
     parts = [f"<h3>{escape(measured.study.question)}</h3>", f"<p><b>{escape(answer(measured))}</b></p>"]
+    if audit is not None:
+        parts.append(f"<p>Same set-up except the declared factor? {escape(audit.answer)}</p>")
+    parts += [verdict._repr_html_() for verdict in verdicts]
     if charts:
         svg = image(draw_overview(charts, ""), "svg").decode()
         parts.append(svg[svg.index("<svg") :])

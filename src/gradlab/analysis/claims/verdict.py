@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from html import escape
 from typing import Any, Literal
 
 from gradlab.analysis.claims.tested import Reading
@@ -19,7 +20,7 @@ SHOWN = 3
 """Readings that a line names before it says how many more there are."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Verdict:
     """What became of a claim."""
 
@@ -73,6 +74,14 @@ class Verdict:
             words.insert(SHOWN, "…")
         seeds = {reading.estimate.n for reading in self.readings}
         return f"{'; '.join(words)} (n = {'–'.join(map(str, sorted({min(seeds), max(seeds)})))})"
+
+    def __repr__(self) -> str:
+        return f"<{self.words}: {self.claim.text}; {self.measured}>"
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        claim, words, reason = escape(self.claim.text), escape(self.words), escape(self.reason)
+        return f"<p>{claim}: <b>{words}</b>. {reason}; measured {escape(self.measured)}</p>"
 
     def to_json(self) -> dict[str, Any]:
         """Everything, as plain data."""

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from gradlab.errors import InvalidInput
+
 RANK = 14
 
 
@@ -15,13 +17,22 @@ def command(
     against: Annotated[
         Path | None, typer.Option(metavar="RUN", help="Another run: show what differs in studies and results.")
     ] = None,
+    form: Annotated[
+        str | None, typer.Option("--format", metavar="html|md", help="Which of the two to make [default: both].")
+    ] = None,
+    pair: Annotated[
+        tuple[str, str] | None, typer.Option(metavar="ARM ARM", help="The two arms of the micro-world.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="The seed of the micro-world [default: the first].")] = None,
+    show_it: Annotated[bool, typer.Option("--open", help="Open the report when it is made.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")] = False,
 ) -> None:
     """Make the report of a run again, or compare two runs.
 
-    Nothing is trained and no data are read: everything comes from the run's folder. A run in progress is reported as
-    far as it is. With --against, RUN is the first and the other run the second: which settings differ, which trials
-    have the same bits, and how the results differ, paired over seeds.
+    Everything comes from the run's folder; only with --pair or --seed two networks are trained again to be looked
+    into. report.html is one file that needs nothing else; report.md links to the figures beside it. A run in progress
+    is reported as far as it is. With --against, RUN is the first and the other run the second: which settings differ,
+    which trials have the same bits, and how the results differ, paired over seeds.
     """
     from gradlab import lab
     from gradlab.cli import show
@@ -35,7 +46,15 @@ def command(
         else:
             show.against(found)
         return
-    path = result.rewrite()
+    if form not in (None, "html", "md"):
+        raise InvalidInput(f"--format {form!r}: accepted: html, md")
+    if pair is not None or seed is not None:
+        result = lab.look_again(result, pair, seed)
+    path = result.rewrite(("html", "md") if form is None else (form,))
+    if show_it:
+        import webbrowser
+
+        webbrowser.open(path.resolve().as_uri())
     if as_json:
         typer.echo(show.json_text(result.to_json()))
     else:

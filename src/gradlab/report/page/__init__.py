@@ -66,7 +66,7 @@ def html_page(story: Story, pictures: Mapping[str, bytes]) -> str:
         "script": _text("page.js"),
         "echarts": _text(ECHARTS) if shown or data["explorer"] else "",
     }
-    return _template().render(context)
+    return str(_template().render(context))
 
 
 @cache
@@ -75,6 +75,7 @@ def _template() -> Any:
 
     environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     environment.filters["kind"] = _kind
+    environment.filters["code"] = _code
     return environment.from_string(_text("template.html"))
 
 
@@ -99,6 +100,17 @@ def _kind(table: Table, column: int) -> str:
     """Whether a column holds numbers: they stand right and sort by size."""
     cells = [row[column] for row in table.rows]
     return "number" if column and cells and all(cell[:1].isdigit() or cell[:1] in "-−–∞" for cell in cells) else "text"
+
+
+def _code(text: str) -> Any:
+    """Escaped, with what stands between backticks as code."""
+    import markupsafe
+
+    pieces = [str(markupsafe.escape(piece)) for piece in text.split("`")]
+    if len(pieces) % 2 == 0:
+        return markupsafe.escape(text)
+    marked = [f"<code>{piece}</code>" if index % 2 else piece for index, piece in enumerate(pieces)]
+    return markupsafe.Markup("".join(marked))
 
 
 def _scene(scene: Scene) -> dict[str, Any]:

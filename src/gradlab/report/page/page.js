@@ -35,6 +35,12 @@
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
   const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const colour = (style) => (dark.matches ? DARK : LIGHT)[style % LIGHT.length];
+  const SUPER = { "-": "⁻", 0: "⁰", 1: "¹", 2: "²", 3: "³", 4: "⁴", 5: "⁵", 6: "⁶", 7: "⁷", 8: "⁸", 9: "⁹" };
+  const tick = (v) => {
+    const power = Math.log10(Math.abs(v));
+    if (v === 0 || (Math.abs(v) >= 1e-3 && Math.abs(v) < 1e4)) return String(+v.toPrecision(3));
+    return Math.abs(power - Math.round(power)) < 1e-9 ? "10" + [...String(Math.round(power))].map((c) => SUPER[c]).join("") : v.toExponential(0);
+  };
   const short = (v) => (v === 0 ? "exactly 0" : Math.abs(v) >= 1e-3 && Math.abs(v) < 1e4 ? String(+v.toPrecision(3)) : v.toExponential(1));
 
   const charts = [];
@@ -71,12 +77,11 @@
       xAxis: { type: "value", name: spec.x, nameLocation: "middle", nameGap: 26, min: 1, max: Math.max(2, ...series.map((s) => s.values.length)), minInterval: 1,
         axisLabel: { color: soft }, nameTextStyle: { color: soft }, splitLine: { show: false }, axisLine: { lineStyle: { color: line } } },
       yAxis: { type: floor !== null ? "log" : "value", name: spec.y, nameLocation: "middle", nameGap: 52, nameTextStyle: { color: soft },
-        axisLabel: { color: soft, formatter: short, hideOverlap: true }, splitLine: { lineStyle: { color: line } } },
+        axisLabel: { color: soft, formatter: tick, hideOverlap: true }, splitLine: { lineStyle: { color: line } } },
       series: series.map((s) => ({
         name: s.name, type: "line", showSymbol: !s.faint, symbol: SYMBOLS[s.style % 8], symbolSize: 5, connectNulls: false,
         itemStyle: { color: colour(s.style) }, lineStyle: { color: colour(s.style), width: s.faint ? 1 : 2, opacity: s.faint ? 0.75 : 1, type: s.faint ? "dotted" : DASHES[s.style % 8] },
         data: s.values.map((v, i) => ({ value: [i + 1, lift(v)], raw: v })).filter((d) => d.value[1] !== null),
-        markLine: undefined,
       })),
     }, true);
   };
@@ -89,8 +94,8 @@
       title: { text: spec.title, textStyle: { fontSize: 13, color: css("--ink") }, left: 0, top: 0 },
       grid: { left: 44, right: 70, top: 38, bottom: 42 },
       tooltip: { confine: true, formatter: (p) => `layer ${p.value[0] + 1}, unit ${p.value[1] + 1}: ${short(p.value[2])}` },
-      xAxis: { type: "category", data: rows.map((_, i) => i + 1), name: "layer", nameLocation: "middle", nameGap: 26, axisLabel: { color: soft }, nameTextStyle: { color: soft } },
-      yAxis: { type: "category", data: rows[0].map((_, i) => i + 1), name: "unit", nameLocation: "middle", nameGap: 30, inverse: true, axisLabel: { color: soft }, nameTextStyle: { color: soft } },
+      xAxis: { type: "category", data: rows.map((_, i) => i + 1), name: "layer", nameLocation: "middle", nameGap: 26, axisLabel: { color: soft, interval: Math.max(0, Math.floor(rows.length / 10) - 1) }, nameTextStyle: { color: soft } },
+      yAxis: { type: "category", data: rows[0].map((_, i) => i + 1), name: "unit", nameLocation: "middle", nameGap: 30, inverse: true, axisLabel: { color: soft, interval: Math.max(0, Math.floor(rows[0].length / 8) - 1) }, nameTextStyle: { color: soft } },
       visualMap: { min: -limit, max: limit, calculable: false, orient: "vertical", right: 0, top: "middle", itemHeight: 110, precision: 2, textStyle: { color: soft },
         inRange: { color: ["#2166ac", "#92c5de", "#f7f7f7", "#f4a582", "#b2182b"] } },
       series: [{ type: "heatmap", data: cells, progressive: 0 }],

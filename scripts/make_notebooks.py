@@ -1,0 +1,116 @@
+"""Write the notebooks of examples/ and execute them, so that they are read with their results.
+
+python scripts/make_notebooks.py            # all
+python scripts/make_notebooks.py 1          # the first
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import nbformat
+from nbclient import NotebookClient
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+
+NOTEBOOKS = {
+    "1-the-first-five-minutes": [
+        "# The first five minutes\n\nA study asks a question. This one is built in: does a skip alone make a 20-layer "
+        "network learn the identity?",
+        "import gradlab\n\nresult = gradlab.run('identity', seeds=3)\nresult",
+        "The answer stands on top, then whether the comparison is fair, then a verdict on every claim of the write-up. "
+        "The audit compares what was actually trained:",
+        "result.audit",
+        "Numbers are data frames: one row per trial, per curve point, per layer.",
+        "result.trials()[['group', 'seed', 'initial_loss', 'final_loss']]",
+        "layers = result.layers()\n"
+        "layers.query(\"measure == 'delta_l2' and step == 0\").groupby(['group', 'layer']).value.median().unstack(0)",
+        "Every figure is a chart that can be drawn anywhere:",
+        "import matplotlib.pyplot as plt\n\nfigure, (left, right) = plt.subplots(1, 2, figsize=(12, 4.5), "
+        "layout='constrained')\nresult.figure('training_loss', ax=left)\nresult.figure('signal_by_layer', ax=right);",
+    ],
+    "2-write-your-own-study": [
+        "# Write your own study\n\nA study is a question, what all arms share, and what each changes. Here: does "
+        "a layer "
+        "norm do what a skip does, in a plain 10-layer network?",
+        "import gradlab\n\nstudy = {\n"
+        "    'question': 'Does a layer norm do what a skip does?',\n"
+        "    'factor': ['model.skip', 'model.norm'],\n"
+        "    'base': {\n"
+        "        'data': {'task': 'identity', 'dim': 32, 'samples': 512},\n"
+        "        'model': {'stem': 'none', 'depth': 10, 'width': 32, 'head': 'none',\n"
+        "                  'init': {'kind': 'he_normal', 'scale': '1/sqrt(depth)', 'bias': 'zeros'}},\n"
+        "        'train': {'loss': 'mse', 'optimizer': 'adam', 'lr': 1e-3, 'batch': 64, 'steps': 300},\n"
+        "    },\n"
+        "    'axes': {'model.skip': ['none', 'identity'], 'model.norm': ['none', 'layer']},\n"
+        "    'seeds': 5,\n"
+        "    'measure': {'layers': ['start', 'log', 'end']},\n"
+        "    'headline': {'metric': 'final_loss'},\n"
+        "    'claims': [\n"
+        "        {'text': 'The skip helps', 'metric': 'final_loss', 'arms': ['skip=none', 'skip=identity'],\n"
+        "         'at': {'norm': 'none'}, 'op': '>'},\n"
+        "        {'text': 'A norm does what a skip does', 'metric': 'final_loss',\n"
+        "         'arms': ['skip=none, norm=layer', 'skip=identity, norm=none'], 'op': 'ratio', 'value': [0.8, "
+        "1.25]},\n"
+        "    ],\n"
+        "    'figures': ['training_loss', 'loss_by_axis', 'gradient_at_start_by_layer', 'effects'],\n"
+        "}\ngradlab.audit(study, seeds=1)",
+        "Fair, and the audit says what the design cannot tell apart. Now run it:",
+        "result = gradlab.run(study)\nresult",
+        "A claim that is not settled says how many seeds would settle it:",
+        "for verdict in result.verdicts:\n    display(verdict)",
+    ],
+    "3-look-inside-a-network": [
+        "# Look inside a network\n\nWhy does the plain network of the identity study not learn? Two arms, layer "
+        "by layer.",
+        "import gradlab\nfrom gradlab.lab import look_inside\nfrom gradlab.microworld.diagnosis import diagnose\n"
+        "from gradlab.report.micro import draw_scene, scenes\n\nresult = gradlab.run('identity', seeds=1)\n"
+        "film = look_inside(result.measured, ('plain', 'residual'))\n[frame.step for frame in film.frames[0]]",
+        "The diagnosis in words, from the numbers:",
+        "configs = {planned.group.name: planned.group.config for planned in result.measured.plan.groups}\n"
+        "for found in diagnose(film, (configs['plain'], configs['residual'])):\n    print(found.state, '|', "
+        "found.words)",
+        "The chain rule as a picture: the product of all Jacobians from the output back, with and without the `+ x`.",
+        "by_name = {scene.name: scene for scene in scenes(film)}\nprint(by_name['gradient_highway'].caption)\n"
+        "draw_scene(by_name['gradient_highway'], film)",
+        "A weight gradient is a product; before training both of its factors die, in opposite directions, and "
+        "the product "
+        "hides it:",
+        "start = film.frames[0][0]\nimport pandas as pd\n\npd.DataFrame({'delta': start.delta, 'activation': "
+        "start.entering, "
+        "'gradient': start.gradient}, index=range(1, 21)).rename_axis('layer')",
+        "One input on its way through both networks:",
+        "draw_scene(by_name['one_input'], film)",
+    ],
+}
+
+
+def notebook(cells: list[str]) -> nbformat.NotebookNode:
+    """Text cells are those that start with a capital letter or a heading."""
+    made = nbformat.v4.new_notebook()
+    made.metadata = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
+    for number, cell in enumerate(cells):
+        text = cell.startswith("#") or (cell[0].isupper() and " " in cell.split("\n")[0])
+        node = nbformat.v4.new_markdown_cell(cell) if text else nbformat.v4.new_code_cell(cell)
+        node["id"] = f"cell-{number}"
+        made.cells.append(node)
+    return made
+
+
+def main() -> None:
+    """Write and execute."""
+    EXAMPLES.mkdir(exist_ok=True)
+    for name, cells in NOTEBOOKS.items():
+        if len(sys.argv) > 1 and not name.startswith(sys.argv[1]):
+            continue
+        made = notebook(cells)
+        NotebookClient(made, timeout=600, resources={"metadata": {"path": str(EXAMPLES)}}).execute()
+        for cell in made.cells:
+            cell.metadata.pop("execution", None)
+        nbformat.write(made, EXAMPLES / f"{name}.ipynb")
+        print(name)
+
+
+if __name__ == "__main__":
+    main()
