@@ -33,6 +33,8 @@ def interval(summary: Summary) -> str:
     text = number(summary.centre)
     if summary.low is not None and summary.high is not None and summary.low != summary.high:
         text += f" [{number(summary.low, 3)}, {number(summary.high, 3)}]"
+    if summary.geometric and summary.zeros:
+        odd.append(f"{summary.zeros} exact zero{'s' * (summary.zeros > 1)}")
     if summary.missing:
         odd.append(f"in {summary.n} of {summary.n + summary.nonfinite + summary.missing} seeds")
     return ", ".join([text, *odd])

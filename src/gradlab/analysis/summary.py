@@ -47,7 +47,7 @@ class Summary:
 
 
 def summarise(values: Iterable[float | int | None], *, logs: bool = False) -> Summary:
-    """Summary of one value per trial; with `logs`, positive values are centred on their geometric mean."""
+    """Summary of one value per trial; with `logs`, the positive values have a geometric mean, zeros are counted."""
     everything = list(values)
     there = [float(value) for value in everything if value is not None]
     finite = np.array([value for value in there if math.isfinite(value)])
@@ -59,8 +59,9 @@ def summarise(values: Iterable[float | int | None], *, logs: bool = False) -> Su
     }
     if len(finite) == 0:
         return Summary(None, None, None, 0, **counted)
-    geometric = logs and bool((finite > 0).all())
-    scaled = np.log(finite) if geometric else finite
+    positive = finite[finite > 0]
+    geometric = logs and bool((finite >= 0).all()) and 2 * len(positive) > len(finite)
+    scaled = np.log(positive) if geometric else finite
     middle, half = float(scaled.mean()), t_half_width(scaled)
     back = _exp if geometric else float
     return Summary(

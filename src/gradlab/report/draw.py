@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import warnings
+from functools import cache
 from typing import Any
 
 from gradlab.analysis.measured import Measured
@@ -44,29 +45,43 @@ def _rank(catalog: Catalog, name: str) -> int:
     return int(catalog.get("figure", name).rank)  # type: ignore[attr-defined]
 
 
-def draw_one(chart: Chart, ax: Any = None, *, size: tuple[float, float] = SIZE) -> Any:
-    """A matplotlib figure with this chart, or the chart on the given axes."""
+@cache
+def _picture() -> Any:
     from matplotlib.figure import Figure as Canvas
 
+    class Picture(Canvas):
+        """A matplotlib figure that shows itself in a notebook, whatever the backend."""
+
+        def _repr_png_(self) -> bytes:
+            return image(self, "png")
+
+    return Picture
+
+
+def canvas_of(width: float, height: float) -> Any:
+    """An empty figure of so many inches, laid out as it is filled."""
+    return _picture()(figsize=(width, height), layout="constrained")
+
+
+def draw_one(chart: Chart, ax: Any = None, *, size: tuple[float, float] = SIZE) -> Any:
+    """A matplotlib figure with this chart, or the chart on the given axes."""
     with look():
         if ax is not None:
             draw(chart, ax)
             return ax.figure
-        canvas = Canvas(figsize=size, layout="constrained")
+        canvas = canvas_of(*size)
         draw(chart, canvas.add_subplot())
         return canvas
 
 
 def draw_overview(found: dict[str, Chart], title: str) -> Any:
     """Up to four charts on one page, under the question."""
-    from matplotlib.figure import Figure as Canvas
-
     chosen = list(found.values())[:4]
     columns = 1 if len(chosen) == 1 else 2
     rows = -(-len(chosen) // columns)
     with look():
-        canvas = Canvas(figsize=(SIZE[0] * columns * 0.92, SIZE[1] * rows * 0.92 + 0.5), layout="constrained")
-        canvas.get_layout_engine().set(w_pad=0.12, h_pad=0.12)  # type: ignore[union-attr, call-arg]
+        canvas = canvas_of(SIZE[0] * columns * 0.92, SIZE[1] * rows * 0.92 + 0.5)
+        canvas.get_layout_engine().set(w_pad=0.12, h_pad=0.12)
         canvas.suptitle(plain(title), fontsize=14, fontweight="bold", x=0.012, ha="left")
         for index, chart in enumerate(chosen):
             draw(chart, canvas.add_subplot(rows, columns, index + 1))

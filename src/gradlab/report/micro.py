@@ -15,6 +15,7 @@ import numpy as np
 from gradlab.microworld.diagnosis import Diagnosis, Trend, trend
 from gradlab.microworld.film import Film
 from gradlab.microworld.frame import Frame
+from gradlab.report.draw import canvas_of
 from gradlab.report.look import INK, SOFT, look, plain, stroke
 
 SCENES = ("signal_flow", "gradient_flow", "gradient_highway", "one_input", "units")
@@ -87,10 +88,10 @@ def _signal(film: Film) -> Scene:
         Panel(
             film.arms[arm], "layer", "|activation|",
             (
-                _curve(film, arm, lambda one: one.signal[:, 2], "median"),
-                _curve(film, arm, lambda one: one.signal[:, 1], "25 %", True),
+                _curve(film, arm, lambda one: one.signal[:, 4], "95 % lie below"),
                 _curve(film, arm, lambda one: one.signal[:, 3], "75 %", True),
-                _curve(film, arm, lambda one: one.signal[:, 4], "95 %", True),
+                _curve(film, arm, lambda one: one.signal[:, 2], "50 %", True),
+                _curve(film, arm, lambda one: one.signal[:, 1], "25 %", True),
             ),
         )
         for arm in (0, 1)
@@ -222,11 +223,9 @@ def _over(found: Trend | None) -> str:
 
 def draw_scene(scene: Scene, film: Film) -> Any:
     """The last frame as a matplotlib figure."""
-    from matplotlib.figure import Figure as Canvas
-
     count = len(scene.panels) or len(scene.heats)
     with look():
-        canvas = Canvas(figsize=(4.1 * count, 3.6), layout="constrained")
+        canvas = canvas_of(4.1 * count, 3.6)
         canvas.suptitle(
             plain(f"{scene.title}, after {steps_of(film)[-1]:,} steps"), x=0.01, ha="left", fontweight="bold"
         )
