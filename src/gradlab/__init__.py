@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
+_ROOMS = ("torch",)
+"""Rooms that are used by their name: `gradlab.torch.to_module`."""
 _HOMES = {
     "GradlabError": "gradlab.errors",
     "Result": "gradlab.result",
@@ -61,6 +63,8 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
+    if name in _ROOMS:
+        return import_module(f"gradlab.{name}")
     raise AttributeError(f"module 'gradlab' has no attribute {name!r}")
 
 

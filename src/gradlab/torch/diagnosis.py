@@ -1,0 +1,205 @@
+"""A diagnosis of any network, from a probe's numbers: a name, the evidence, and what usually helps.
+
+Judged are ratios, never absolute sizes: how the backprop signal and the activations change from the first module to
+the last, and, where an optimiser was given, how far its step moved each weight; an adaptive optimiser rescales
+gradients, so a small one is no harm as long as its weight moves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from gradlab.torch.probing import Probe, Seen, Weight
+
+VANISHED, EXPLODED = 1e-4, 1e4
+"""First against last: below or above, a signal has vanished or exploded."""
+DEAD, SATURATED = 0.9, 0.9
+STILL, WILD = 1e-7, 0.5
+"""An update ratio below or above: a weight that does not move, or is thrown about."""
+ADAPTIVE = ("Adam", "RMSprop", "Adagrad", "Adadelta", "Lion", "Adafactor", "NAdam", "RAdam")
+BOUNDED = ("Tanh", "Sigmoid", "Hardtanh", "Hardsigmoid", "Softsign")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is wrong."""
+
+    name: str
+    where: str
+    evidence: str
+    helps: str
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.where}): {self.evidence}. What usually helps: {self.helps}."
+
+
+@dataclass(frozen=True)
+class Findings:
+    """All of them, the gravest first; empty when all is well."""
+
+    found: tuple[Finding, ...]
+
+    @property
+    def healthy(self) -> bool:
+        """Whether nothing was found."""
+        return not self.found
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names alone."""
+        return tuple(finding.name for finding in self.found)
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.found)) or "Nothing is wrong that the probe can see."
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        return "".join(f"<p><b>{escape(f.name)}</b> {escape(str(f))}</p>" for f in self.found) or f"<p>{self}</p>"
+
+
+def findings(probe: Probe) -> Findings:
+    """What the numbers of a probe say."""
+    seen = sorted(probe.seen.values(), key=lambda each: each.order)
+    broken = list(_not_finite(seen, probe.weights))
+    found = broken or [*_signals(probe, seen), *_units(seen)]
+    return Findings((*found, *_weights(probe)))
+
+
+def _not_finite(seen: Sequence[Seen], weights: Sequence[Weight]) -> Iterator[Finding]:
+    """The first module whose output is not a number; else the last whose gradient is not."""
+    for each in seen:
+        if each.nonfinite:
+            yield Finding(
+                "NaN or infinity", each.name,
+                f"{each.nonfinite} of its outputs are not finite, and it is the first such module",
+                "look at what enters it: a logarithm or division by 0, a learning rate or loss scale too large, "
+                "float16 overflow",
+            )  # fmt: skip
+            return
+    for each in reversed(seen):
+        if each.delta_nonfinite:
+            yield Finding(
+                "NaN or infinity", each.name,
+                f"the gradient of its output is not finite ({each.delta_nonfinite} entries), and nothing after it is",
+                "a smaller loss scale, or a guard where the forward pass meets 0",
+            )  # fmt: skip
+            return
+    bad = [weight.names[0] for weight in weights if weight.nonfinite]
+    if bad:
+        yield Finding(
+            "NaN or infinity", bad[0], "its gradient is not finite", "clip gradients, or lower the loss scale"
+        )
+
+
+def _signals(probe: Probe, seen: Sequence[Seen]) -> Iterator[Finding]:
+    """Backwards and forwards: from the first module to the last."""
+    moved = [w.update_ratio for w in probe.weights if w.update_ratio is not None and len(w.shape) > 1]
+    adaptive = probe.optimizer is not None and type(probe.optimizer).__name__.startswith(ADAPTIVE)
+    excused = adaptive and bool(moved) and min(moved) > STILL
+    deltas = [(each.name, each.delta) for each in seen if each.delta is not None]
+    # a gradient that is exactly 0 everywhere is a cut, not a decay: told by the parameters
+    positive = [(name, value) for name, value in deltas if value > 0]
+    if len(positive) >= 4 and not excused:
+        ratio = _ends([value for _, value in positive])
+        steps = len(positive) - 1
+        if ratio < VANISHED:
+            yield Finding(
+                "vanishing gradients", f"{positive[0][0]} to {positive[-1][0]}",
+                f"the backprop signal is {1 / ratio:.1e} times smaller at the first module than at the last, a "
+                "factor of "
+                f"{ratio ** (-1 / steps):.2g} per module",
+                "an initialisation with gain 1 (He for ReLU), skips, or normalisation",
+            )  # fmt: skip
+        elif ratio > EXPLODED:
+            yield Finding(
+                "exploding gradients", f"{positive[0][0]} to {positive[-1][0]}",
+                f"the backprop signal is {ratio:.1e} times larger at the first module than at the last, a factor of "
+                f"{ratio ** (1 / steps):.2g} per module",
+                "smaller initial weights, normalisation, branches scaled by 1/√depth, clipping",
+            )  # fmt: skip
+    sizes = [each.rms for each in seen if each.rms > 0]
+    if len(sizes) >= 4:
+        growth = float(np.median(sizes[-max(1, len(sizes) // 3) :])) / float(
+            np.median(sizes[: max(1, len(sizes) // 3)])
+        )
+        if growth > EXPLODED:
+            yield Finding(
+                "exploding activations", f"{seen[0].name} to {seen[-1].name}",
+                f"activations grow {growth:.1e} times from the first modules to the last",
+                "smaller initial weights, normalisation, branches scaled by 1/√depth",
+            )  # fmt: skip
+        elif growth < VANISHED and not excused:
+            yield Finding(
+                "vanishing activations", f"{seen[0].name} to {seen[-1].name}",
+                f"activations shrink {1 / growth:.1e} times from the first modules to the last",
+                "an initialisation with gain 1 (He for ReLU), or normalisation",
+            )  # fmt: skip
+
+
+def _ends(values: Sequence[float]) -> float:
+    """The first quarter against the last, by medians."""
+    count = max(1, len(values) // 4)
+    return float(np.median(values[:count]) / np.median(values[-count:]))
+
+
+def _units(seen: Sequence[Seen]) -> Iterator[Finding]:
+    dead = [each for each in seen if each.dead > DEAD and "Dropout" not in each.kind and each.kind != "Identity"]
+    if dead:
+        yield Finding(
+            "dead units", dead[0].name,
+            f"{100 * dead[0].dead:.0f} % of its units are 0 on the whole batch{_and_more(dead)}",
+            "a smaller learning rate, biases that do not start far below 0, or an activation with a slope on "
+            "both sides",
+        )  # fmt: skip
+    full = [each for each in seen if each.saturated > SATURATED and each.kind in BOUNDED]
+    if full:
+        yield Finding(
+            "saturated units", full[0].name,
+            f"{100 * full[0].saturated:.0f} % of its outputs are at the ends of their range{_and_more(full)}",
+            "smaller weights or inputs (Xavier's init), or normalisation before the nonlinearity",
+        )  # fmt: skip
+
+
+def _weights(probe: Probe) -> Iterator[Finding]:
+    ran = any(weight.grad_l2 is not None for weight in probe.weights)
+    without = [w.names[0] for w in probe.weights if w.trainable and (w.grad_l2 is None or w.grad_l2 == 0)]
+    if ran and without:
+        yield Finding(
+            "no gradient", _listed(without),
+            f"{len(without)} of {len(probe.weights)} parameter tensors get none (or exactly 0)",
+            "is the module used in forward? is there a detach, an argmax or a no_grad on the way?",
+        )  # fmt: skip
+    frozen = [w.names[0] for w in probe.weights if not w.trainable]
+    if frozen:
+        yield Finding(
+            "frozen", _listed(frozen), "requires_grad is False", "leave it so if it is meant; else requires_grad_(True)"
+        )
+    loose = [w.names[0] for w in probe.weights if w.held is False and w.trainable]
+    if loose:
+        yield Finding(
+            "not in the optimiser", _listed(loose), "the optimiser does not hold them, so they never change",
+            "build the optimiser after the model is complete, from model.parameters()",
+        )  # fmt: skip
+    wild = [w for w in probe.weights if w.update_ratio is not None and w.update_ratio > WILD and len(w.shape) > 1]
+    if wild:
+        worst: Any = max(wild, key=lambda w: w.update_ratio or 0.0)
+        yield Finding(
+            "steps too large", worst.names[0], f"one step moved it by {100 * worst.update_ratio:.0f} % of its size",
+            "a smaller learning rate, warm-up, or clipping",
+        )  # fmt: skip
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+
+
+def _and_more(found: Sequence[Seen]) -> str:
+    return f", and so in {len(found) - 1} more modules" if len(found) > 1 else ""

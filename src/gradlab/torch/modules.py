@@ -1,0 +1,32 @@
+"""A network of a study as a plain `nn.Module`, with the lab's own initial parameters."""
+
+from __future__ import annotations
+
+import torch
+
+from gradlab.engines.autograd.module import LabModule
+from gradlab.errors import StudyError, nearest
+from gradlab.lab import StudyLike, dry_run
+from gradlab.plan.plan import Plan
+from gradlab.trial.setup import prepare
+
+
+def to_module(study: StudyLike | Plan, group: str | None = None, seed: int | None = None) -> LabModule:
+    """The network of a group (the first) as it is before training at a seed (the first).
+
+    `module.load_lab(result.weights(group, seed))` takes over trained parameters, `module.lab_weights()` gives them
+    back; `state_dict` has them by the same names, weights the torch way round.
+    """
+    plan = study if isinstance(study, Plan) else dry_run(study)
+    names = [planned.group.name for planned in plan.groups]
+    wanted = names[0] if group is None else group
+    chosen = plan.resolved.study.trial_seeds[0] if seed is None else seed
+    for trial in plan.trials:
+        if trial.group == wanted and trial.seed == chosen:
+            setup = prepare(trial)
+            module = LabModule(setup.mlp, torch.float32 if setup.theta.dtype.itemsize == 4 else torch.float64)
+            module.take(setup.theta)
+            return module
+    if wanted not in names:
+        raise StudyError(f"{wanted!r} is not a group of this study; it has {', '.join(names)}{nearest(wanted, names)}")
+    raise StudyError(f"seed {chosen} is not a seed of this study")

@@ -1,0 +1,263 @@
+"""The probe: what one forward and backward pass does inside any `nn.Module`.
+
+Every module that computes (a leaf, or one that owns parameters) gets a forward hook; the tensors it returns get a hook
+for their gradient, which is the backprop signal. Nothing of the model is changed, and every hook is gone afterwards,
+also after an exception. There is no list of supported layers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field, fields
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+import torch
+from torch import Tensor, nn
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from gradlab.torch.diagnosis import Findings
+
+MOST = 65_536
+"""Entries of a tensor that are looked at: every k-th of a larger one."""
+NEAR = 0.97
+"""Beyond this share of its range a bounded output is saturated."""
+
+
+@dataclass
+class Seen:
+    """One module, over all its calls."""
+
+    name: str
+    kind: str
+    order: int
+    calls: int = 0
+    shape: tuple[int, ...] = ()
+    mean: float = 0.0
+    std: float = 0.0
+    rms: float = 0.0
+    zeros: float = 0.0
+    """Share of exact zeros."""
+    dead: float = 0.0
+    """Share of units that are 0 throughout."""
+    saturated: float = 0.0
+    """Share of entries near the ends of a bounded range."""
+    nonfinite: int = 0
+    delta: float | None = None
+    """Root mean square of the gradient of its output."""
+    delta_nonfinite: int = 0
+    deltas: list[float] = field(default_factory=list, repr=False)
+
+
+@dataclass(frozen=True)
+class Weight:
+    """One parameter tensor, by all the names it goes by."""
+
+    names: tuple[str, ...]
+    shape: tuple[int, ...]
+    trainable: bool
+    held: bool | None
+    """Whether the optimiser has it; None where no optimiser was given."""
+    grad_l2: float | None
+    grad_mean_abs: float | None
+    weight_l2: float
+    update_ratio: float | None
+    nonfinite: int
+
+
+class Probe:
+    """`with Probe(model) as p: loss_fn(model(x), y).backward()`; then `p.table()`, `p.parameters()`, `p.diagnose()`."""
+
+    def __init__(self, model: nn.Module, optimizer: Any = None, *, scaler: Any = None, sample: int = MOST) -> None:
+        self.model = getattr(model, "_orig_mod", model)  # a compiled model is looked into through its original
+        self.optimizer, self.scaler, self.sample = optimizer, scaler, sample
+        self.seen: dict[str, Seen] = {}
+        self.weights: tuple[Weight, ...] = ()
+        self._handles: list[Any] = []
+        self._before: dict[int, Tensor] = {}
+        self._stack = ExitStack()
+
+    # ------------------------------------------------------------------ in and out
+
+    def __enter__(self) -> Self:
+        if self._handles:
+            raise RuntimeError("this probe is already attached")
+        stance = getattr(torch.compiler, "set_stance", None)
+        if stance is not None:
+            self._stack.enter_context(stance("force_eager"))  # a compiled graph would run past the hooks
+        try:
+            for name, module in self.model.named_modules():
+                if not list(module.children()) or list(module.parameters(recurse=False)):
+                    self._handles.append(module.register_forward_hook(self._hook(name or "(model)", module)))
+            if self.optimizer is not None:
+                self._before = {id(p): p.detach().clone() for p in self.model.parameters()}
+        except BaseException:
+            self._let_go()
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._let_go()
+        if error is None:
+            for seen in self.seen.values():
+                seen.delta = max(seen.deltas, default=None) if seen.deltas else None
+            self.weights = tuple(self._weights())
+            self._before.clear()
+
+    def _let_go(self) -> None:
+        for handle in self._handles:
+            handle.remove()
+        self._handles.clear()
+        self._stack.close()
+
+    # ------------------------------------------------------------------ looking
+
+    def _hook(self, name: str, module: nn.Module) -> Any:
+        def look(_: nn.Module, __: Any, output: Any) -> None:
+            seen = self.seen.setdefault(name, Seen(name, type(module).__name__, len(self.seen) + 1))
+            seen.calls += 1
+            for tensor in _tensors(output):
+                self._look(seen, tensor)
+                if tensor.requires_grad:
+                    self._handles.append(tensor.register_hook(self._signal(seen)))
+                break  # further outputs are states and weights of the same signal
+
+        return look
+
+    def _look(self, seen: Seen, tensor: Tensor) -> None:
+        with torch.no_grad():
+            values = self._sampled(tensor)
+            finite = torch.isfinite(values)
+            seen.nonfinite += int((~finite).sum())
+            kept = values[finite]
+            seen.shape = tuple(tensor.shape)
+            if kept.numel() == 0:
+                return
+            seen.mean, seen.rms = float(kept.mean()), float(kept.square().mean().sqrt())
+            seen.std = float(kept.std(correction=0))
+            seen.zeros = float((kept == 0).float().mean())
+            seen.dead = _dead(tensor)
+            low, high = float(kept.min()), float(kept.max())
+            if low >= -1 and high <= 1:
+                ends = kept.abs() > NEAR if low < 0 else (kept > NEAR) | (kept < 1 - NEAR)
+                seen.saturated = float(ends.float().mean())
+
+    def _signal(self, seen: Seen) -> Any:
+        def look(gradient: Tensor) -> None:
+            values = self._sampled(gradient) / self._scale()
+            finite = torch.isfinite(values)
+            seen.delta_nonfinite += int((~finite).sum())
+            if finite.any():
+                seen.deltas.append(float(values[finite].square().mean().sqrt()))
+
+        return look
+
+    def _sampled(self, tensor: Tensor) -> Tensor:
+        flat = tensor.detach().reshape(-1)
+        return flat[:: max(1, flat.numel() // self.sample)].double() if flat.device.type != "mps" else flat.float()
+
+    def _scale(self) -> float:
+        return 1.0 if self.scaler is None else float(self.scaler.get_scale())
+
+    def _weights(self) -> Iterator[Weight]:
+        names: dict[int, list[str]] = {}
+        by_id: dict[int, nn.Parameter] = {}
+        for name, parameter in self.model.named_parameters(remove_duplicate=False):
+            names.setdefault(id(parameter), []).append(name)
+            by_id[id(parameter)] = parameter
+        held = None
+        if self.optimizer is not None:
+            held = {id(p) for group in self.optimizer.param_groups for p in group["params"]}
+        for key, parameter in by_id.items():
+            grad = None if parameter.grad is None else parameter.grad.detach().double() / self._scale()
+            size = float(parameter.detach().double().norm())
+            before = self._before.get(key)
+            moved = None
+            if before is not None and not torch.equal(before, parameter.detach()):
+                step, was = (parameter.detach() - before).double(), before.double()
+                moved = float(step.norm()) / max(float(was.norm()), 1e-300)
+            yield Weight(
+                tuple(names[key]),
+                tuple(parameter.shape),
+                parameter.requires_grad,
+                None if held is None else key in held,
+                None if grad is None else float(grad.norm()),
+                None if grad is None else float(grad.abs().mean()),
+                size,
+                moved,
+                0 if grad is None else int((~torch.isfinite(grad)).sum()),
+            )
+
+    # ------------------------------------------------------------------ telling
+
+    def table(self) -> pd.DataFrame:
+        """One row per module in the order in which it first ran: activations, and the backprop signal."""
+        import pandas as pd
+
+        columns = [each.name for each in fields(Seen) if each.name not in ("order", "deltas", "delta_nonfinite")]
+        rows = [{key: getattr(seen, key) for key in columns} for seen in self._in_order()]
+        return pd.DataFrame(rows, columns=columns)
+
+    def parameters(self) -> pd.DataFrame:
+        """One row per parameter tensor: its gradient, its size, how far the optimiser moved it."""
+        import pandas as pd
+
+        rows = [
+            {
+                "name": " = ".join(weight.names),
+                "shape": weight.shape,
+                "grad_mean_abs": weight.grad_mean_abs,
+                "grad_l2": weight.grad_l2,
+                "weight_l2": weight.weight_l2,
+                "update_ratio": weight.update_ratio,
+                "trainable": weight.trainable,
+                "held": weight.held,
+            }
+            for weight in self.weights
+        ]
+        return pd.DataFrame(rows)
+
+    def _in_order(self) -> list[Seen]:
+        return sorted(self.seen.values(), key=lambda seen: seen.order)
+
+    def diagnose(self) -> Findings:
+        """What is wrong, in words, with the evidence and what usually helps; quiet when all is well."""
+        from gradlab.torch.diagnosis import findings
+
+        return findings(self)
+
+    def figure(self, ax: Any = None) -> Any:
+        """Activations and the backprop signal by module, on a log axis."""
+        from gradlab.torch.pictures import probe_figure
+
+        return probe_figure(self, ax)
+
+    def _repr_html_(self) -> str:
+        return str(self.table().to_html()) + str(self.parameters().to_html())
+
+
+def _tensors(output: Any) -> Iterator[Tensor]:
+    """Floating-point tensors in whatever a module returns."""
+    if isinstance(output, Tensor):
+        if output.is_floating_point() and output.numel():
+            yield output
+    elif isinstance(output, dict):
+        for value in output.values():
+            yield from _tensors(value)
+    elif isinstance(output, list | tuple):
+        for value in output:
+            yield from _tensors(value)
+    elif hasattr(output, "to_tuple"):  # a model output of transformers
+        yield from _tensors(output.to_tuple())
+
+
+def _dead(tensor: Tensor) -> float:
+    """Share of units (channels of pictures, else the last axis) that are exactly 0 everywhere."""
+    if tensor.dim() < 2:
+        return 0.0
+    axis = 1 if tensor.dim() == 4 else tensor.dim() - 1
+    others = tuple(index for index in range(tensor.dim()) if index != axis)
+    return float((tensor.detach().abs().amax(dim=others) == 0).float().mean())
