@@ -14,8 +14,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from gradlab.api import audit as audit
+    from gradlab.api import probe as probe
     from gradlab.errors import GradlabError as GradlabError
-    from gradlab.lab import audit as audit
     from gradlab.lab import dry_run as dry_run
     from gradlab.lab import list_studies as list_studies
     from gradlab.lab import load as load
@@ -34,11 +35,12 @@ _HOMES = {
     "GradlabError": "gradlab.errors",
     "Result": "gradlab.result",
     "Study": "gradlab.spec.study",
-    "audit": "gradlab.lab",
+    "audit": "gradlab.api",
     "dry_run": "gradlab.lab",
     "list_studies": "gradlab.lab",
     "load": "gradlab.lab",
     "open_run": "gradlab.lab",
+    "probe": "gradlab.api",
     "reproduce": "gradlab.writeups",
     "run": "gradlab.lab",
     "status": "gradlab.lab",
@@ -54,6 +56,7 @@ __all__ = [
     "list_studies",
     "load",
     "open_run",
+    "probe",
     "reproduce",
     "run",
     "status",

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -13,6 +15,7 @@ from rich.table import Table as RichTable
 
 from gradlab.analysis.against import Against
 from gradlab.analysis.findings import findings
+from gradlab.analysis.numbers import number
 from gradlab.analysis.scoreboard import Scoreboard
 from gradlab.audits.verdict import Audit
 from gradlab.cli.progress import running_lines
@@ -224,3 +227,18 @@ def scoreboard(board: Scoreboard, folder: Path, stream: TextIO) -> None:
 
 def _is_numeric(cell: str) -> bool:
     return cell[:1].isdigit() or cell[:1] in "-−–∞" or cell.startswith(("NaN", "median", "never"))
+
+
+def frames(tables: Sequence[tuple[str, Any]], closing: str, stream: TextIO) -> None:
+    """Data frames as tables, and a closing word."""
+    to = console(stream)
+    for title, frame in tables:
+        rows = tuple(tuple(_cell(value) for value in row) for row in frame.itertuples(index=False))
+        print_table(to, Table(title, tuple(map(str, frame.columns)), rows))
+    to.print(escape(closing), highlight=False)
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, float):
+        return "–" if math.isnan(value) else number(value, 3)
+    return "–" if value is None else str(value)

@@ -1,0 +1,203 @@
+"""The audit of hand-written training code: what two factories really build, tensor by tensor, before training.
+
+A factory returns (model, optimiser, loader, loss). Each is called under the same seed; everything but the forward pass
+has to be the same.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+import torch
+from gradlab.audits.traits import Realised, Trait, difference_words, fingerprint, joined
+from gradlab.audits.verdict import BY_FACTOR, SAME, UNDECLARED, Audit, Row
+from gradlab.errors import InvalidInput
+from torch import Tensor, nn
+
+Factory = Callable[[], tuple[nn.Module, Any, Any, Any]]
+FORWARD, UPDATE = "forward pass", "first update"
+BATCHES = 3
+APART = 10.0
+
+
+def audit_code(factories: Mapping[str, Factory], seed: int = 0) -> Audit:
+    """Both answers for arms that are built by functions; the first is compared with each of the others."""
+    if len(factories) < 2:
+        raise InvalidInput("audit: give at least two factories, {'plain': make_plain, 'residual': make_residual}")
+    found = {name: _traits(name, factory, seed) for name, factory in factories.items()}
+    (first, own), *others = found.items()
+    undeclared: dict[str, str] = {}
+    by_factor: set[str] = set()
+    for name, other in others:
+        other = _by_order(own, other)
+        for trait in {**own, **other}:
+            if trait in own and trait in other and own[trait].same(other[trait]):
+                continue
+            if trait in (FORWARD, UPDATE):
+                by_factor.add(trait)
+            elif trait not in own or trait not in other:
+                undeclared.setdefault(trait, f"{trait}: only {name if trait in other else first} has them")
+            else:
+                undeclared.setdefault(trait, difference_words(trait, own[trait], other[trait], first, name))
+    return Audit(
+        " and ".join(factories),
+        (FORWARD,),
+        f"{len(factories)} factories under seed {seed}, their first {BATCHES} batches and their first update",
+        tuple(factories),
+        _rows(found, undeclared, by_factor),
+        tuple(undeclared.values()),
+        "the forward pass" if FORWARD in by_factor and not undeclared else None,
+        tuple(_limits(found)),
+        {name: {trait.name: trait.value[:200] for trait in traits.values()} for name, traits in found.items()},
+    )
+
+
+def _traits(name: str, factory: Factory, seed: int) -> dict[str, Trait]:
+    with torch.random.fork_rng():
+        _seeded(seed)
+        made = factory()
+        if not isinstance(made, tuple) or len(made) != 4 or not isinstance(made[0], nn.Module):
+            raise InvalidInput(f"audit: the factory of {name!r} has to return (model, optimiser, loader, loss)")
+        model, optimiser, loader, loss = made
+        found = [*_model(model), *_training(model, optimiser, loss)]
+        _seeded(seed)
+        batches = list(islice(iter(loader), BATCHES))
+        found.append(_batches(batches))
+        _seeded(seed)
+        found += _first_step(name, model, optimiser, batches, loss)
+    return {trait.name: trait for trait in found}
+
+
+def _seeded(seed: int) -> None:
+    torch.manual_seed(seed)
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+
+
+def _array(tensor: Tensor) -> Any:
+    plain = tensor.detach().cpu().clone()  # the first step will change the original
+    return (plain.float() if plain.dtype in (torch.bfloat16, torch.float16) else plain).numpy()
+
+
+def _model(model: nn.Module) -> Iterator[Trait]:
+    named = list(model.named_parameters())
+    yield Trait("parameters", str(sum(p.numel() for _, p in named)), f"{sum(p.numel() for _, p in named):,}")
+    shapes = [tuple(p.shape) for _, p in named]
+    yield Trait("parameter shapes", repr(shapes), f"{len(shapes)} tensors, in this order")
+    kinds = {"weights": [n for n in named if n[1].dim() > 1], "biases and scales": [n for n in named if n[1].dim() < 2]}
+    for kind, chosen in kinds.items():
+        if chosen:
+            tensors = {name: _array(parameter) for name, parameter in chosen}
+            flat = np.concatenate([values.ravel() for values in tensors.values()]).astype(np.float64)
+            words = "all 0" if not flat.any() else f"root mean square {float(np.sqrt(np.mean(flat**2))):.4g}"
+            yield Trait(f"initial {kind}", joined([fingerprint(v) for v in tensors.values()]), words, tensors)
+    norms = [type(module).__name__ for module in model.modules() if "Norm" in type(module).__name__]
+    yield _plain("normalisation", ", ".join(dict.fromkeys(norms)) + f" × {len(norms)}" if norms else "none")
+    drops = [repr(module) for module in model.modules() if "Dropout" in type(module).__name__]
+    yield _plain("dropout", f"{len(drops)} × {drops[0]}" if drops else "none")
+    places = dict.fromkeys(f"{p.dtype} on {p.device}".replace("torch.", "") for _, p in named)
+    yield _plain("precision and device", ", ".join(places))
+    yield _plain("mode", "training" if model.training else "evaluation")
+    frozen = [name for name, parameter in named if not parameter.requires_grad]
+    yield _plain("frozen parameters", ", ".join(frozen) or "none")
+
+
+def _training(model: nn.Module, optimiser: Any, loss: Any) -> Iterator[Trait]:
+    groups = []
+    for group in optimiser.param_groups:
+        settings = {key: value for key, value in sorted(group.items()) if key not in ("params", "param_names")}
+        groups.append(f"{len(group['params'])} tensors, {_settings(settings)}")
+    yield _plain("optimiser", f"{type(optimiser).__name__}: {'; '.join(groups)}")
+    held = {id(p) for group in optimiser.param_groups for p in group["params"]}
+    loose = [str(index) for index, p in enumerate(model.parameters()) if id(p) not in held]
+    yield _plain(
+        "parameters the optimiser does not hold", f"{len(loose)} (number {', '.join(loose[:6])})" if loose else "none"
+    )
+    words = repr(loss) if isinstance(loss, nn.Module) else getattr(loss, "__qualname__", repr(loss))
+    yield _plain("loss", str(words)[:200])
+
+
+def _settings(settings: Mapping[str, Any]) -> str:
+    return ", ".join(f"{key} {value}" for key, value in settings.items() if value not in (None, False))
+
+
+def _batches(batches: Sequence[Any]) -> Trait:
+    hashes = [fingerprint(_array(tensor)) for batch in batches for tensor in _tensors(batch)]
+    shapes = [str(tuple(tensor.shape)) for tensor in _tensors(batches[0])] if batches else ["none"]
+    return Trait("first batches", joined(hashes), f"{len(batches)} of {' and '.join(shapes)}")
+
+
+def _tensors(batch: Any) -> Iterator[Tensor]:
+    if isinstance(batch, Tensor):
+        yield batch
+    elif isinstance(batch, Mapping):
+        for value in batch.values():
+            yield from _tensors(value)
+    elif isinstance(batch, list | tuple):
+        for value in batch:
+            yield from _tensors(value)
+
+
+def _first_step(name: str, model: nn.Module, optimiser: Any, batches: Sequence[Any], loss: Any) -> Iterator[Trait]:
+    """Output and loss on the first batch, and how far one step moves the weights."""
+    if not batches or not isinstance(batches[0], list | tuple) or len(batches[0]) < 2:
+        raise InvalidInput(f"audit: the loader of {name!r} has to give batches of (input, target)")
+    x, y = batches[0][0], batches[0][1]
+    before = [p.detach().clone() for p in model.parameters()]
+    optimiser.zero_grad()
+    output = model(x)
+    value = loss(output, y)
+    value.backward()
+    optimiser.step()
+    size = float(output.detach().float().square().mean().sqrt())
+    yield Trait(
+        FORWARD, fingerprint(_array(output)), f"output {size:.3g} (root mean square), loss {float(value.detach()):.4g}"
+    )
+    moved = [float((p.detach() - b).norm()) for p, b in zip(model.parameters(), before, strict=True)]
+    total = float(np.sqrt(np.sum(np.square(moved))))
+    yield Trait(UPDATE, repr([f"{m:.6g}" for m in moved]), f"moves the parameters by {total:.3g}")
+
+
+def _plain(name: str, words: str) -> Trait:
+    return Trait(name, words, words)
+
+
+def _by_order(first: Realised, second: dict[str, Trait]) -> dict[str, Trait]:
+    """Tensors under the first arm's names, where names differ but number and shapes agree: order tells them apart."""
+    renamed = dict(second)
+    for name, trait in second.items():
+        other = first.get(name)
+        if other is None or not trait.tensors or set(trait.tensors) == set(other.tensors):
+            continue
+        ours, theirs = list(other.tensors.items()), list(trait.tensors.values())
+        if len(ours) == len(theirs) and all(a.shape == b.shape for (_, a), b in zip(ours, theirs, strict=True)):
+            tensors = {key: values for (key, _), values in zip(ours, theirs, strict=True)}
+            renamed[name] = Trait(trait.name, trait.value, trait.words, tensors)
+    return renamed
+
+
+def _rows(
+    found: Mapping[str, Mapping[str, Trait]], undeclared: Mapping[str, str], by_factor: set[str]
+) -> tuple[Row, ...]:
+    names = dict.fromkeys(trait for own in found.values() for trait in own)
+    rows = []
+    for name in names:
+        status = UNDECLARED if name in undeclared else BY_FACTOR if name in by_factor else SAME
+        rows.append(Row(name, tuple(own[name].words if name in own else "–" for own in found.values()), status))
+    return tuple(sorted(rows, key=lambda row: (UNDECLARED, BY_FACTOR, SAME).index(row.status)))
+
+
+def _limits(found: Mapping[str, Mapping[str, Trait]]) -> Iterator[str]:
+    sizes = {name: float(traits[FORWARD].words.split()[1]) for name, traits in found.items()}
+    small, large = min(sizes, key=sizes.__getitem__), max(sizes, key=sizes.__getitem__)
+    if sizes[large] > APART * max(sizes[small], 1e-300):
+        yield (
+            f"Initial scale: before any training the output (root mean square) is {sizes[small]:.3g} in {small} and "
+            f"{sizes[large]:.3g} in {large}. Gradients and losses carry this factor."
+        )
+    yield "One seed was looked at: whether a difference in results is luck, only several seeds can tell."

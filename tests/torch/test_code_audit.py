@@ -1,0 +1,130 @@
+"""The audit of hand-written code: the identity write-up's mistake is found, the corrected pair passes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import gradlab
+import torch
+from gradlab.audits.verdict import UNDECLARED
+from gradlab.errors import InvalidInput
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self, skip: bool, scale: float) -> None:
+        super().__init__()
+        self.skip = skip
+        self.layers = nn.ModuleList(nn.Linear(64, 64) for _ in range(20))
+        for layer in self.layers:
+            nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
+            nn.init.zeros_(layer.bias)
+            with torch.no_grad():
+                layer.weight *= scale
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for layer in self.layers:
+            x = x + torch.relu(layer(x)) if self.skip else torch.relu(layer(x))
+        return x
+
+
+def factory(skip: bool, scale: float, **changes: Any) -> Any:
+    def make() -> Any:
+        model = Net(skip, scale)
+        if "change" in changes:
+            changes["change"](model)
+        optimiser = changes.get("optimiser", torch.optim.Adam)(model.parameters(), lr=changes.get("lr", 1e-3))
+        x = torch.rand(256, 64) * 2 - 1
+        loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x, x), 64, shuffle=True)
+        return model, optimiser, loader, changes.get("loss", nn.MSELoss())
+
+    return make
+
+
+def undeclared(**changes: Any) -> set[str]:
+    found = gradlab.audit({"plain": factory(False, 0.2), "residual": factory(True, 0.2, **changes)}, seed=3)
+    return {row.trait for row in found.rows if row.status == UNDECLARED}
+
+
+def test_the_write_ups_two_snippets_fail_with_the_ratio_in_every_layer() -> None:
+    found = gradlab.audit({"plain": factory(False, 1.0), "residual": factory(True, 20**-0.5)}, seed=0)
+    assert not found.fair
+    assert found.undeclared == ("initial weights: those of residual are 0.2236 × those of plain, in all 20 layers",)
+
+
+def test_the_corrected_pair_differs_in_the_forward_pass_alone() -> None:
+    found = gradlab.audit({"plain": factory(False, 20**-0.5), "residual": factory(True, 20**-0.5)}, seed=0)
+    assert found.fair
+    assert found.only_difference == "the forward pass"
+    assert any("Initial scale" in limit for limit in found.limits)
+    assert found.to_json()["same_setup_except_factor"] is True
+    assert found.hashes["plain"]["initial weights"] == found.hashes["residual"]["initial weights"]
+
+
+def _freeze(model: Net) -> None:
+    model.layers[0].requires_grad_(False)
+
+
+def _bias(model: Net) -> None:
+    nn.init.ones_(model.layers[3].bias)
+
+
+def _normed(model: Net) -> None:
+    model.extra = nn.LayerNorm(64)
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"lr": 1e-2}, {"optimiser"}),
+        ({"optimiser": torch.optim.AdamW}, {"optimiser"}),
+        ({"loss": nn.L1Loss()}, {"loss"}),
+        ({"change": _bias}, {"initial biases and scales"}),
+        ({"change": _freeze}, {"frozen parameters"}),
+        ({"change": _normed}, {"parameters", "parameter shapes", "normalisation", "optimiser"}),
+        ({"change": lambda model: model.eval()}, {"mode"}),
+        ({"change": lambda model: model.double().float()}, set()),
+        ({"change": lambda model: torch.rand(1)}, {"first batches"}),
+    ],
+)
+def test_a_planted_difference_is_found_and_named(changes: Any, expected: set[str]) -> None:
+    assert undeclared(**changes) == expected
+
+
+def test_names_may_differ_as_long_as_order_and_shapes_agree() -> None:
+    class Other(Net):
+        def __init__(self) -> None:
+            super().__init__(True, 0.2)
+            self.blocks, self.layers = self.layers, None
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            for layer in self.blocks:
+                x = x + torch.relu(layer(x))
+            return x
+
+    def make() -> Any:
+        model = Other()
+        x = torch.rand(256, 64) * 2 - 1
+        loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x, x), 64, shuffle=True)
+        return model, torch.optim.Adam(model.parameters(), lr=1e-3), loader, nn.MSELoss()
+
+    found = gradlab.audit({"plain": factory(False, 0.2), "other": make}, seed=3)
+    assert found.fair, found.answer
+
+
+def test_a_parameter_that_the_optimiser_lacks_is_found() -> None:
+    def make() -> Any:
+        model, _, loader, loss = factory(True, 0.2)()
+        return model, torch.optim.Adam(list(model.parameters())[2:], lr=1e-3), loader, loss
+
+    found = gradlab.audit({"plain": factory(False, 0.2), "residual": make}, seed=3)
+    assert any("does not hold" in words for words in found.undeclared)
+
+
+def test_a_factory_that_returns_something_else_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="has to return"):
+        gradlab.audit({"a": lambda: 1, "b": lambda: 2})
+    with pytest.raises(InvalidInput, match="at least two"):
+        gradlab.audit({"a": factory(True, 1.0)})
