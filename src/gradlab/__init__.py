@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from gradlab.api import audit as audit
     from gradlab.api import probe as probe
+    from gradlab.api import watch as watch
     from gradlab.errors import GradlabError as GradlabError
     from gradlab.lab import dry_run as dry_run
     from gradlab.lab import list_studies as list_studies
@@ -44,6 +45,7 @@ _HOMES = {
     "reproduce": "gradlab.writeups",
     "run": "gradlab.lab",
     "status": "gradlab.lab",
+    "watch": "gradlab.api",
 }
 
 __all__ = [
@@ -60,6 +62,7 @@ __all__ = [
     "reproduce",
     "run",
     "status",
+    "watch",
 ]
 
 

@@ -11,6 +11,7 @@ from gradlab.engines.autograd.require import require_torch
 
 if TYPE_CHECKING:
     from gradlab.torch.probing import Probe
+    from gradlab.torch.watching import Watch
 
 
 def audit(what: Any, *, seed: int = 0, **options: Any) -> Audit:
@@ -41,3 +42,16 @@ def probe(model: Any, optimizer: Any = None, *, scaler: Any = None) -> Probe:
     from gradlab.torch.probing import Probe
 
     return Probe(model, optimizer, scaler=scaler)
+
+
+def watch(model: Any, optimizer: Any, *, every: int = 100, scaler: Any = None) -> Watch:
+    """Look inside a model every so many steps of its training loop, which stays as it is.
+
+    >>> with gradlab.watch(model, optimizer, every=100) as w:
+    ...     train(model, optimizer)
+    >>> w.figure(), w.diagnose(), w.overhead
+    """
+    require_torch()
+    from gradlab.torch.watching import Watch
+
+    return Watch(model, optimizer, every=every, scaler=scaler)

@@ -16,10 +16,11 @@ from typing import Any
 
 _HOMES = {
     "Probe": "gradlab.torch.probing",
+    "Watch": "gradlab.torch.watching",
     "to_module": "gradlab.torch.modules",
 }
 
-__all__ = ["Probe", "to_module"]
+__all__ = ["Probe", "Watch", "to_module"]
 
 
 def __getattr__(name: str) -> Any:

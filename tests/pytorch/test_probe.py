@@ -334,3 +334,49 @@ def test_a_wrong_target_is_refused_without_a_traceback(target: str) -> None:
     done = RUNNER.invoke(app(), ["probe", target])
     assert done.exit_code != 0
     assert isinstance(done.exception, gradlab.GradlabError | SystemExit)
+
+
+# ---------------------------------------------------------------------- a watch over a loop
+
+
+def trained(model: nn.Module, steps: int, **options: Any) -> Any:
+    optimiser = torch.optim.Adam(model.parameters(), lr=1e-3)
+    torch.manual_seed(0)
+    x, y = torch.randn(64, 32), torch.randint(0, 4, (64,))
+    with gradlab.watch(model, optimiser, **options) as w:
+        for _ in range(steps):
+            optimiser.zero_grad()
+            nn.functional.cross_entropy(model(x), y).backward()
+            optimiser.step()
+    return w
+
+
+def test_a_watch_looks_at_every_so_many_steps_and_changes_nothing(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    watched, alone = mlp(3), mlp(3)
+    alone.load_state_dict(watched.state_dict())
+    w = trained(watched, 25, every=10)
+    trained(alone, 25, every=1000)
+    assert all(torch.equal(a, b) for a, b in zip(watched.parameters(), alone.parameters(), strict=True))
+    assert [moment.step for moment in w.moments] == [0, 10, 20]
+    assert w.step == 25
+    assert set(w.table().measure) == {"delta", "rms", "std", "dead"}
+    assert w.parameters().update_ratio.notna().all()
+    assert w.overhead is not None
+    assert w.figure().axes
+    assert w.diagnose().healthy
+    assert not any(module._forward_hooks or module._forward_pre_hooks for module in watched.modules())
+    w.save(tmp_path / "kept")
+    import pandas as pd
+
+    assert len(pd.read_parquet(tmp_path / "kept/layers.parquet")) == len(w.table())
+
+
+def test_a_watch_lets_go_after_an_exception_and_refuses_nonsense() -> None:
+    model = mlp(2)
+    optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
+    with pytest.raises(RuntimeError), gradlab.watch(model, optimiser, every=1):
+        model(torch.randn(2, 31))
+    assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
+    with pytest.raises(gradlab.GradlabError, match="at least 1"):
+        gradlab.watch(model, optimiser, every=0)
