@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import torch
+from torch import nn
 
 import gradlab
-import torch
 from gradlab.audits.verdict import UNDECLARED
 from gradlab.errors import InvalidInput
-from torch import nn
 
 
 class Net(nn.Module):

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from torch import nn
 from typer.testing import CliRunner
 
 import gradlab
-import torch
 from gradlab.cli import app
-from torch import nn
 
 RUNNER = CliRunner()
 
