@@ -43,12 +43,16 @@ def test_the_public_names_are_these() -> None:
         "Result",
         "Study",
         "__version__",
+        "audit",
         "dry_run",
         "list_studies",
         "load",
         "open_run",
+        "probe",
+        "reproduce",
         "run",
         "status",
+        "watch",
     ]
     assert sorted(gradlab.__all__) == sorted(public)
     for name in public:

@@ -44,7 +44,7 @@ def test_run_shows_the_answer_and_leaves_a_folder(study: Path, tmp_path: Path) -
     assert found.returncode == 0, found.stderr
     assert "final_loss: plain" in found.stdout
     assert "2 groups × 2 seeds = 4 trials" in found.stderr
-    assert "runs/small/report.md" in found.stderr
+    assert "runs/small/report.html" in found.stderr
     assert (tmp_path / "runs/small/figures/overview.png").is_file()
     assert "gradlab run small.yaml" in (tmp_path / "runs/small/report.md").read_text()
 

@@ -103,9 +103,15 @@ def image(canvas: Any, kind: str) -> bytes:
 
 
 def column_pdf(canvas: Any) -> bytes:
-    """The figure as a PDF that is one column wide, its letters shrunk with it."""
+    """The figure as a PDF for a column of a paper; one whose labels need more room keeps its size."""
     width, height = canvas.get_size_inches()
-    canvas.set_size_inches(COLUMN * 1.6, COLUMN * 1.6 * height / width)
-    made = image(canvas, "pdf")
-    canvas.set_size_inches(width, height)
-    return made
+    canvas.set_size_inches(1.6 * COLUMN, 1.6 * COLUMN * height / width)
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("error", "constrained_layout not applied")
+            return image(canvas, "pdf")
+    except UserWarning:
+        canvas.set_size_inches(width, height)
+        return image(canvas, "pdf")
+    finally:
+        canvas.set_size_inches(width, height)

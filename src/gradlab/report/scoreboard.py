@@ -66,7 +66,13 @@ def confounds_table(board: Scoreboard) -> Table:
 
 def page(board: Scoreboard, links: dict[str, str]) -> str:
     """One page in Markdown; `links` are the studies' reports."""
-    lines = ["# Four write-ups, claim by claim", "", f"**{escape(headline(board))}**", ""]
+    count = "Four" if len(board.titles) == 4 else str(len(board.titles))
+    lines = [
+        f"# {count} write-up{'s' * (len(board.titles) > 1)}, claim by claim",
+        "",
+        f"**{escape(headline(board))}**",
+        "",
+    ]
     if board.quick:
         lines += ["> Reduced budgets (--quick): claims that need the full budget are not tested; beside them stands "
                   "the verdict of the full run that is kept with the package, marked as such.", ""]  # fmt: skip
