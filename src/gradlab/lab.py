@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -138,7 +140,8 @@ def run(
     call = command or _python_call(study, overrides, seeds, quick)
     chosen = _executor(executor, planned, workers) if isinstance(executor, str) else executor
     surroundings = environment()
-    audited = _audited(planned)
+    apart = chosen.apart and bool(planned.resolved.catalog.files)
+    audited = _audited(planned, apart)
     if on_audit is not None and audited is not None:
         on_audit(audited)
     hooks: Any = {"fail_fast": fail_fast, "on_start": on_start, "on_results": on_results, "on_stop": on_stop}
@@ -152,34 +155,44 @@ def run(
         begun = read_json(folder.path / "environment.json") or surroundings
         notes = tuple(folder.notes)
         measured = Measured(planned, found.records)
-        film = _film(measured, folder) if figures and not found.stopped else None
+        film = _film(measured, folder, apart) if figures and not found.stopped else None
         result = Result(measured, begun, call, Path(out), audited, found.stopped, notes, film=film)
         result.write(folder, figures=figures)
     return result
 
 
-def _audited(plan: Plan) -> Audit | None:
+def _audited(plan: Plan, apart: bool) -> Audit | None:
     """The audit before a run; None where a part of the user's fails in it, as its trials will, each with its error."""
     try:
-        return audit_plan(plan, seeds=AUDITED_SEEDS, pairs=AUDITED_PAIRS)
+        return _called(apart, audit_plan, plan, seeds=AUDITED_SEEDS, pairs=AUDITED_PAIRS)
     except GradlabError:
         raise
     except Exception:
         return None
 
 
-def _film(measured: Measured, folder: ReportFolder) -> Film | None:
+def _called(apart: bool, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+    """A call; `apart` in a process of its own, so that a part of the user's that kills it does not kill us."""
+    if not apart:
+        return function(*arguments, **options)
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        return pool.submit(function, *arguments, **options).result()
+
+
+def _film(measured: Measured, folder: ReportFolder, apart: bool) -> Film | None:
     """The micro-world of the pair that tells most, kept in the run's folder; None where there is nothing to see."""
     arms = choose(measured.plan)
     if arms is None:
         return None
-    film = look_inside(measured, arms)
+    film = look_inside(measured, arms, apart=apart)
     if film is not None:
         folder.write_text(FILM, _film_text(film))
     return film
 
 
-def look_inside(measured: Measured, arms: tuple[str, str], seed: int | None = None) -> Film | None:
+def look_inside(
+    measured: Measured, arms: tuple[str, str], seed: int | None = None, *, apart: bool = False
+) -> Film | None:
     """Two arms at a seed (the first), layer by layer while they learn; None where a network is too large, or fails."""
     for arm in arms:
         if arm not in measured.group_names:
@@ -192,7 +205,7 @@ def look_inside(measured: Measured, arms: tuple[str, str], seed: int | None = No
             if weights:
                 kept[trial.group] = dict(weights[max(weights)])
     try:
-        film = shoot(measured.plan, arms, chosen, kept)
+        film: Film | None = _called(apart, shoot, measured.plan, arms, chosen, kept)
         return None if film is None else _with_updates(film, measured)
     except GradlabError:
         raise

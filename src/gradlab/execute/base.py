@@ -52,6 +52,8 @@ class Executor(Part):
     """Runs bundles of trials. Results come as they are finished, in any order."""
 
     part: ClassVar[str] = "executor"
+    apart: ClassVar[bool] = False
+    """Whether trials run in other processes, so that one that kills its process kills no more."""
 
     @abstractmethod
     def run(self, bundles: Sequence[Bundle], watch: Watch) -> Generator[list[TrialResult]]:

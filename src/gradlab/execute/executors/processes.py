@@ -29,6 +29,7 @@ class Processes(Executor):
     """Processes of their own, one trial each: a second to start, then no shared interpreter lock."""
 
     name = "processes"
+    apart = True
     workers: Annotated[int, Field(ge=1)] | None = None
 
     def width(self, trials: int) -> int:
