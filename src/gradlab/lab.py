@@ -164,7 +164,8 @@ def run(
 def _audited(plan: Plan, apart: bool) -> Audit | None:
     """The audit before a run; None where a part of the user's fails in it, as its trials will, each with its error."""
     try:
-        return _called(apart, audit_plan, plan, seeds=AUDITED_SEEDS, pairs=AUDITED_PAIRS)
+        found: Audit = _called(apart, audit_plan, plan, seeds=AUDITED_SEEDS, pairs=AUDITED_PAIRS)
+        return found
     except GradlabError:
         raise
     except Exception:

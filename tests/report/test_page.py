@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -15,6 +16,7 @@ import gradlab
 from gradlab.cli import app
 from gradlab.contracts.trials import small_tree
 from gradlab.errors import StoreError
+from gradlab.report.figures.base import MOST_POINTS, thinned
 from gradlab.report.markdown import relative_links
 
 RUNNER = CliRunner()
@@ -218,3 +220,16 @@ def test_in_a_browser_a_hover_shows_the_value(browser: Any, run: Path) -> None:
     page.wait_for_function("document.querySelector('#explorer-chart').innerText.includes('layer 3')")
     assert f"{HOSTILE}:" in chart.inner_text()
     page.close()
+
+
+def test_a_long_curve_is_thinned_to_what_a_picture_can_show() -> None:
+    x = np.arange(1.0, 100_001)
+    y = np.sin(x / 500)
+    y[77_777] = np.nan
+    thin = thinned(x, y, y - 1, y + 1)
+    assert all(len(part) == MOST_POINTS for part in thin)
+    assert thin[0][-1] == x[-1]
+    assert np.nanmin(thin[2]) == np.nanmin(y - 1)
+    assert np.nanmax(thin[3]) == np.nanmax(y + 1)
+    short = thinned(x[:9], y[:9], y[:9], y[:9])
+    assert np.array_equal(short[0], x[:9])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
+from itertools import pairwise
 from typing import ClassVar
 
 import numpy as np
@@ -18,6 +20,8 @@ from gradlab.report.charts import Chart, Line, LineChart, Points
 Numbers = NDArray[np.float64]
 MOST_LINES = 8
 FEW_SEEDS = 20
+MOST_POINTS = 1200
+"""Points of a line: more than a figure has dots across."""
 
 
 class Figure(Part):
@@ -46,6 +50,25 @@ def band(values: Numbers) -> tuple[Numbers, Numbers, Numbers]:
     rows[:, there] = np.nanquantile(finite[:, there], (0.5, edge, 1 - edge), axis=0)
     centre, low, high = rows
     return centre, low, high
+
+
+def thinned(x: Numbers, centre: Numbers, low: Numbers, high: Numbers) -> tuple[Numbers, Numbers, Numbers, Numbers]:
+    """A long curve in as many points as a picture can show: of each stretch the median, the lowest, the highest."""
+    if len(x) <= MOST_POINTS:
+        return x, centre, low, high
+    edges = np.linspace(0, len(x), MOST_POINTS + 1).astype(int)
+    pieces = [slice(a, b) for a, b in pairwise(edges)]
+    return (
+        np.array([x[piece][-1] for piece in pieces]),
+        np.array([_some(np.median, centre[piece]) for piece in pieces]),
+        np.array([_some(np.min, low[piece]) for piece in pieces]),
+        np.array([_some(np.max, high[piece]) for piece in pieces]),
+    )
+
+
+def _some(reduce: Callable[[Numbers], float], values: Numbers) -> float:
+    finite = values[np.isfinite(values)]
+    return float(reduce(finite)) if len(finite) else float("nan")
 
 
 def layer_line(profile: Profile, label: str, style: int) -> Line | None:

@@ -6,7 +6,7 @@ import numpy as np
 
 from gradlab.analysis.measured import Measured
 from gradlab.report.charts import Line, LineChart
-from gradlab.report.figures.base import MOST_LINES, Figure, band, levels_of, seeds_note
+from gradlab.report.figures.base import MOST_LINES, Figure, band, levels_of, seeds_note, thinned
 
 
 class TrainingLoss(Figure):
@@ -28,7 +28,7 @@ class TrainingLoss(Figure):
             for row, values in zip(table, curves, strict=True):
                 row[: len(values)] = values
             centre, low, high = band(table)
-            lines.append(Line(name, np.arange(1.0, longest + 1), centre, low, high, index))
+            lines.append(Line(name, *thinned(np.arange(1.0, longest + 1), centre, low, high), index))
         if not lines:
             return None
         return LineChart(
