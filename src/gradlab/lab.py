@@ -40,8 +40,8 @@ from gradlab.store.status import status as status_of
 
 Overrides = Mapping[str, Any] | Sequence[str]
 AUDIT, FILM = "audit.json", "microworld.json"
-AUDITED_SEEDS, AUDITED_PAIRS = 3, 100
-"""How much a run compares before it begins; `audit` compares everything."""
+AUDITED_SEEDS, AUDITED_PAIRS, MANY_STEPS = 3, 100, 1_000_000
+"""How much a run compares before it begins (one seed of very long trainings); `audit` compares everything."""
 StudyLike = str | Path | Mapping[str, Any] | Study | Resolved
 
 
@@ -164,7 +164,9 @@ def run(
 def _audited(plan: Plan, apart: bool) -> Audit | None:
     """The audit before a run; None where a part of the user's fails in it, as its trials will, each with its error."""
     try:
-        found: Audit = _called(apart, audit_plan, plan, seeds=AUDITED_SEEDS, pairs=AUDITED_PAIRS)
+        longest = max(planned.cost.steps for planned in plan.groups)
+        seeds = AUDITED_SEEDS if longest <= MANY_STEPS else 1
+        found: Audit = _called(apart, audit_plan, plan, seeds=seeds, pairs=AUDITED_PAIRS)
         return found
     except GradlabError:
         raise
