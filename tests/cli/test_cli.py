@@ -39,7 +39,8 @@ def test_help_reads_like_a_short_manual(tmp_path: Path) -> None:
         assert gradlab(command, "--help", cwd=tmp_path).returncode == 0
 
 
-def test_run_shows_the_answer_and_leaves_a_folder(study: Path, tmp_path: Path) -> None:
+def test_run_shows_the_answer_and_leaves_a_folder(tree: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "small.yaml").write_text(dump({**tree, "figures": ["training_loss"]}))
     found = gradlab("run", "small.yaml", cwd=tmp_path)
     assert found.returncode == 0, found.stderr
     assert "final_loss: plain" in found.stdout

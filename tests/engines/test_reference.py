@@ -273,7 +273,7 @@ def test_a_float32_trial_stays_float32(optimizer: str, tree: dict[str, Any], mon
 
 def test_the_end_is_the_end_of_the_budget_not_the_last_look(tree: dict[str, Any]) -> None:
     tree["measure"] = {"layers": ["start"]}
-    result = gradlab.run(tree)
+    result = gradlab.run({**tree, "figures": None})
     assert "gradient_by_layer" not in result.charts
     assert "signal_by_layer" in result.charts
 

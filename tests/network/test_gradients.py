@@ -99,8 +99,9 @@ def named(model: dict[str, Any]) -> str:
     return "-".join(f"{value}" for key, value in model.items() if key != "width")
 
 
-CASES = [(model, loss) for loss in LOSSES for model in EVERYTHING + SHAPES]
-CASES += [(model, loss) for loss in OTHER_LOSSES for model in SHAPES]  # nobody trains with these: every shape is enough
+CASES = [(model, loss) for loss in LOSSES for model in EVERYTHING]
+CASES += [(model, "mse") for model in SHAPES]  # a loss sees the output alone: it need not meet every shape
+CASES += [(model, loss) for loss in OTHER_LOSSES for model in SHAPES[:6]]
 
 
 @pytest.mark.parametrize(("model", "loss"), CASES, ids=[f"{named(model)}-{loss}" for model, loss in CASES])

@@ -277,7 +277,7 @@ def test_the_lock_of_a_dead_process_is_free(tmp_path: Path) -> None:
 
 
 def test_status_while_it_runs_says_what_is_running_with_its_loss(tree: dict[str, Any], tmp_path: Path) -> None:
-    tree["base"]["train"] |= {"steps": 20_000_000, "engine": "reference"}
+    tree["base"]["train"] |= {"steps": 3_000_000, "engine": "reference"}
     tree["measure"] = {"layers": []}
     (tmp_path / "long.json").write_text(json.dumps(tree))
     code = "import json, sys, gradlab; gradlab.run(json.load(open(sys.argv[1])), out=sys.argv[2], workers=2)"

@@ -118,7 +118,7 @@ def test_a_diverged_trial_keeps_the_weights_it_ended_with(tree: dict[str, Any]) 
 def test_a_runs_folder_holds_study_plan_environment_results_figures_and_report(
     tree: dict[str, Any], tmp_path: Path
 ) -> None:
-    result = gradlab.run(tree, out=tmp_path / "run")
+    result = gradlab.run({**tree, "figures": ["training_loss"]}, out=tmp_path / "run")
     found = {str(path.relative_to(tmp_path / "run")) for path in (tmp_path / "run").rglob("*") if path.is_file()}
     assert {"study.yaml", "resolved.yaml", "plan.json", "environment.json", "report.md"} <= found
     assert {f"results/000001/{name}" for name in ("chunk.json", "trials.parquet", "weights.safetensors")} <= found
@@ -232,7 +232,7 @@ def test_the_folder_keeps_every_default_and_the_users_parts(tree: dict[str, Any]
 def test_a_saved_result_is_a_run_like_any_other(tree: dict[str, Any], tmp_path: Path) -> None:
     result = gradlab.run(tree)
     path = result.save(tmp_path / "run")
-    assert path.read_text() == result.report()
+    assert (path.parent / "report.md").read_text() == result.report()
     result.save(tmp_path / "run")
     assert len(list((tmp_path / "run/results").iterdir())) == 1
     again = gradlab.open_run(tmp_path / "run")
