@@ -149,8 +149,9 @@ def draw(chart: Chart, ax: Any) -> None:
     ax.set_xlabel(chart.x_label)
     ax.set_ylabel(chart.y_label)
     if chart.note:
+        note = "\n".join(fill(line, NOTE_WIDTH) for line in chart.note.split("\n"))
         ax.annotate(
-            fill(chart.note, NOTE_WIDTH), (0, 0), (0, -chart.note_drop + 3), xycoords="axes fraction",
+            note, (0, 0), (0, -chart.note_drop + 3), xycoords="axes fraction",
             textcoords="offset points", color=WARNING if chart.note.startswith("NOT A CONTROLLED") else SOFT,
             fontsize=8, va="top",
         )  # fmt: skip

@@ -55,4 +55,4 @@ def marked(chart: Chart, audit: Audit | None) -> Chart:
     if audit is None or audit.mark is None:
         return chart
     note = f"{audit.mark.upper()} (see the audit)"
-    return replace(chart, note=f"{note}; {chart.note}" if chart.note else note)  # type: ignore[type-var]
+    return replace(chart, note=f"{note}\n{chart.note}" if chart.note else note)  # type: ignore[type-var]

@@ -225,7 +225,7 @@ def draw_scene(scene: Scene, film: Film) -> Any:
     """The last frame as a matplotlib figure."""
     count = len(scene.panels) or len(scene.heats)
     with look():
-        canvas = canvas_of(4.1 * count, 3.6)
+        canvas = canvas_of(4.1 * count, 4.3)
         canvas.suptitle(
             plain(f"{scene.title}, after {steps_of(film)[-1]:,} steps"), x=0.01, ha="left", fontweight="bold"
         )
@@ -254,7 +254,7 @@ def _draw_panel(panel: Panel, ax: Any) -> None:
     ax.set_title(plain(panel.title), fontsize=10)
     ax.set_xlabel(panel.x_label)
     ax.set_ylabel(panel.y_label)
-    ax.legend(fontsize=7.5)
+    ax.legend(fontsize=7.5, loc="upper left", bbox_to_anchor=(-0.02, -0.2), borderaxespad=0)  # below: it hides nothing
 
 
 def _draw_heats(heats: Sequence[Heat], canvas: Any) -> None:
