@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -13,3 +15,11 @@ from gradlab.contracts.trials import small_tree
 def tree() -> dict[str, Any]:
     """A study of two arms that trains in milliseconds."""
     return {**small_tree(), "figures": []}
+
+
+@pytest.fixture(autouse=True)
+def _signals_as_usual() -> Iterator[None]:
+    """A shell that starts the tests in the background ignores SIGINT, and hands that on."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
