@@ -230,7 +230,7 @@ class Result:
                 canvas = draw_one(chart)
                 files |= {f"{name}.{kind}": image(canvas, kind) for kind in kinds if kind != "pdf"}
                 if "pdf" in kinds:
-                    files |= {f"{name}.pdf": column_pdf(canvas), f"{name}.csv": chart_csv(chart)}
+                    files |= {f"{name}.pdf": column_pdf(chart), f"{name}.csv": chart_csv(chart)}
             except Exception as error:
                 broken[name] = f"{name}: {type(error).__name__}: {error}"
         whole = {name: chart for name, chart in self.charts.items() if name not in broken}

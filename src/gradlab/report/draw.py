@@ -102,16 +102,12 @@ def image(canvas: Any, kind: str) -> bytes:
     return buffer.getvalue()
 
 
-def column_pdf(canvas: Any) -> bytes:
-    """The figure as a PDF for a column of a paper; one whose labels need more room keeps its size."""
-    width, height = canvas.get_size_inches()
-    canvas.set_size_inches(1.6 * COLUMN, 1.6 * COLUMN * height / width)
+def column_pdf(chart: Chart) -> bytes:
+    """A chart as a PDF for a column of a paper; one whose labels need more room keeps its usual size."""
+    size = (1.6 * COLUMN, 1.6 * COLUMN * SIZE[1] / SIZE[0])
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("error", "constrained_layout not applied")
-            return image(canvas, "pdf")
+            return image(draw_one(chart, size=size), "pdf")
     except UserWarning:
-        canvas.set_size_inches(width, height)
-        return image(canvas, "pdf")
-    finally:
-        canvas.set_size_inches(width, height)
+        return image(draw_one(chart), "pdf")
