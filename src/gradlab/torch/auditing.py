@@ -12,12 +12,12 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
-
 import torch
+from torch import Tensor, nn
+
 from gradlab.audits.traits import Realised, Trait, difference_words, fingerprint, joined
 from gradlab.audits.verdict import BY_FACTOR, SAME, UNDECLARED, Audit, Row
 from gradlab.errors import InvalidInput
-from torch import Tensor, nn
 
 Factory = Callable[[], tuple[nn.Module, Any, Any, Any]]
 FORWARD, UPDATE = "forward pass", "first update"

@@ -14,12 +14,12 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from torch import nn
 
 from gradlab.errors import InvalidInput
 from gradlab.report.axis_chart import HeatChart
 from gradlab.report.draw import draw_one
 from gradlab.torch.probing import Probe
-from torch import nn
 
 if TYPE_CHECKING:
     import pandas as pd
