@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,7 +59,7 @@ def start_of(setup: Setup) -> Start:
     deltas = [_rms(record.delta) for record in hidden if record.delta is not None]
     low, high = output_range(setup)
     return Start(
-        _rms(output), float(loss), _gain(sizes), _gain(deltas[::-1]), _predicted(setup), _floor(setup, low, high),
+        _rms(output), float(loss), gain_of(sizes), gain_of(deltas[::-1]), _predicted(setup), _floor(setup, low, high),
         (low, high),
     )  # fmt: skip
 
@@ -104,7 +105,8 @@ def _kept(activation: Activation) -> float:
     return float(w @ np.asarray(activation.forward(z), np.float64) ** 2 / w.sum())
 
 
-def _gain(sizes: list[float]) -> Gain | None:
+def gain_of(sizes: Sequence[float] | NDArray[Any]) -> Gain | None:
+    """From the first of some sizes to the last; None for fewer than three, or where the first is 0 or no number."""
     if len(sizes) < 3 or not sizes[0] > 0 or not np.isfinite(sizes[0]):
         return None
     steps, last = len(sizes) - 1, sizes[-1]

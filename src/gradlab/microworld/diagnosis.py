@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from gradlab.audits.start import Gain, gain_of
 from gradlab.microworld.film import Film
 from gradlab.microworld.frame import Frame
 from gradlab.spec.config import Config
@@ -26,15 +25,6 @@ class Diagnosis:
     words: str
 
 
-@dataclass(frozen=True)
-class Trend:
-    """How a size changes from the first hidden layer to the last."""
-
-    per_layer: float
-    in_all: float
-    layers: int
-
-
 def diagnose(film: Film, configs: tuple[Config, Config]) -> tuple[Diagnosis, Diagnosis]:
     """Each arm at its start, with the cause where the init is one, and what became of it in training."""
     first, second = (
@@ -43,20 +33,11 @@ def diagnose(film: Film, configs: tuple[Config, Config]) -> tuple[Diagnosis, Dia
     return first, second
 
 
-def trend(values: NDArray[Any]) -> Trend | None:
-    """Per layer and in all; None for fewer than three layers or nothing to compare with."""
-    there = np.asarray(values, float)
-    if len(there) < 3 or not there[0] > 0 or not np.isfinite(there).all():
-        return None
-    in_all = max(float(there[-1]), 1e-300) / float(there[0])
-    return Trend(in_all ** (1 / (len(there) - 1)), in_all, len(there) - 1)
-
-
 def _arm(name: str, frames: tuple[Frame, ...], config: Config) -> Diagnosis:
     start, end = frames[0], frames[-1]
     hidden = slice(0, len(start.delta) - (config.model.head == "linear"))
-    signal = trend(start.signal[hidden, 2] if start.signal[hidden, 2].all() else start.signal[hidden, 4])
-    delta = trend(start.delta[hidden][::-1])
+    signal = gain_of(start.signal[hidden, 2] if start.signal[hidden, 2].all() else start.signal[hidden, 4])
+    delta = gain_of(start.delta[hidden][::-1])
     trends = [("signal", signal), ("δ", delta)]
     worst = max((_size(t) for _, t in trends if t is not None), default=1.0)
     words = [f"{what} {_told(t)}" for what, t in trends if t is not None]
@@ -74,11 +55,11 @@ def _arm(name: str, frames: tuple[Frame, ...], config: Config) -> Diagnosis:
     return Diagnosis(name, state, f"{sentence} {_course(start, end)}")
 
 
-def _size(t: Trend) -> float:
+def _size(t: Gain) -> float:
     return max(t.in_all, 1 / t.in_all)
 
 
-def _told(t: Trend) -> str:
+def _told(t: Gain) -> str:
     if 0.97 <= t.per_layer <= 1.03:
         return "keeps its size"
     word, factor = ("loses", 1 / t.per_layer) if t.per_layer < 1 else ("gains", t.per_layer)

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from gradlab.microworld.diagnosis import Diagnosis, Trend, trend
+from gradlab.audits.start import Gain, gain_of
+from gradlab.microworld.diagnosis import Diagnosis
 from gradlab.microworld.film import Film
 from gradlab.microworld.frame import Frame
 from gradlab.report.draw import canvas_of
@@ -118,7 +119,7 @@ def _gradients(film: Film) -> Scene:
     told = []
     product = "their product, the weight gradient,"
     for word, values in (("δ", start.delta), ("x", start.entering), (product, start.gradient)):
-        told.append(f"{word} {_over(trend(np.asarray(values)))}")
+        told.append(f"{word} {_over(gain_of(np.asarray(values)))}")
     caption = (
         "Gradient flow: a weight gradient is a product of the backprop signal δ and of the activation that enters the "
         "layer, so it can look alive, or flat, while each of them dies. Before training, from the first layer to "
@@ -209,7 +210,7 @@ def _ends(film: Film, arm: int, read: Any) -> str:
     return f"{film.arms[arm]} {values[0]:.2g} to {values[-1]:.2g}"
 
 
-def _over(found: Trend | None) -> str:
+def _over(found: Gain | None) -> str:
     if found is None:
         return "has too few layers to tell"
     if 0.1 <= found.in_all <= 10:

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from gradlab.audits.traits import Realised, Trait, difference_words, fingerprint, joined
 from gradlab.audits.verdict import BY_FACTOR, SAME, UNDECLARED, Audit, Row
 from gradlab.errors import InvalidInput
+from gradlab.torch.tensors import tensors_in
 
 Factory = Callable[[], tuple[nn.Module, Any, Any, Any]]
 FORWARD, UPDATE = "forward pass", "first update"
@@ -127,20 +128,9 @@ def _settings(settings: Mapping[str, Any]) -> str:
 
 
 def _batches(batches: Sequence[Any]) -> Trait:
-    hashes = [fingerprint(_array(tensor)) for batch in batches for tensor in _tensors(batch)]
-    shapes = [str(tuple(tensor.shape)) for tensor in _tensors(batches[0])] if batches else ["none"]
+    hashes = [fingerprint(_array(tensor)) for batch in batches for tensor in tensors_in(batch)]
+    shapes = [str(tuple(tensor.shape)) for tensor in tensors_in(batches[0])] if batches else ["none"]
     return Trait("first batches", joined(hashes), f"{len(batches)} of {' and '.join(shapes)}")
-
-
-def _tensors(batch: Any) -> Iterator[Tensor]:
-    if isinstance(batch, Tensor):
-        yield batch
-    elif isinstance(batch, Mapping):
-        for value in batch.values():
-            yield from _tensors(value)
-    elif isinstance(batch, list | tuple):
-        for value in batch:
-            yield from _tensors(value)
 
 
 def _first_step(name: str, model: nn.Module, optimiser: Any, batches: Sequence[Any], loss: Any) -> Iterator[Trait]:

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any, Self
 import torch
 from torch import Tensor, nn
 
+from gradlab.torch.tensors import tensors_in
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -119,7 +121,9 @@ class Probe:
         def look(_: nn.Module, __: Any, output: Any) -> None:
             seen = self.seen.setdefault(name, Seen(name, type(module).__name__, len(self.seen) + 1))
             seen.calls += 1
-            for tensor in _tensors(output):
+            for tensor in tensors_in(output):
+                if not tensor.is_floating_point() or tensor.numel() == 0:
+                    continue
                 self._look(seen, tensor)
                 if tensor.requires_grad:
                     self._handles.append(tensor.register_hook(self._signal(seen)))
@@ -237,21 +241,6 @@ class Probe:
 
     def _repr_html_(self) -> str:
         return str(self.table().to_html()) + str(self.parameters().to_html())
-
-
-def _tensors(output: Any) -> Iterator[Tensor]:
-    """Floating-point tensors in whatever a module returns."""
-    if isinstance(output, Tensor):
-        if output.is_floating_point() and output.numel():
-            yield output
-    elif isinstance(output, dict):
-        for value in output.values():
-            yield from _tensors(value)
-    elif isinstance(output, list | tuple):
-        for value in output:
-            yield from _tensors(value)
-    elif hasattr(output, "to_tuple"):  # a model output of transformers
-        yield from _tensors(output.to_tuple())
 
 
 def _dead(tensor: Tensor) -> float:
