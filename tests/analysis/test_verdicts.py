@@ -10,6 +10,7 @@ import pytest
 import gradlab
 from gradlab.analysis.claims import judge
 from gradlab.analysis.measured import Measured
+from gradlab.analysis.published import beside
 from gradlab.spec.place import At
 
 GOOD, BAD = (0.97, 0.96, 0.965, 0.968, 0.962), (0.61, 0.64, 0.62, 0.6, 0.63)
@@ -257,3 +258,19 @@ def test_pooled_groups_are_judged_by_their_mean_and_effects_by_their_size(tree: 
     assert verdict.outcome == "reproduced"
     assert verdict.readings[0].estimate.centre == pytest.approx(0.4, rel=0.01)
     assert verdict.readings[1].estimate.centre == pytest.approx(0.2, rel=0.01)
+
+
+def test_a_published_ratio_of_layers_or_metrics_is_no_published_number_of_a_layer(tree: dict[str, Any]) -> None:
+    layers = {"text": "a", "metric": "grad_l2", "arms": "plain", "at": {"layer": [3, 1], "step": "end"}, "op": "ratio"}
+    quotient = {
+        "text": "b",
+        "metric": "final_loss/initial_loss",
+        "arms": "plain",
+        "op": "<",
+        "value": 1,
+        "published": 0.5,
+    }
+    single = {"text": "c", "metric": "final_loss", "arms": "plain", "op": "<", "value": 1, "published": 0.5}
+    claims = [{**layers, "value": [1, 1e9], "published": 7e15}, quotient, single]
+    result = gradlab.run({**tree, "claims": claims})
+    assert [(row.metric, row.published) for row in beside(result.measured)] == [("final_loss", 0.5)]

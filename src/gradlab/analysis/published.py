@@ -32,7 +32,8 @@ def beside(measured: Measured) -> tuple[Beside, ...]:
     rows: list[Beside] = []
     study = measured.study
     for claim in study.claims:
-        if claim.metric and claim.published is not None and isinstance(claim.arms, str):
+        plain = claim.metric and "/" not in claim.metric and not claim.compares and claim.at.layer != "all"
+        if plain and claim.metric and claim.published is not None and isinstance(claim.arms, str):
             rows += _rows(measured, claim.metric, claim.arms, claim.at, claim.published)
         if claim.metric and claim.op == "ratio" and isinstance(claim.arms, tuple) and len(claim.arms) == 2:
             rows += _ratio(measured, claim.metric, claim.arms, claim.at, claim.published)
