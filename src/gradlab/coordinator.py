@@ -9,37 +9,39 @@ import os
 import queue
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from time import monotonic, time
 from typing import Any
 
-from gradlab.execute.base import Executor, TrialResult
-from gradlab.execute.bundles import ROUGHLY, bundled
+from gradlab.execute.base import TrialResult
 from gradlab.execute.interrupt import on_interrupt
 from gradlab.execute.watch import Watch
-from gradlab.plan.plan import Plan
+from gradlab.plan.outline import Outline
 from gradlab.store.chunks import MemoryChunk
 from gradlab.store.folder import RunFolder
 from gradlab.store.progress import Heartbeat
 from gradlab.store.records import Records
-from gradlab.trial.trial import Trial
+from gradlab.trial.trial import TrialLabel
 
 COMMIT_SECONDS = 0.5
 """A finished trial is on the disk after so long at most; in a long run the pause grows, to keep chunks few."""
 LONGEST_PAUSE = 30.0
 
 
+Start = Callable[[Collection[str], Watch], Generator[list[TrialResult]]]
+
+
 class Tally:
     """How far a run is: counts, rate, time left, and what is running now."""
 
-    def __init__(self, plan: Plan, todo: Sequence[Trial], before: Counter[str], watch: Watch) -> None:
+    def __init__(self, plan: Outline, todo: Sequence[TrialLabel], before: Counter[str], watch: Watch) -> None:
         self.planned = len({trial.id for trial in plan.trials})
         self.counts = Counter(before)
         self.watch = watch
-        self._steps = {found.group.name: max(found.cost.steps, 1) for found in plan.groups}
-        self._cost = {found.group.name: ROUGHLY.seconds(found.cost, found.engine) for found in plan.groups}
+        self._steps = {found.group.name: max(found.cost.steps, 1) if found.cost else 1 for found in plan.groups}
+        self._cost = {found.group.name: found.rough_seconds for found in plan.groups}
         self.todo = len(todo)
         self._todo = sum(self._cost[trial.group] for trial in todo)
         self._done = 0.0
@@ -102,8 +104,8 @@ class Conducted:
 
 
 def conduct(
-    plan: Plan,
-    executor: Executor,
+    plan: Outline,
+    start: Start,
     folder: RunFolder | None,
     *,
     fail_fast: bool = False,
@@ -111,7 +113,10 @@ def conduct(
     on_results: Callable[[Sequence[TrialResult]], None] | None = None,
     on_stop: Callable[[], None] | None = None,
 ) -> Conducted:
-    """Run every trial of the plan that has no result yet. With a folder, results are committed as they come."""
+    """Run every trial of the plan that has no result yet. With a folder, results are committed as they come.
+
+    `start` is given the ids of those trials, and gives their results as they are finished.
+    """
     before = folder.records() if folder is not None else Records(())
     finished = before.finished
     todo = list({trial.id: trial for trial in plan.trials if trial.id not in finished}.values())
@@ -134,7 +139,7 @@ def conduct(
         if folder is not None and todo:
             stack.enter_context(Heartbeat(folder.path, tally.look))
         stack.enter_context(keeper)
-        coming = executor.run(bundled(plan, todo, executor.width(len(todo))), watch)
+        coming = start([trial.id for trial in todo], watch)
         try:
             for results in coming:
                 keeper.add(results)
@@ -151,7 +156,7 @@ def conduct(
     return Conducted(keeper.records(), stopped)
 
 
-def _counts(records: Records, plan: Plan, finished: set[str]) -> Counter[str]:
+def _counts(records: Records, plan: Outline, finished: set[str]) -> Counter[str]:
     wanted = finished & {trial.id for trial in plan.trials}
     status: Mapping[str, str] = dict(
         zip(records.trials["trial"].to_pylist(), records.trials["status"].to_pylist(), strict=True)

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -21,12 +22,13 @@ from gradlab.audits.verdict import Audit
 from gradlab.coordinator import Tally, conduct
 from gradlab.errors import GradlabError, StudyError, nearest
 from gradlab.execute.base import Executor, TrialResult
-from gradlab.execute.bundles import suited
+from gradlab.execute.bundles import executed, suited
 from gradlab.microworld.film import Film, choose, shoot
 from gradlab.microworld.frame import Frame
 from gradlab.parts import BUILT_IN
+from gradlab.plan.outline import Outline
 from gradlab.plan.plan import Plan, fitting_workers, make_plan
-from gradlab.plan.saved import restored
+from gradlab.plan.saved import CODE, PARTS, restored, restored_code
 from gradlab.result import Result
 from gradlab.spec import files
 from gradlab.spec.canonical import plain_json
@@ -144,14 +146,15 @@ def run(
     audited = _audited(planned, apart)
     if on_audit is not None and audited is not None:
         on_audit(audited)
+    start = partial(executed, planned, chosen)
     hooks: Any = {"fail_fast": fail_fast, "on_start": on_start, "on_results": on_results, "on_stop": on_stop}
     if out is None:
-        found = conduct(planned, chosen, None, **hooks)
+        found = conduct(planned, start, None, **hooks)
         return Result(Measured(planned, found.records), surroundings, call, None, audited, found.stopped)
     with RunFolder.start(Path(out), planned, surroundings, call, force=force, mixed=mixed) as folder:
         if audited is not None:
             folder.write_text(AUDIT, json.dumps(plain_json(audited.to_json()), indent=1, ensure_ascii=False))
-        found = conduct(planned, chosen, folder, **hooks)
+        found = conduct(planned, start, folder, **hooks)
         begun = read_json(folder.path / "environment.json") or surroundings
         notes = tuple(folder.notes)
         measured = Measured(planned, found.records)
@@ -184,7 +187,7 @@ def _called(apart: bool, function: Callable[..., Any], *arguments: Any, **option
 
 def _film(measured: Measured, folder: ReportFolder, apart: bool) -> Film | None:
     """The micro-world of the pair that tells most, kept in the run's folder; None where there is nothing to see."""
-    arms = choose(measured.plan)
+    arms = _best_pair(measured)
     if arms is None:
         return None
     film = look_inside(measured, arms, apart=apart)
@@ -193,10 +196,16 @@ def _film(measured: Measured, folder: ReportFolder, apart: bool) -> Film | None:
     return film
 
 
+def _best_pair(measured: Measured) -> tuple[str, str] | None:
+    return choose(measured.plan) if isinstance(measured.plan, Plan) else None
+
+
 def look_inside(
     measured: Measured, arms: tuple[str, str], seed: int | None = None, *, apart: bool = False
 ) -> Film | None:
     """Two arms at a seed (the first), layer by layer while they learn; None where a network is too large, or fails."""
+    if not isinstance(measured.plan, Plan):
+        raise StudyError("the micro-world is made of networks of the lab; in code of your own, use gradlab.watch")
     for arm in arms:
         if arm not in measured.group_names:
             raise StudyError(f"{arm!r} is not a group of this study{nearest(arm, measured.group_names)}")
@@ -218,7 +227,7 @@ def look_inside(
 
 def look_again(result: Result, arms: tuple[str, str] | None, seed: int | None) -> Result:
     """A result with the micro-world of other arms or another seed; it is kept in the run's folder."""
-    chosen = arms or (result.film.arms if result.film is not None else choose(result.measured.plan))
+    chosen = arms or (result.film.arms if result.film is not None else _best_pair(result.measured))
     if chosen is None:
         raise StudyError("this study has no pair of arms with enough layers to look into; name two with --pair")
     film = look_inside(result.measured, chosen, seed)
@@ -280,17 +289,24 @@ def open_run(folder: str | Path) -> Result:
     """The result of a run that is in a folder, finished or not: nothing is trained, no data are needed."""
     path = Path(folder)
     tree = plan_of(path)
+    plan = _plan_again(tree, path)
     records, damaged = committed(path)
-    study = {**tree["tree"]}
-    if tree.get("parts"):
-        study["parts"] = [str((path / "parts" / part["file"]).resolve()) for part in tree["parts"]]
-    plan = restored(tree, files.resolve(study, str(path), quick=tree["quick"]))
     environment = read_json(path / "environment.json") or {}
     kept = read_json(path / AUDIT)
     audited = None if kept is None else Audit.from_json(kept)
     shot = read_json(path / FILM)
     film = None if shot is None else Film.from_json(shot)
     return Result(Measured(plan, records), environment, tree["command"], path, audited, False, damaged, film=film)
+
+
+def _plan_again(tree: Mapping[str, Any], path: Path) -> Outline:
+    """The plan of a saved run, of whichever kind."""
+    if tree.get("kind") == CODE:
+        return restored_code(tree, str(path))
+    study = {**tree["tree"]}
+    if tree.get("parts"):
+        study["parts"] = [str((path / PARTS / part["file"]).resolve()) for part in tree["parts"]]
+    return restored(tree, files.resolve(study, str(path), quick=tree["quick"]))
 
 
 def against(first: Result, second: Result) -> Against:

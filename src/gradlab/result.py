@@ -17,6 +17,7 @@ from gradlab.audits.verdict import Audit
 from gradlab.errors import StoreError
 from gradlab.microworld.diagnosis import Diagnosis, diagnose
 from gradlab.microworld.film import Film
+from gradlab.plan.plan import Plan
 from gradlab.report.charts import Chart
 from gradlab.report.draw import charts, column_pdf, draw_one, draw_overview, image
 from gradlab.report.evidence import with_figures
@@ -27,7 +28,7 @@ from gradlab.report.micro import SCENES, draw_scene, scenes
 from gradlab.report.notebook import html_view
 from gradlab.report.page import html_page
 from gradlab.report.story import Story
-from gradlab.spec.study import Study
+from gradlab.spec.question import Question
 from gradlab.store.environment import mixed_note
 from gradlab.store.folder import ReportFolder, RunFolder
 
@@ -58,7 +59,7 @@ class Result:
     """Two arms looked into, layer by layer, while they learn."""
 
     @property
-    def study(self) -> Study:
+    def study(self) -> Question:
         """The study that was run."""
         return self.measured.study
 
@@ -134,7 +135,7 @@ class Result:
     @cached_property
     def verdicts(self) -> tuple[Verdict, ...]:
         """What became of every claim of the study, each with the figure that shows it."""
-        catalog = self.measured.plan.resolved.catalog
+        catalog = self.measured.plan.catalog
         return with_figures(judge(self.measured), tuple(self.charts), catalog)
 
     @property
@@ -159,7 +160,7 @@ class Result:
 
     def story(self, broken: Mapping[str, str]) -> Story:
         """All that the report tells, without the figures that cannot be drawn."""
-        notes = [QUICK_NOTE] if self.measured.plan.resolved.quick else []
+        notes = [*self.study.remarks, *([QUICK_NOTE] if self.measured.plan.quick else [])]
         notes += [UNFINISHED_NOTE] if self.unfinished else []
         mixed = mixed_note(self.environment)
         notes += [mixed] if mixed else []
@@ -179,7 +180,9 @@ class Result:
         )
 
     def _diagnoses(self, film: Film) -> tuple[Diagnosis, Diagnosis]:
-        configs = {planned.group.name: planned.group.config for planned in self.measured.plan.groups}
+        plan = self.measured.plan
+        assert isinstance(plan, Plan)  # a film is made of networks of the lab
+        configs = {planned.group.name: planned.config for planned in plan.groups}
         return diagnose(film, (configs[film.arms[0]], configs[film.arms[1]]))
 
     def save(self, out: str | Path) -> Path:
@@ -201,7 +204,7 @@ class Result:
 
     def write(self, folder: ReportFolder, *, figures: bool = True, formats: Sequence[str] = ("html", "md")) -> Path:
         """Write figures, data, tables and report to a run's folder; gives the path of the first format."""
-        folder.clear_figures(["overview", *SCENES, *self.measured.plan.resolved.catalog.names("figure")])
+        folder.clear_figures(["overview", *SCENES, *self.measured.plan.catalog.names("figure")])
         shown = self if figures else replace(self, without_figures=True)
         drawn, broken = shown._drawn(("png", "svg", "pdf")) if figures else ({}, {})
         for name, content in drawn.items():
@@ -250,7 +253,7 @@ class Result:
             "question": study.question,
             "answer": self.answer,
             "run": None if self.folder is None else str(self.folder),
-            "quick": measured.plan.resolved.quick,
+            "quick": measured.plan.quick,
             "unfinished": self.unfinished,
             "audit": None if self.audit is None else self.audit.to_json(),
             "trials": measured.counts(),

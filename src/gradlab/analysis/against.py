@@ -9,6 +9,7 @@ from typing import Any
 from gradlab.analysis.comparison import Comparison, paired
 from gradlab.analysis.measured import Measured
 from gradlab.analysis.summary import Summary
+from gradlab.plan.outline import Entry
 
 _FIELDS = ("question", "factor", "seeds", "seed", "measure", "headline")
 
@@ -71,13 +72,10 @@ def _digests(measured: Measured) -> dict[str, str]:
 
 def _settings(first: Measured, second: Measured, groups: list[str]) -> Iterator[Setting]:
     for name in _FIELDS:
-        a, b = (getattr(measured.study, name) for measured in (first, second))
+        a, b = (getattr(measured.study, name, None) for measured in (first, second))
         if a != b:
             yield from _differing("study", name, _plain(a), _plain(b))
-    configs = [
-        {planned.group.name: planned.group.config.model_dump(mode="json") for planned in measured.plan.groups}
-        for measured in (first, second)
-    ]
+    configs = [{planned.group.name: _said(planned) for planned in measured.plan.groups} for measured in (first, second)]
     numerics = [{p.group.name: p.numerics for p in measured.plan.groups} for measured in (first, second)]
     contents = [{p.group.name: p.content for p in measured.plan.groups} for measured in (first, second)]
     for group in groups:
@@ -85,9 +83,14 @@ def _settings(first: Measured, second: Measured, groups: list[str]) -> Iterator[
         found = list(_differing(group, "", *trees))
         yield from found
         if not found and contents[0][group] != contents[1][group] and first.study.seed == second.study.seed:
-            yield Setting(group, "content of data or part files", contents[0][group], contents[1][group])
+            yield Setting(group, "content of code, data or part files", contents[0][group], contents[1][group])
         if numerics[0][group] != numerics[1][group]:
             yield Setting(group, "numerics", numerics[0][group], numerics[1][group])
+
+
+def _said(planned: Entry) -> Mapping[str, Any]:
+    """All that is known of a group beforehand."""
+    return planned.group.settings if planned.config is None else planned.config.model_dump(mode="json")
 
 
 def _plain(value: Any) -> Any:

@@ -66,7 +66,7 @@ def axis_view(measured: Measured, path: str | None = None) -> AxisView | None:
     chosen = path or max(axes, key=lambda name: (all(map(_is_number, axes[name])), len(axes[name])))
     if chosen not in axes:
         return None
-    order, catalog = axes[chosen], measured.plan.resolved.catalog
+    order, catalog = axes[chosen], measured.plan.catalog
     series: dict[str, list[tuple[Any, str]]] = {}
     for planned in measured.plan.groups:
         settings = planned.group.settings
@@ -91,8 +91,8 @@ def _is_number(value: Any) -> bool:
 
 def words(measured: Measured, group: str) -> list[str]:
     """What sets a group apart, one short word for each axis: `depth=50`, `init=he_normal`."""
-    catalog = measured.plan.resolved.catalog
-    planned = next(found for found in measured.plan.groups if found.group.name == group)
+    catalog = measured.plan.catalog
+    planned = measured.entries[group]
     there = [path for path in axes_of(measured) if path in planned.group.settings]
     if measured.study.arms is not None or not there:
         return [group]

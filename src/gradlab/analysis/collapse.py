@@ -46,9 +46,7 @@ def collapse_of(measured: Measured, group: str) -> Collapse | None:
 
 
 def _escapes(measured: Measured, metric: str, group: str) -> list[int]:
-    planned = next(found for found in measured.plan.groups if found.group.name == group)
-    classes = planned.classes
-    per_epoch = max(planned.steps_per_epoch, 1)
+    classes, per_epoch = measured.entries[group].classes, measured.steps_per_epoch(group)
     epochs = []
     for steps, values in measured.curve(metric, group):
         above = np.flatnonzero(values > COLLAPSED / classes) if classes else np.empty(0, int)

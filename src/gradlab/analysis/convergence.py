@@ -22,7 +22,7 @@ class Convergence:
 
 def convergence_of(measured: Measured, group: str) -> Convergence | None:
     """None where the study has no target."""
-    if measured.study.measure.target is None:
+    if measured.study.target is None:
         return None
     steps, epochs = measured.values("steps_to_target", group), measured.values("epochs_to_target", group)
     paces = measured.values("seconds_per_epoch", group)

@@ -90,9 +90,7 @@ def effects_of(measured: Measured, metric: str) -> Effects | None:
     paths, seeds = list(axes), grid.shape[-1]
     cells = grid.mean(-1)
     total = float(((cells - cells.mean()) ** 2).mean())
-    mains = [
-        _main(path, axes[path], grid, axis, total, measured.plan.resolved.catalog) for axis, path in enumerate(paths)
-    ]
+    mains = [_main(path, axes[path], grid, axis, total, measured.plan.catalog) for axis, path in enumerate(paths)]
     pairs = [
         Interaction((paths[i], paths[j]), _part(_interaction(cells, i, j), total))
         for i, j in combinations(range(len(paths)), 2)

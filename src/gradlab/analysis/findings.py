@@ -118,7 +118,7 @@ def _factors(measured: Measured, metric: str) -> str:
 
 
 def _speed(measured: Measured) -> str:
-    target = measured.study.measure.target
+    target = measured.study.target
     found = [c for name in measured.group_names if (c := convergence_of(measured, name)) is not None]
     if target is None or not found:
         return ""

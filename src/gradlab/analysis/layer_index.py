@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from gradlab.plan.plan import Plan
+from gradlab.plan.outline import Outline
 
 
 class LayerIndex:
     """The layers table, sorted once by (measure, step, group)."""
 
-    def __init__(self, table: Any, plan: Plan) -> None:
+    def __init__(self, table: Any, plan: Outline) -> None:
         self._groups = {identity: code for code, identity in enumerate({p.id: None for p in plan.groups})}
         self._found: dict[tuple[str, str, int], dict[tuple[int, int], float]] = {}
         group_of, seed_of = self._owners(table, plan)
@@ -33,7 +33,7 @@ class LayerIndex:
         there = np.unique(codes)
         self.measures = tuple(name for name, code in self._measures.items() if code in there)
 
-    def _owners(self, table: Any, plan: Plan) -> tuple[Any, Any]:
+    def _owners(self, table: Any, plan: Outline) -> tuple[Any, Any]:
         """Group code and seed of every trial in the table's dictionary; −1 for one that the plan does not have."""
         owner = {trial.id: trial for trial in plan.trials}
         by_name = {planned.group.name: planned.id for planned in plan.groups}
@@ -45,6 +45,18 @@ class LayerIndex:
 
     def _key(self, measure: Any, step: Any, group: Any) -> Any:
         return (measure * max(len(self._steps), 1) + step) * len(self._groups) + group
+
+    def layer_count(self, group: str) -> int:
+        """The highest layer in which anything was measured in the group with this id."""
+        return int(max(self._layer[self._of(group)], default=0))
+
+    def steps(self, group: str) -> tuple[int, ...]:
+        """The steps after which anything was measured in it."""
+        place = np.unique(self._sorted[self._of(group)] // len(self._groups) % max(len(self._steps), 1))
+        return tuple(int(step) for step in self._steps[place])
+
+    def _of(self, group: str) -> Any:
+        return self._sorted % len(self._groups) == self._groups[group]
 
     def values(self, measure: str, group: str, step: int) -> dict[tuple[int, int], float]:
         """(seed, layer) -> value, in the group with this id; what was not measured is not there."""

@@ -14,12 +14,13 @@ from numpy.typing import NDArray
 from gradlab.analysis.layer_index import LayerIndex
 from gradlab.analysis.rules import by_logs
 from gradlab.analysis.summary import Summary, summarise
-from gradlab.plan.plan import Plan
+from gradlab.plan.outline import Entry, Outline
 from gradlab.spec.place import At
-from gradlab.spec.study import Study
+from gradlab.spec.question import Question
 from gradlab.store.records import Records, results_hash
 from gradlab.trial.recorder import METRICS
-from gradlab.trial.trial import Trial
+from gradlab.trial.setup import moments_of
+from gradlab.trial.trial import TrialLabel
 
 Curves = Mapping[str, tuple[NDArray[np.int64], NDArray[np.float64]]]
 
@@ -39,13 +40,13 @@ class Profile:
 class Measured:
     """A plan and the results that are there so far. Only trials of the plan are seen, under the plan's names."""
 
-    plan: Plan
+    plan: Outline
     records: Records
 
     @property
-    def study(self) -> Study:
+    def study(self) -> Question:
         """The study that was run."""
-        return self.plan.resolved.study
+        return self.plan.study
 
     @cached_property
     def group_names(self) -> tuple[str, ...]:
@@ -53,18 +54,19 @@ class Measured:
         return tuple(planned.group.name for planned in self.plan.groups)
 
     @cached_property
-    def _group_ids(self) -> Mapping[str, str]:
-        return {planned.group.name: planned.id for planned in self.plan.groups}
+    def entries(self) -> Mapping[str, Entry]:
+        """What the plan knows of each group, by name."""
+        return {planned.group.name: planned for planned in self.plan.groups}
 
     @cached_property
-    def trials(self) -> tuple[Trial, ...]:
+    def trials(self) -> tuple[TrialLabel, ...]:
         """The plan's trials that have a result, in the plan's order."""
         return tuple(trial for trial in self.plan.trials if trial.id in self._rows)
 
     @cached_property
-    def by_group(self) -> Mapping[str, tuple[Trial, ...]]:
+    def by_group(self) -> Mapping[str, tuple[TrialLabel, ...]]:
         """The trials of each group that have a result, in the order of seeds."""
-        found: dict[str, list[Trial]] = {name: [] for name in self.group_names}
+        found: dict[str, list[TrialLabel]] = {name: [] for name in self.group_names}
         for trial in self.trials:
             found[trial.group].append(trial)
         return {name: tuple(trials) for name, trials in found.items()}
@@ -104,9 +106,9 @@ class Measured:
         joined = pa.concat_tables([piece.cast(_plain_words(piece.schema)) for piece in pieces])
         return joined.combine_chunks()
 
-    def _alike(self) -> list[dict[str, tuple[int, Trial]]]:
+    def _alike(self) -> list[dict[str, tuple[int, TrialLabel]]]:
         """Trial id -> (place in the plan, trial); further ones where groups of another name are the same trials."""
-        found: list[dict[str, tuple[int, Trial]]] = [{}]
+        found: list[dict[str, tuple[int, TrialLabel]]] = [{}]
         for index, trial in enumerate(self.plan.trials):
             level = next((known for known in found if trial.id not in known), None)
             if level is None:
@@ -124,7 +126,7 @@ class Measured:
         """Seeds of the group that has most results: fewer than planned in a run that was cut short."""
         return max(len(trials) for trials in self.by_group.values())
 
-    def status(self, trial: Trial) -> str:
+    def status(self, trial: TrialLabel) -> str:
         """How a trial ended: done, diverged or failed."""
         return str(self._columns["status"][self._rows[trial.id]])
 
@@ -160,14 +162,30 @@ class Measured:
         return self._layers.measures
 
     def layer_count(self, group: str) -> int:
-        """Weight matrices of a group's network."""
-        return next(planned.cost.layers for planned in self.plan.groups if planned.group.name == group)
+        """Weight matrices of a group's network; of somebody's own code, the modules that were looked into."""
+        cost = self.entries[group].cost
+        return cost.layers if cost is not None else self._layers.layer_count(self.entries[group].id)
+
+    def moments(self, group: str) -> tuple[int, ...]:
+        """The steps after which the inside was measured."""
+        planned = self.entries[group]
+        if planned.config is None or planned.cost is None:
+            return self._layers.steps(planned.id)
+        return tuple(moments_of(planned.config.measure, planned.cost.steps))
+
+    def steps_per_epoch(self, group: str) -> int:
+        """Updates in one pass over the training data; 1 where nobody knows: a curve is then over steps."""
+        cost = self.entries[group].cost
+        return max(cost.steps_per_epoch, 1) if cost is not None else 1
 
     def step_number(self, group: str, step: int | str | None) -> int:
         """`start`, `end` (also the default: after the whole budget) or a number, as a number of steps."""
         if step in (None, "end"):
-            return next(planned.cost.steps for planned in self.plan.groups if planned.group.name == group)
-        return 0 if step == "start" else int(step)
+            cost = self.entries[group].cost
+            return cost.steps if cost is not None else max(self.moments(group), default=0)
+        if step == "start":
+            return 0 if self.entries[group].cost is not None else min(self.moments(group), default=0)
+        return int(step)
 
     def values(self, metric: str, group: str, at: At | None = None) -> dict[int, float | int | None]:
         """Trial seed -> value of a trial metric, or of a layer measure at a layer and step."""
@@ -177,7 +195,7 @@ class Measured:
             column = self._columns.get(metric)
             return {trial.seed: None if column is None else column[self._rows[trial.id]] for trial in trials}
         layer = self.layer_count(group) if at.layer == "last" else int(at.layer)  # type: ignore[arg-type]
-        found = self._layers.values(metric, self._group_ids[group], self.step_number(group, at.step))
+        found = self._layers.values(metric, self.entries[group].id, self.step_number(group, at.step))
         return {trial.seed: found.get((trial.seed, layer)) for trial in trials}
 
     def summary(self, metric: str, group: str, at: At | None = None) -> Summary:
@@ -187,7 +205,7 @@ class Measured:
     def profile(self, measure: str, group: str, step: int | str | None = "end") -> Profile:
         """A layer measure at one step, seed by seed and layer by layer."""
         number = self.step_number(group, step)
-        found = self._layers.values(measure, self._group_ids[group], number)
+        found = self._layers.values(measure, self.entries[group].id, number)
         layers = range(1, self.layer_count(group) + 1)
         trials = [trial for trial in self.by_group[group] if self.status(trial) != "failed"]
         rows = [[found.get((trial.seed, layer), np.nan) for layer in layers] for trial in trials]

@@ -47,7 +47,7 @@ def _cost(measured: Measured, cost: str, group: str) -> float | None:
     if cost != "total_seconds":
         return measured.summary(cost, group).mean
     per_epoch = measured.summary("seconds_per_epoch", group).mean
-    planned = next(found for found in measured.plan.groups if found.group.name == group)
-    if per_epoch is None or planned.steps_per_epoch == 0:
+    budget = measured.entries[group].cost
+    if per_epoch is None or budget is None or budget.steps_per_epoch == 0:
         return None
-    return per_epoch * planned.cost.steps / planned.steps_per_epoch
+    return per_epoch * budget.steps / budget.steps_per_epoch

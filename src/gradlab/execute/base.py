@@ -23,7 +23,7 @@ from gradlab.parts import Part
 from gradlab.trial.digest import digest
 from gradlab.trial.outcome import Outcome
 from gradlab.trial.setup import prepare
-from gradlab.trial.trial import Trial
+from gradlab.trial.trial import Trial, TrialLabel
 
 Status = Literal["done", "diverged", "failed"]
 Bundle = tuple[Trial, ...]
@@ -34,7 +34,7 @@ Bundle = tuple[Trial, ...]
 class TrialResult:
     """A trial with its outcome, or with the error that kept it from having one."""
 
-    trial: Trial
+    trial: TrialLabel
     outcome: Outcome | None
     error: str | None = None
     seconds: float = 0.0

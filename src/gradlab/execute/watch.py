@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from time import monotonic
 
-from gradlab.trial.trial import Trial
+from gradlab.trial.trial import TrialLabel
 
 
 class Stopped(BaseException):
@@ -16,7 +16,7 @@ class Stopped(BaseException):
 class Live:
     """A trial in training: how far it is and its latest loss."""
 
-    trial: Trial
+    trial: TrialLabel
     steps: int
     loss: float
     started: float
@@ -38,20 +38,20 @@ class Watch:
         """Whether the run is to stop."""
         return self._stop
 
-    def began(self, trial: Trial) -> None:
+    def began(self, trial: TrialLabel) -> None:
         """A worker takes up a trial; `Stopped` if none is to begin."""
         if self.stopping:
             raise Stopped
         self._running[trial.id] = Live(trial, 0, float("nan"), monotonic())
 
-    def tick(self, trial: Trial, steps: int, loss: float) -> None:
+    def tick(self, trial: TrialLabel, steps: int, loss: float) -> None:
         """A sign of life; `Stopped` if the run is to stop."""
         if self.stopping:
             raise Stopped
         before = self._running.get(trial.id)
         self._running[trial.id] = Live(trial, steps, loss, before.started if before else monotonic())
 
-    def ended(self, trial: Trial) -> None:
+    def ended(self, trial: TrialLabel) -> None:
         """A trial is finished, or given up."""
         self._running.pop(trial.id, None)
 

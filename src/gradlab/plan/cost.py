@@ -72,6 +72,10 @@ class Speed:
         return cost.flops / self.flops_per_second + calls * self.seconds_per_call
 
 
+ROUGHLY = Speed(2e10, 2e-6)
+"""Of any machine: good enough to divide work, not to promise a time."""
+
+
 def measure_speed() -> Speed:
     """Two quick timings (about 0.1 s): a mid-sized product, and the small NumPy calls that make up a layer's step."""
     rng = np.random.default_rng(0)

@@ -13,12 +13,13 @@ from gradlab.network.initial import check_bias
 from gradlab.network.losses.base import Loss
 from gradlab.network.mlp import MLP
 from gradlab.parts import Catalog
-from gradlab.plan.cost import Cost, Speed, available_bytes, measure_speed, trial_cost
+from gradlab.plan.cost import ROUGHLY, Cost, Speed, available_bytes, measure_speed, trial_cost
 from gradlab.spec.config import Config
 from gradlab.spec.expand import Group
 from gradlab.spec.files import Resolved
 from gradlab.spec.place import At
 from gradlab.spec.selection import chosen
+from gradlab.spec.study import Study
 from gradlab.trial.recorder import METRICS
 from gradlab.trial.setup import horizon_of, moments_of, steps_of
 from gradlab.trial.trial import Trial, group_content, group_id, trial_id
@@ -47,9 +48,14 @@ class PlannedGroup:
     """The same without the numerics: what is asked for, whoever computes it."""
 
     @property
-    def steps_per_epoch(self) -> int:
-        """Updates in one pass over the training data."""
-        return self.cost.steps_per_epoch
+    def config(self) -> Config:
+        """What its trials are."""
+        return self.group.config
+
+    @property
+    def rough_seconds(self) -> float:
+        """A guess at the time of a trial, whatever the machine: good enough to divide work."""
+        return ROUGHLY.seconds(self.cost, self.engine)
 
 
 @dataclass(frozen=True)
@@ -59,6 +65,21 @@ class Plan:
     resolved: Resolved
     groups: tuple[PlannedGroup, ...]
     trials: tuple[Trial, ...]
+
+    @property
+    def study(self) -> Study:
+        """Whose plan it is."""
+        return self.resolved.study
+
+    @property
+    def catalog(self) -> Catalog:
+        """Built-in parts and the user's own."""
+        return self.resolved.catalog
+
+    @property
+    def quick(self) -> bool:
+        """Whether the budget is reduced."""
+        return self.resolved.quick
 
     @property
     def flops(self) -> int:

@@ -4,32 +4,72 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from gradlab.errors import StoreError
+from gradlab.plan import code
+from gradlab.plan.code import CodePlan
 from gradlab.plan.cost import Cost
+from gradlab.plan.outline import Outline
 from gradlab.plan.plan import Plan, PlannedGroup, trials_of
-from gradlab.spec.files import Resolved
+from gradlab.spec.code import CodeStudy
+from gradlab.spec.expand import in_full
+from gradlab.spec.files import Resolved, to_yaml
+from gradlab.spec.yaml_text import dump
 from gradlab.trial.trial import trial_id
 
-_FIELDS = ("classes", "stated", "engine", "reason", "numerics", "id", "content")
+STUDY, CODE = "study", "code"
+PARTS = "parts"
+_COMMON = ("numerics", "id", "content")
+_FIELDS = ("classes", "stated", "engine", "reason", *_COMMON)
 _KEYS = {"study": str, "question": str, "quick": bool, "seeds": list, "groups": list, "tree": dict}
 
 
-def saved(plan: Plan) -> dict[str, Any]:
+def saved(plan: Outline) -> dict[str, Any]:
     """The study and all that planning found out, group by group."""
-    study = plan.resolved.study
-    return {
-        "study": study.name,
-        "question": study.question,
-        "quick": plan.resolved.quick,
-        "seeds": list(study.trial_seeds),
-        "groups": [
+    if isinstance(plan, Plan):
+        groups = [
             {"name": found.group.name, **{name: getattr(found, name) for name in _FIELDS}, "cost": asdict(found.cost)}
             for found in plan.groups
-        ],
-        "tree": study.model_dump(mode="json", exclude_unset=True, exclude_none=True),
+        ]
+        parts = [{"file": _part(number, file.path), "sha256": file.sha256} for number, file in _parts(plan)]
+        kind, tree = STUDY, plan.study.model_dump(mode="json", exclude_unset=True, exclude_none=True)
+    else:
+        assert isinstance(plan, CodePlan)
+        groups = [{"name": f.group.name, **{name: getattr(f, name) for name in _COMMON}} for f in plan.groups]
+        kind, tree, parts = CODE, plan.study.model_dump(mode="json", exclude_unset=True, exclude_none=True), []
+    return {
+        "kind": kind,
+        "study": plan.study.name,
+        "question": plan.study.question,
+        "quick": plan.quick,
+        "seeds": list(plan.study.trial_seeds),
+        "groups": groups,
+        "tree": tree,
+        "parts": parts,
     }
+
+
+def papers(plan: Outline) -> dict[str, bytes]:
+    """What was run, for people to read: files by name."""
+    if isinstance(plan, Plan):
+        sources = {f"{PARTS}/{_part(number, file.path)}": Path(file.path).read_bytes() for number, file in _parts(plan)}
+        in_words = {"study.yaml": to_yaml(plan.study), "resolved.yaml": dump(in_full(plan.resolved.groups))}
+        return {**sources, **{name: text.encode() for name, text in in_words.items()}}
+    assert isinstance(plan, CodePlan)
+    tree = plan.study.model_dump(mode="json", exclude={"code"}, exclude_unset=True, exclude_none=True)
+    return {"comparison.yaml": dump(tree).encode(), "code.py": plan.study.code.text.encode()}
+
+
+def _parts(plan: Plan) -> list[tuple[int, Any]]:
+    return list(enumerate(plan.catalog.files))
+
+
+def _part(number: int, path: str) -> str:
+    return f"{number}/{Path(path).name}"
 
 
 def check_saved(tree: Mapping[str, Any], source: str) -> None:
@@ -37,8 +77,9 @@ def check_saved(tree: Mapping[str, Any], source: str) -> None:
     for key, kind in _KEYS.items():
         if not isinstance(tree.get(key), kind):
             raise StoreError(f"{source} is damaged: {key!r} is missing or not what was written")
+    known = {"name", *_COMMON} if tree.get("kind") == CODE else {"name", "cost", *_FIELDS}
     for group in tree["groups"]:
-        if not isinstance(group, dict) or not {"name", "cost", *_FIELDS} <= group.keys():
+        if not isinstance(group, dict) or not known <= group.keys():
             raise StoreError(f"{source} is damaged: its groups are not what was written")
 
 
@@ -53,6 +94,18 @@ def restored(tree: Mapping[str, Any], resolved: Resolved) -> Plan:
         for group in resolved.groups
     )
     return Plan(resolved, groups, trials_of(resolved, [group.id for group in groups]))
+
+
+def restored_code(tree: Mapping[str, Any], source: str) -> CodePlan:
+    """The plan of a comparison of somebody's code, from what `saved` gave; the code itself is not needed."""
+    try:
+        study = CodeStudy.model_validate(tree["tree"])
+        plan = code.planned(study, [group["numerics"] for group in tree["groups"]])
+    except (ValidationError, ValueError) as error:
+        raise StoreError(f"{source} is damaged: {error}") from None
+    if [group["id"] for group in tree["groups"]] != [arm.id for arm in plan.groups]:
+        raise StoreError(f"{source} is damaged: its arms are not what was written")
+    return plan
 
 
 def trial_ids(tree: Mapping[str, Any]) -> dict[str, tuple[str, int]]:

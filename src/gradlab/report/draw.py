@@ -23,7 +23,7 @@ def charts(measured: Measured) -> tuple[dict[str, Chart], tuple[str, ...]]:
 
     A study that names no figures gets all that apply.
     """
-    catalog = measured.plan.resolved.catalog
+    catalog = measured.plan.catalog
     wanted = measured.study.figures
     names = wanted if wanted is not None else sorted(catalog.names("figure"), key=lambda name: _rank(catalog, name))
     found, missing = {}, []

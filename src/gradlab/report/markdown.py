@@ -118,12 +118,15 @@ def _design(measured: Measured) -> list[str]:
     lines = ["## Design", ""]
     factor = ", ".join(f"`{path}`" for path in study.factor) or "none declared"
     seeds = len(study.trial_seeds)
-    lines += [f"Declared factor: {factor}. {seeds} seeds, shared by all groups (common random numbers).", ""]
-    lines += ["| group | settings | parameters | steps | GFLOP per trial |", "| --- | --- | --- | --- | --- |"]
+    known = [planned.cost for planned in plan.groups if planned.cost is not None]
+    shared = "shared by all groups (common random numbers)" if known else "the same for all groups"
+    lines += [f"Declared factor: {factor}. {seeds} seeds, {shared}.", ""]
+    header = ["group", "settings", *(["parameters", "steps", "GFLOP per trial"] if known else [])]
+    lines += [f"| {' | '.join(header)} |", "|" + " --- |" * len(header)]
     for planned in plan.groups:
         settings = ", ".join(f"{path} = {label(value)}" for path, value in planned.group.settings.items()) or "the base"
-        cost = planned.cost
-        cells = (planned.group.name, settings, f"{cost.parameters:,}", f"{cost.steps:,}", f"{cost.flops / 1e9:,.3g}")
+        cells, cost = [planned.group.name, settings], planned.cost
+        cells += [] if cost is None else [f"{cost.parameters:,}", f"{cost.steps:,}", f"{cost.flops / 1e9:,.3g}"]
         lines.append("| " + " | ".join(map(escape, cells)) + " |")
     stated = dict.fromkeys(planned.stated for planned in plan.groups if planned.stated)
     return [*lines, *(f"\nData: {escape(text)}." for text in stated), ""]
@@ -134,6 +137,10 @@ def _again(measured: Measured, environment: Mapping[str, Any], command: str) -> 
     machine = "The environment was not recorded."
     if packages:
         machine = f"Python {environment['python']}, {packages}; {environment['processor']} ({environment['system']})."
+    pinned = " BLAS pinned to one thread, denormals kept (no flush-to-zero)."
+    files = "The study is in `study.yaml`, every group with all its defaults in `resolved.yaml`"
+    if measured.plan.groups[0].config is None:
+        pinned, files = "", "The code as it was called is in `code.py`, the arms are in `comparison.yaml`"
     return [
         "## Run it again",
         "",
@@ -141,9 +148,7 @@ def _again(measured: Measured, environment: Mapping[str, Any], command: str) -> 
         command,
         "```",
         "",
-        f"{machine} BLAS pinned to one thread, denormals kept (no flush-to-zero). Hash of the results (equal hashes, "
-        f"equal bits): `{measured.hash}`. The study is in `study.yaml`, every group with all its defaults in "
-        "`resolved.yaml`, the numbers are in `results/`: `trials.parquet`, `curves.parquet` and `layers.parquet` of "
-        "each chunk.",
+        f"{machine}{pinned} Hash of the results (equal hashes, equal bits): `{measured.hash}`. {files}, the numbers "
+        "are in `results/`: `trials.parquet`, `curves.parquet` and `layers.parquet` of each chunk.",
         "",
     ]

@@ -63,7 +63,7 @@ def collapse_table(measured: Measured) -> Table | None:
 def convergence_table(measured: Measured) -> Table | None:
     """How long each group took to reach the study's target."""
     found = [c for name in measured.group_names if (c := convergence_of(measured, name)) is not None]
-    target = measured.study.measure.target
+    target = measured.study.target
     if not found or target is None:
         return None
     rows = tuple(

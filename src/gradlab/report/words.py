@@ -33,33 +33,13 @@ GLOSSARY: Mapping[str, str] = {
 
 def methods(measured: Measured, audit: Audit | None, environment: Mapping[str, Any]) -> str:
     """How it was done, in one paragraph."""
-    plan, study = measured.plan, measured.study
-    config = plan.groups[0].group.config
-    model, train = config.model, config.train
-    depths = sorted({planned.group.config.model.depth for planned in plan.groups})
-    widths = sorted({planned.group.config.model.width for planned in plan.groups})
-    losses = sorted({planned.group.config.train.loss.kind for planned in plan.groups})
-    optimisers = sorted({planned.group.config.train.optimizer.kind for planned in plan.groups})
-    budgets = sorted({planned.cost.steps for planned in plan.groups})
     version = environment.get("packages", {}).get("gradlab", "")
-    engines = sorted({planned.engine for planned in plan.groups})
-    sentences = [
-        f"We trained multilayer perceptrons ({_span(depths)} hidden layers of {_span(widths)} units, "
-        f"{model.activation.kind}) "
-        f"on the task {config.data.task} under {len(plan.groups)} conditions that differ in "
-        f"{', '.join(study.factor) or 'their settings'}, "
-        f"with {len(study.trial_seeds)} random seeds each, shared by all conditions (common random numbers: the "
-        "same data, "
-        "batch order and initial draws).",
-        f"Networks were trained by {' or '.join(optimisers)} on {' or '.join(losses)} for {_span(budgets)} updates in "
-        f"{train.precision}.",
-    ]
+    engines = sorted({planned.engine for planned in measured.plan.groups})
+    sentences = _networks(measured) or _code(measured)
     if audit is not None:
         verdict = "confirmed that they differ in nothing else" if audit.fair else "found undeclared differences"
         sentences.append(
-            "Before training, conditions were compared object by object (initial tensors, data, batch order, "
-            "learning rates, "
-            f"budgets) with the declared factor exchanged between them, which {verdict}."
+            f"Before training, conditions were compared object by object ({_compared(measured)}), which {verdict}."
         )
     sentences.append(
         "Differences are paired over seeds and judged by Student's t, on logarithms for quantities over decades; "
@@ -71,5 +51,44 @@ def methods(measured: Measured, audit: Audit | None, environment: Mapping[str, A
     return " ".join(sentences)
 
 
-def _span(values: list[int]) -> str:
-    return f"{values[0]:,}" if len(values) == 1 else f"{values[0]:,} to {values[-1]:,}"
+def _networks(measured: Measured) -> list[str]:
+    """What was trained and how; empty where it was somebody's own code."""
+    study, entries = measured.study, measured.plan.groups
+    configs = [planned.config for planned in entries if planned.config is not None]
+    if not configs:
+        return []
+    first, differ = configs[0], ", ".join(study.factor) or "their settings"
+    losses, optimisers = ({getattr(c.train, name).kind for c in configs} for name in ("loss", "optimizer"))
+    budgets = {planned.cost.steps for planned in entries if planned.cost is not None}
+    return [
+        f"We trained multilayer perceptrons ({_span({c.model.depth for c in configs})} hidden layers of "
+        f"{_span({c.model.width for c in configs})} units, {first.model.activation.kind}) on the task "
+        f"{first.data.task} under {len(entries)} conditions that differ in {differ}, "
+        f"with {len(study.trial_seeds)} random seeds each, shared by all conditions (common random numbers: the same "
+        "data, batch order and initial draws).",
+        f"Networks were trained by {' or '.join(sorted(optimisers))} on {' or '.join(sorted(losses))} for "
+        f"{_span(budgets)} updates in {first.train.precision}.",
+    ]
+
+
+def _code(measured: Measured) -> list[str]:
+    study = measured.study
+    return [
+        f"Training code of our own was called under {len(measured.group_names)} conditions "
+        f"({', '.join(measured.group_names)}; they differ in {', '.join(study.factor) or 'their settings'}), with "
+        f"{len(study.trial_seeds)} random seeds each; the generators of Python, NumPy and PyTorch were set to the seed "
+        "before each call, so that conditions that draw in the same order get the same numbers."
+    ]
+
+
+def _compared(measured: Measured) -> str:
+    if measured.plan.groups[0].config is None:
+        return "initial tensors, parameter groups, first batches and the first update"
+    return (
+        "initial tensors, data, batch order, learning rates, budgets, with the declared factor exchanged between them"
+    )
+
+
+def _span(values: set[int]) -> str:
+    low, high = min(values), max(values)
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"

@@ -15,6 +15,7 @@ from gradlab.errors import StudyError, nearest, shortened
 from gradlab.parts import Catalog
 from gradlab.spec.config import Config
 from gradlab.spec.paths import flatten, label, value_at, with_all
+from gradlab.spec.question import Condition
 from gradlab.spec.refusals import study_error
 from gradlab.spec.study import Study
 
@@ -22,11 +23,9 @@ MOST_GROUPS = 100_000
 
 
 @dataclass(frozen=True)
-class Group:
+class Group(Condition):
     """One arm or grid point: what it is called, how it differs, and its configuration."""
 
-    name: str
-    settings: Mapping[str, Any]
     config: Config
 
 

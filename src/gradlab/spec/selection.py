@@ -8,11 +8,11 @@ from typing import Any
 
 from gradlab.errors import StudyError, nearest, shortened
 from gradlab.spec.claims import ALONG_AN_AXIS, Claim
-from gradlab.spec.expand import Group
 from gradlab.spec.paths import label
+from gradlab.spec.question import Condition
 
 
-def axes_of(groups: Sequence[Group]) -> dict[str, tuple[Any, ...]]:
+def axes_of(groups: Sequence[Condition]) -> dict[str, tuple[Any, ...]]:
     """Paths in which groups differ, each with its values in the order they first occur."""
     found: dict[str, list[Any]] = {}
     for group in groups:
@@ -23,7 +23,7 @@ def axes_of(groups: Sequence[Group]) -> dict[str, tuple[Any, ...]]:
     return {path: tuple(values) for path, values in found.items() if len(values) > 1}
 
 
-def chosen(claim: Claim, groups: Sequence[Group]) -> tuple[tuple[str, ...], ...]:
+def chosen(claim: Claim, groups: Sequence[Condition]) -> tuple[tuple[str, ...], ...]:
     """The groups that the claim compares, in its order: one tuple for each instance of the claim.
 
     An instance has one group (against a value), two (one against the other) or a whole row of them (an order).
@@ -52,7 +52,7 @@ def path_of(axis: str, axes: Mapping[str, Any]) -> str | None:
     return fitting[0] if len(fitting) == 1 else None
 
 
-def _lies(group: Group, at: Mapping[str, Any], axes: Mapping[str, Any]) -> bool:
+def _lies(group: Condition, at: Mapping[str, Any], axes: Mapping[str, Any]) -> bool:
     for axis, wanted in at.items():
         path = path_of(axis, axes)
         if path is None:
@@ -81,7 +81,7 @@ def _is(own: Any, wanted: Any) -> bool:
     return own == wanted or str(wanted) in (label(own), named)
 
 
-def _matching(selector: str, groups: Sequence[Group], axes: Mapping[str, Any]) -> list[Group]:
+def _matching(selector: str, groups: Sequence[Condition], axes: Mapping[str, Any]) -> list[Condition]:
     by_name = [group for group in groups if group.name == selector]
     if by_name:
         return by_name
@@ -100,7 +100,7 @@ def _path(axis: str, axes: Mapping[str, Any]) -> str:
     return path
 
 
-def _paired(claim: Claim, picked: Sequence[Sequence[Group]]) -> tuple[tuple[str, ...], ...]:
+def _paired(claim: Claim, picked: Sequence[Sequence[Condition]]) -> tuple[tuple[str, ...], ...]:
     """First with first where each arm is one group; several are matched by all that the arms do not name."""
     if all(len(groups) == 1 for groups in picked):
         return (tuple(groups[0].name for groups in picked),)
@@ -114,11 +114,11 @@ def _paired(claim: Claim, picked: Sequence[Sequence[Group]]) -> tuple[tuple[str,
     return tuple(tuple(table[key] for table in tables) for key in shared)
 
 
-def _rest(group: Group, named: set[str]) -> tuple[tuple[str, str], ...]:
+def _rest(group: Condition, named: set[str]) -> tuple[tuple[str, str], ...]:
     return tuple((path, label(v)) for path, v in group.settings.items() if not {path, path.split(".")[-1]} & named)
 
 
-def _rows(claim: Claim, groups: Sequence[Group], axes: Mapping[str, Any]) -> list[tuple[str, ...]]:
+def _rows(claim: Claim, groups: Sequence[Condition], axes: Mapping[str, Any]) -> list[tuple[str, ...]]:
     """The groups along the claim's axis, one row for each setting of the others."""
     path = path_of(str(claim.along), axes)
     if path is None:
@@ -127,7 +127,7 @@ def _rows(claim: Claim, groups: Sequence[Group], axes: Mapping[str, Any]) -> lis
             f"along: {shortened(claim.along)} is not an axis of this study; it has {', '.join(words) or 'none'}"
             f"{nearest(claim.along, words)}"
         )
-    rows: dict[Any, list[Group]] = {}
+    rows: dict[Any, list[Condition]] = {}
     for group in groups:
         rows.setdefault(_rest(group, {path}), []).append(group)
     order = list(axes[path])

@@ -10,10 +10,12 @@ from pydantic import Field, field_validator, model_validator
 from gradlab.spec.axes import Axis
 from gradlab.spec.base import Frozen, refusal
 from gradlab.spec.claims import Claim
-from gradlab.spec.config import Measure
+from gradlab.spec.config import Measure, Target
 from gradlab.spec.place import At, Label, Text
 
 Seed = Annotated[int, Field(ge=0, lt=2**63, strict=True)]
+Seeds = Annotated[int, Field(ge=1, le=1_000_000, strict=True)] | Annotated[tuple[Seed, ...], Field(min_length=1)]
+Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,59}$")]
 Tree = Mapping[str, Any]
 
 
@@ -84,7 +86,7 @@ class Study(Frozen):
 
     noun: ClassVar[str] = "study"
 
-    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,59}$")] = "study"
+    name: Name = "study"
     question: Text
     source: Text | None = None
     """The write-up whose claim this is."""
@@ -100,7 +102,7 @@ class Study(Frozen):
     """Paths and the values each takes: every combination is a group."""
     zip: Mapping[str, Axis] | None = None
     """Paths whose values change together, first with first, second with second; crossed with the axes."""
-    seeds: Annotated[int, Field(ge=1, le=1_000_000, strict=True)] | Annotated[tuple[Seed, ...], Field(min_length=1)] = 3
+    seeds: Seeds = 3
     """How many trial seeds (0, 1, 2, …), or which."""
     seed: Seed = 0
     """The root seed of the study."""
@@ -149,3 +151,13 @@ class Study(Frozen):
     def trial_seeds(self) -> tuple[int, ...]:
         """The seeds that every group is trained with."""
         return tuple(range(self.seeds)) if isinstance(self.seeds, int) else self.seeds
+
+    @property
+    def target(self) -> Target | None:
+        """A value of a metric whose reaching is timed."""
+        return self.measure.target
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What the reader has to know before all else: nothing but what the report says itself."""
+        return ()

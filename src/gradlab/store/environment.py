@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-_PACKAGES = ("gradlab", "numpy", "scipy", "numba", "llvmlite", "pydantic", "pandas", "pyarrow", "matplotlib")
+_PACKAGES = ("gradlab", "numpy", "scipy", "numba", "llvmlite", "pydantic", "pandas", "pyarrow", "matplotlib", "torch")
 _DECIDES_BITS = ("numpy", "scipy", "numba", "llvmlite")
 """Packages whose versions can change the bits of a result."""
 

@@ -25,12 +25,9 @@ from typing import Any, Self
 
 from gradlab.errors import StoreError, shortened
 from gradlab.execute.base import TrialResult
-from gradlab.plan.plan import Plan
-from gradlab.plan.saved import check_saved, saved
+from gradlab.plan.outline import Outline
+from gradlab.plan.saved import PARTS, check_saved, papers, saved
 from gradlab.spec.canonical import plain_json
-from gradlab.spec.expand import in_full
-from gradlab.spec.files import to_yaml
-from gradlab.spec.yaml_text import dump
 from gradlab.store.atomic import write_bytes
 from gradlab.store.chunks import MANIFEST, Chunk, DamagedChunk, MemoryChunk, commit
 from gradlab.store.environment import other_numerics
@@ -40,7 +37,7 @@ from gradlab.trial.trial import trial_id
 
 FORMAT = 3
 PLAN, ENVIRONMENT = "plan.json", "environment.json"
-RESULTS, WRITING, DAMAGED, PARTS = "results", ".writing", "damaged", "parts"
+RESULTS, WRITING, DAMAGED = "results", ".writing", "damaged"
 
 
 @dataclass
@@ -87,7 +84,7 @@ class RunFolder(ReportFolder):
     @staticmethod
     def start(
         path: Path,
-        plan: Plan,
+        plan: Outline,
         environment: Mapping[str, Any],
         command: str = "gradlab run study.yaml",
         *,
@@ -134,7 +131,7 @@ class RunFolder(ReportFolder):
                 self.notes.append(f"{error}; it is kept as {place}")
                 _rename(path, place)
 
-    def _continues(self, plan: Plan, before: Mapping[str, Any] | None) -> bool:
+    def _continues(self, plan: Outline, before: Mapping[str, Any] | None) -> bool:
         """Whether the folder holds nothing yet, or results of this plan among others; refuses other numerics."""
         stored = set(self.records().trials["trial"].to_pylist())
         if not stored:
@@ -143,7 +140,7 @@ class RunFolder(ReportFolder):
             self._refuse_other_numerics(plan, before, stored)
         return not stored.isdisjoint(trial.id for trial in plan.trials)
 
-    def _refuse_other_numerics(self, plan: Plan, before: Mapping[str, Any], stored: set[str]) -> None:
+    def _refuse_other_numerics(self, plan: Outline, before: Mapping[str, Any], stored: set[str]) -> None:
         """What was computed under another numerics version of an engine is not mixed, nor silently run again."""
         now = {group.content: group for group in plan.groups}
         for group in before["groups"]:
@@ -157,7 +154,7 @@ class RunFolder(ReportFolder):
                     "--out in another folder"
                 )
 
-    def _check_environment(self, plan: Plan, before: Mapping[str, Any], now: Mapping[str, Any], mixed: bool) -> None:
+    def _check_environment(self, plan: Outline, before: Mapping[str, Any], now: Mapping[str, Any], mixed: bool) -> None:
         finished = self.records().finished
         others = other_numerics(before, now)
         if not finished or not others or mixed or all(trial.id in finished for trial in plan.trials):
@@ -169,20 +166,17 @@ class RunFolder(ReportFolder):
 
     # ------------------------------------------------------------------ writing
 
-    def _describe(self, plan: Plan, environment: Mapping[str, Any], command: str) -> None:
-        resolved = plan.resolved
-        parts = [
-            {"file": f"{number}/{Path(file.path).name}", "sha256": file.sha256}
-            for number, file in enumerate(resolved.catalog.files)
-        ]
-        sources = [Path(file.path).read_bytes() for file in resolved.catalog.files]
+    def _describe(self, plan: Outline, environment: Mapping[str, Any], command: str) -> None:
+        written = papers(plan)
+        parts = {name: content for name, content in written.items() if name.startswith(f"{PARTS}/")}
         shutil.rmtree(self.path / PARTS, ignore_errors=True)
-        for part, source in zip(parts, sources, strict=True):
-            self.write_file(f"{PARTS}/{part['file']}", source)
-        self.write_file(PLAN, _json({"format": FORMAT, "command": command, **saved(plan), "parts": parts}))
+        for name, content in parts.items():
+            self.write_file(name, content)
+        self.write_file(PLAN, _json({"format": FORMAT, "command": command, **saved(plan)}))
         self.write_file(ENVIRONMENT, _json({**environment, "format": FORMAT}))
-        self.write_file("study.yaml", to_yaml(resolved.study).encode())
-        self.write_file("resolved.yaml", dump(in_full(resolved.groups)).encode())
+        for name, content in written.items():
+            if name not in parts:
+                self.write_file(name, content)
 
     def adopt(self, records: Records) -> None:
         """Add results from elsewhere, but for those that are already here."""

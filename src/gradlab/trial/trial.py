@@ -11,20 +11,26 @@ from gradlab.spec.config import Config
 
 
 @dataclass(frozen=True)
-class Trial:
-    """What is trained. `group` and `name` are labels; `id` says what it is."""
+class TrialLabel:
+    """What a trial is called: all that its results need. `group` and `name` are for people; `id` says what it is."""
 
     id: str
     group: str
     seed: int
-    root: int
-    config: Config
-    catalog: Catalog
 
     @property
     def name(self) -> str:
         """For people: the group and the seed."""
         return f"{self.group} · seed {self.seed}"
+
+
+@dataclass(frozen=True)
+class Trial(TrialLabel):
+    """What an engine trains."""
+
+    root: int
+    config: Config
+    catalog: Catalog
 
 
 def group_content(config: Config, root: int, catalog: Catalog, task: Task) -> str:

@@ -53,12 +53,12 @@ def _tested(measured: Measured, claim: Claim) -> Test | str:
     """The test, or the reason why there is none."""
     if claim.metric is None:
         return "the claim names no number that could be measured"
-    if measured.plan.resolved.quick and claim.budget == "full":
+    if measured.plan.quick and claim.budget == "full":
         return "reduced budget"
     try:
         rows = chosen(claim, [planned.group for planned in measured.plan.groups])
     except StudyError as error:
-        return f"reduced budget ({error})" if measured.plan.resolved.quick else str(error)
+        return f"reduced budget ({error})" if measured.plan.quick else str(error)
     return tested(measured, claim, rows) or "not measured"
 
 

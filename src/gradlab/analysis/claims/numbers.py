@@ -10,7 +10,6 @@ import numpy as np
 
 from gradlab.analysis.collapse import collapse_of
 from gradlab.analysis.measured import Measured
-from gradlab.plan.plan import PlannedGroup
 from gradlab.spec.paths import label
 from gradlab.spec.place import At
 
@@ -49,7 +48,7 @@ def by_seed(measured: Measured, metric: str, side: Side) -> dict[int, float]:
 
 
 def _at_chance(measured: Measured, group: str, table: Mapping[int, float]) -> dict[int, float]:
-    chance = 1 / (_planned(measured, group).classes or 1)
+    chance = 1 / (measured.entries[group].classes or 1)
     return {seed: chance if math.isnan(value) else value for seed, value in table.items()}
 
 
@@ -87,11 +86,8 @@ def effect_by_seed(measured: Measured, metric: str, groups: Sequence[str], path:
 
 
 def _smallest(measured: Measured, group: str) -> float:
-    return float(np.finfo(_planned(measured, group).group.config.train.precision).tiny)
-
-
-def _planned(measured: Measured, group: str) -> PlannedGroup:
-    return next(found for found in measured.plan.groups if found.group.name == group)
+    config = measured.entries[group].config
+    return float(np.finfo("float64" if config is None else config.train.precision).tiny)
 
 
 def pairs(first: Mapping[int, float], second: Mapping[int, float]) -> list[tuple[float, float]]:
@@ -102,7 +98,7 @@ def pairs(first: Mapping[int, float], second: Mapping[int, float]) -> list[tuple
 def is_mixture(measured: Measured, metric: str, side: Side) -> bool:
     """Whether some networks of a group stayed at chance and some did not: no mean describes it."""
     group = side.groups[0]
-    if len(side.groups) > 1 or not metric.endswith(("accuracy", "loss")) or _planned(measured, group).classes is None:
+    if len(side.groups) > 1 or not metric.endswith(("accuracy", "loss")) or measured.entries[group].classes is None:
         return False
     found = collapse_of(measured, group)
     return found is not None and found.mixed

@@ -19,7 +19,7 @@ from pydantic import Field
 from gradlab.errors import EnvironmentFault
 from gradlab.execute.base import Bundle, Executor, TrialResult, one_blas_thread, run_bundle, workers_for
 from gradlab.execute.watch import Stopped, Watch
-from gradlab.trial.trial import Trial
+from gradlab.trial.trial import TrialLabel
 
 LOOK_AGAIN = 0.1
 """Seconds after which somebody looks again whether to stop."""
@@ -119,7 +119,7 @@ class _RemoteWatch(Watch):
     def stopping(self) -> bool:
         return bool(_stop.is_set())
 
-    def tick(self, trial: Trial, steps: int, loss: float) -> None:
+    def tick(self, trial: TrialLabel, steps: int, loss: float) -> None:
         if self.stopping:
             raise Stopped
 

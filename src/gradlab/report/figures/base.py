@@ -209,7 +209,7 @@ def epoch_chart(measured: Measured, metrics: tuple[str, ...], *, log_y: bool) ->
         for row, (_, values) in zip(table, curves, strict=True):
             row[: len(values)] = values
         centre, low, high = band(table)
-        epochs = steps / planned.steps_per_epoch
+        epochs = steps / measured.steps_per_epoch(planned.group.name)
         longest = max(longest, len(steps))
         lines.append(Line(planned.group.name, epochs, centre, low, high, index, markers=len(steps) <= 12))
     if not lines or longest < 2:

@@ -8,7 +8,6 @@ from gradlab.analysis.axis import words
 from gradlab.analysis.measured import Measured
 from gradlab.report.axis_chart import HeatChart
 from gradlab.report.figures.base import Figure
-from gradlab.trial.setup import moments_of
 
 MEASURE, MOST_PANELS, FEWEST_MOMENTS = "grad_l2", 4, 3
 
@@ -24,17 +23,17 @@ class GradientHeatMap(Figure):
         """Only where the inside was measured at several moments; the deepest groups if there are many."""
         if MEASURE not in measured.measures:
             return None
-        chosen = sorted(measured.plan.groups, key=lambda planned: -planned.cost.layers)[:MOST_PANELS]
+        chosen = sorted(measured.group_names, key=lambda name: -measured.layer_count(name))[:MOST_PANELS]
         panels = []
-        for planned in [found for found in measured.plan.groups if found in chosen]:
-            steps = tuple(moments_of(planned.group.config.measure, planned.cost.steps))
+        for name in [name for name in measured.group_names if name in chosen]:
+            steps = measured.moments(name)
             if len(steps) < FEWEST_MOMENTS:
                 continue
-            profiles = [measured.profile(MEASURE, planned.group.name, step).values for step in steps]
+            profiles = [measured.profile(MEASURE, name, step).values for step in steps]
             if any(values.size == 0 for values in profiles):
                 continue
             columns = [np.median(values, axis=0) for values in profiles]
-            panels.append((", ".join(words(measured, planned.group.name)), np.stack(columns, axis=1), steps))
+            panels.append((", ".join(words(measured, name)), np.stack(columns, axis=1), steps))
         if not any(((values > 0) & np.isfinite(values)).any() for _, values, _ in panels):
             return None
         return HeatChart(

@@ -22,16 +22,16 @@ class Schedules(Figure):
 
     def chart(self, measured: Measured) -> LineChart | None:
         """Only where groups differ in it."""
-        catalog = measured.plan.resolved.catalog
+        catalog = measured.plan.catalog
         lines: dict[str, Line] = {}
         for planned in measured.plan.groups:
-            train = planned.group.config.train
-            if planned.cost.steps == 0:
+            if planned.config is None or planned.cost is None or planned.cost.steps == 0:
                 continue
-            words = f"{label(train.schedule.model_dump(mode='json'))}, lr {train.lr:g}, {planned.cost.steps:,} steps"
+            train, cost = planned.config.train, planned.cost
+            words = f"{label(train.schedule.model_dump(mode='json'))}, lr {train.lr:g}, {cost.steps:,} steps"
             if words in lines or len(lines) == MOST_LINES:
                 continue
-            horizon = Horizon(planned.cost.steps, planned.steps_per_epoch)
+            horizon = Horizon(cost.steps, cost.steps_per_epoch)
             rates = learning_rates(train.schedule.build(catalog), train.lr, train.warmup, horizon)
             chosen = np.unique(np.linspace(0, len(rates) - 1, MOST_POINTS).astype(int))
             y = rates[chosen]

@@ -58,6 +58,7 @@ def html_page(story: Story, pictures: Mapping[str, bytes]) -> str:
         "methods": methods(measured, story.audit, story.environment),
         "glossary": GLOSSARY,
         "groups": measured.plan.groups,
+        "own_code": measured.plan.groups[0].config is None,
         "command": story.command,
         "environment": story.environment,
         "hash": measured.hash,

@@ -30,7 +30,7 @@ def explorer(measured: Measured) -> dict[str, Any] | None:
     groups = measured.group_names[:MOST_GROUPS]
     if not names or max(measured.layer_count(group) for group in groups) > MOST_LAYERS:
         return None
-    steps = sorted({step for group in groups for step in _moments(measured, group)})[:MOST_MOMENTS]
+    steps = sorted({step for group in groups for step in measured.moments(group)})[:MOST_MOMENTS]
     return {
         "groups": list(groups),
         "left_out": len(measured.group_names) - len(groups),
@@ -45,13 +45,6 @@ def explorer(measured: Measured) -> dict[str, Any] | None:
             for name in names
         ],
     }
-
-
-def _moments(measured: Measured, group: str) -> list[int]:
-    from gradlab.trial.setup import moments_of
-
-    planned = next(found for found in measured.plan.groups if found.group.name == group)
-    return list(moments_of(planned.group.config.measure, planned.cost.steps))
 
 
 def _medians(measured: Measured, name: str, group: str, step: int) -> list[float | None] | None:
