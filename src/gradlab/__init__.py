@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from gradlab.api import audit as audit
+    from gradlab.api import compare as compare
     from gradlab.api import probe as probe
     from gradlab.api import watch as watch
     from gradlab.errors import GradlabError as GradlabError
@@ -37,6 +38,7 @@ _HOMES = {
     "Result": "gradlab.result",
     "Study": "gradlab.spec.study",
     "audit": "gradlab.api",
+    "compare": "gradlab.api",
     "dry_run": "gradlab.lab",
     "list_studies": "gradlab.lab",
     "load": "gradlab.lab",
@@ -54,6 +56,7 @@ __all__ = [
     "Study",
     "__version__",
     "audit",
+    "compare",
     "dry_run",
     "list_studies",
     "load",

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gradlab import lab
 from gradlab.audits.verdict import Audit
 from gradlab.engines.autograd.require import require_torch
+from gradlab.handwritten import comparing
+from gradlab.result import Result
 
 if TYPE_CHECKING:
     from gradlab.torch.probing import Probe
@@ -26,6 +29,59 @@ def audit(what: Any, *, seed: int = 0, **options: Any) -> Audit:
 
         return audit_code(what, seed)
     return lab.audit(what, **options)
+
+
+_audit = audit
+
+
+def compare(
+    train: comparing.Train,
+    arms: comparing.Arms,
+    seeds: int | Sequence[int] = 5,
+    *,
+    question: str | None = None,
+    name: str | None = None,
+    metric: str | None = None,
+    claims: Sequence[Mapping[str, Any]] = (),
+    audit: Audit | Mapping[str, Any] | None = None,
+    out: str | Path | None = None,
+    force: bool = False,
+    mixed: bool = False,
+    fail_fast: bool = False,
+    figures: bool = True,
+) -> Result:
+    """Compare training code of your own: call it for every arm and seed, keep what it returns, judge it.
+
+    >>> def train(skip, seed):  # any framework
+    ...     ...
+    ...     return {"loss": losses, "test_accuracy": accuracy, "inside": watch}
+    >>> arms = {"plain": {"skip": False}, "residual": {"skip": True}}
+    >>> result = gradlab.compare(train, arms, seeds=5, out="runs/mine")
+    >>> result.answer, result.table(), result.verdicts, result.figure("by_seed")
+
+    The settings of an arm are the function's keyword arguments (anything but a mapping is its first argument), and
+    `seed` is always one; Python's, NumPy's and PyTorch's generators are set to it before each call. It returns names
+    with numbers, lists of numbers (curves) or a `gradlab.watch` (layers). `metric` answers the `question` (the first of
+    the usual ones, if not given); `claims` are those of a study file. `audit` is an audit, or arms by name as for
+    `gradlab.audit`. With `out`, finished trials are kept as they come and not called again unless the code, the
+    settings or the versions change; Ctrl-C keeps what is finished.
+    """
+    audited = audit if audit is None or isinstance(audit, Audit) else _audit(audit)
+    return comparing.compare(
+        train,
+        arms,
+        seeds,
+        question=question,
+        name=name,
+        metric=metric,
+        claims=claims,
+        audit=audited,
+        out=out,
+        force=force,
+        mixed=mixed,
+        fail_fast=fail_fast,
+        figures=figures,
+    )
 
 
 def probe(model: Any, optimizer: Any = None, *, scaler: Any = None) -> Probe:

@@ -152,8 +152,7 @@ def run(
         found = conduct(planned, start, None, **hooks)
         return Result(Measured(planned, found.records), surroundings, call, None, audited, found.stopped)
     with RunFolder.start(Path(out), planned, surroundings, call, force=force, mixed=mixed) as folder:
-        if audited is not None:
-            folder.write_text(AUDIT, json.dumps(plain_json(audited.to_json()), indent=1, ensure_ascii=False))
+        keep_audit(folder, audited)
         found = conduct(planned, start, folder, **hooks)
         begun = read_json(folder.path / "environment.json") or surroundings
         notes = tuple(folder.notes)
@@ -162,6 +161,12 @@ def run(
         result = Result(measured, begun, call, Path(out), audited, found.stopped, notes, film=film)
         result.write(folder, figures=figures)
     return result
+
+
+def keep_audit(folder: ReportFolder, audited: Audit | None) -> None:
+    """Write an audit to a run's folder, where `open_run` finds it."""
+    if audited is not None:
+        folder.write_text(AUDIT, json.dumps(plain_json(audited.to_json()), indent=1, ensure_ascii=False))
 
 
 def _audited(plan: Plan, apart: bool) -> Audit | None:

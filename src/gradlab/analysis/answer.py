@@ -14,6 +14,9 @@ MOST = 6
 """Groups that an answer names one by one."""
 PREFERRED = ("test_accuracy", "test_loss", "validation_loss", "final_loss", "initial_loss")
 
+BESIDES = ("last_loss", "collapsed", "diverged_step", "parameters", "flops", "seconds_per_epoch")
+"""Metrics that answer nothing by themselves."""
+
 
 def headline_of(measured: Measured) -> Headline | None:
     """What the study names as its headline, or the first of the usual metrics that exists."""
@@ -22,7 +25,7 @@ def headline_of(measured: Measured) -> Headline | None:
     for metric in PREFERRED:
         if metric in measured.metrics:
             return Headline(metric=metric)
-    return None
+    return next((Headline(metric=metric) for metric in measured.metrics if metric not in BESIDES), None)
 
 
 def answer(measured: Measured) -> str:

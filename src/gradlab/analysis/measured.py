@@ -217,6 +217,12 @@ class Measured:
     def _curves(self) -> dict[str, Curves]:
         return {}
 
+    @cached_property
+    def curve_names(self) -> tuple[str, ...]:
+        """Metrics that have a curve, in the order in which they came."""
+        column = self.records.curves()["metric"].combine_chunks()
+        return tuple(column.dictionary.to_pylist())
+
     def curve(self, metric: str, group: str) -> list[tuple[NDArray[np.int64], NDArray[np.float64]]]:
         """(steps, values) of a curve, one per trial that has it."""
         if metric not in self._curves:

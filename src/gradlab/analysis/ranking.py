@@ -5,10 +5,12 @@ from __future__ import annotations
 from gradlab.analysis.comparison import compare
 from gradlab.analysis.measured import Measured
 
+SMALL_IS_GOOD = ("loss", "error", "perplexity", "seconds", "seconds_per_epoch", "to_target")
+
 
 def better(metric: str) -> int:
     """+1 if more of a metric is better, −1 if less."""
-    return -1 if metric.endswith(("loss", "seconds_per_epoch", "to_target")) else 1
+    return -1 if metric.endswith(SMALL_IS_GOOD) else 1
 
 
 def ranked(measured: Measured, metric: str) -> list[str]:

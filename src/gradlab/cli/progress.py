@@ -14,13 +14,13 @@ from rich.table import Table
 
 from gradlab.analysis.numbers import number
 from gradlab.coordinator import Tally
-from gradlab.plan.plan import Plan
+from gradlab.plan.outline import Outline
 
 
 class Progress:
     """Drawn on a terminal only; with `live`, one line more for every trial in training."""
 
-    def __init__(self, planned: Plan, live: bool = False) -> None:
+    def __init__(self, planned: Outline, live: bool = False) -> None:
         fused = [group.numerics for group in planned.groups if group.engine == "fused"]
         self._kernels = {"train_lanes" if path.endswith("lanes") else "train" for path in fused}
         self._each = live

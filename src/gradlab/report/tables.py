@@ -22,6 +22,7 @@ MAIN = (
     "steps_to_target",
     "seconds_per_epoch",
 )
+MOST_COLUMNS = 8
 
 
 @dataclass(frozen=True)
@@ -105,6 +106,8 @@ def groups_table(measured: Measured) -> Table:
     """Every group with its main metrics: centre and 95 % interval over seeds."""
     headline = headline_of(measured)
     metrics = [metric for metric in MAIN if metric in measured.metrics]
+    if measured.plan.groups[0].config is None:  # whatever the user's code returned
+        metrics = [metric for metric in measured.metrics if metric != "diverged_step"][:MOST_COLUMNS]
     columns = [(metric, None) for metric in metrics]
     if headline is not None and (headline.metric not in metrics or headline.at.layer is not None):
         columns.insert(0, (headline.metric, headline.at))  # type: ignore[arg-type]

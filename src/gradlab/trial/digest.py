@@ -14,14 +14,18 @@ WALL_TIMES = ("seconds_per_epoch", "epoch_seconds")
 """Numbers that say how long something took: they are not part of a result's bits."""
 
 
+def _is_wall_time(name: str) -> bool:
+    return name in WALL_TIMES or name.endswith("seconds")
+
+
 def digest(trial: str, outcome: Outcome | None, error: str | None) -> str:
     """Of the trial's id, status, metrics, curves, layer measures and kept parameters, wall times aside."""
     status = "failed" if outcome is None else outcome.status
     pieces: list[bytes] = [f"{trial} {status} {error}".encode()]
     if outcome is not None:
-        pieces += [f"{name} {value!r}".encode() for name, value in outcome.metrics.items() if name not in WALL_TIMES]
+        pieces += [f"{name} {value!r}".encode() for name, value in outcome.metrics.items() if not _is_wall_time(name)]
         for curve in outcome.curves:
-            if curve.metric not in WALL_TIMES:
+            if not _is_wall_time(curve.metric):
                 pieces += [curve.metric.encode(), _bytes(curve.steps), _bytes(curve.values)]
         layers = outcome.layers
         pieces += [" ".join(layers.measure).encode(), _bytes(layers.step), _bytes(layers.layer), _bytes(layers.value)]

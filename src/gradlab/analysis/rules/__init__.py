@@ -20,7 +20,9 @@ from gradlab.analysis.rules.student import Student
 __all__ = ["ALPHA", "Estimate", "Median", "Proportion", "Rule", "Student", "one_arm", "two_arms"]
 
 SHARES = ("collapsed", "diverged")
-LINEAR = ("accuracy", "activation_mean", "dead_share", "parameters", "collapsed", "diverged")
+HIGHER = ("accuracy", "score", "f1", "auc", "bleu", "reward", "return", "precision", "recall", "r2")
+"""Ends of metrics of which more is better."""
+LINEAR = (*HIGHER, "activation_mean", "dead_share", "parameters", "collapsed", "diverged")
 """Beginnings or ends of metrics that are judged as they are; every other built-in metric is positive and skewed."""
 TINY, HUGE = float(np.finfo(np.float64).tiny), float(np.finfo(np.float64).max)
 
@@ -90,4 +92,4 @@ def _quotient(a: float, b: float) -> float:
 
 
 def _worst(metric: str) -> float:
-    return -math.inf if metric.endswith("accuracy") else math.inf
+    return -math.inf if metric.endswith(HIGHER) else math.inf

@@ -6,6 +6,8 @@ from gradlab.analysis.measured import Measured
 from gradlab.report.charts import LineChart
 from gradlab.report.figures.base import Figure, epoch_chart
 
+METRICS = ("test_accuracy", "validation_accuracy", "train_accuracy")
+
 
 class AccuracyCurves(Figure):
     """Test accuracy (or validation, or training) after every epoch, with a band over seeds."""
@@ -23,4 +25,4 @@ class AccuracyCurves(Figure):
 
     def chart(self, measured: Measured) -> LineChart | None:
         """One line per group."""
-        return epoch_chart(measured, ("test_accuracy", "validation_accuracy", "train_accuracy"), log_y=False)
+        return epoch_chart(measured, METRICS, log_y=False)

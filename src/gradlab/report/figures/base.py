@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import ClassVar
 
@@ -193,6 +193,15 @@ def _published_on_axis(measured: Measured, metric: str, view: AxisView) -> tuple
     return tuple(found)
 
 
+def side_by_side(curves: Sequence[tuple[NDArray[np.int64], Numbers]]) -> tuple[Numbers, Numbers]:
+    """All steps of some curves, and values[curve, step], NaN where a curve has none."""
+    steps = np.unique(np.concatenate([steps for steps, _ in curves]))
+    table = np.full((len(curves), len(steps)), np.nan)
+    for row, (own, values) in zip(table, curves, strict=True):
+        row[np.searchsorted(steps, own)] = values
+    return steps.astype(float), table
+
+
 def epoch_chart(measured: Measured, metrics: tuple[str, ...], *, log_y: bool) -> LineChart | None:
     """The first of these curves that exists, over epochs, one line per group with a band over seeds."""
     metric = next((name for name in metrics if name in measured.metrics), None)
@@ -204,16 +213,13 @@ def epoch_chart(measured: Measured, metrics: tuple[str, ...], *, log_y: bool) ->
         curves = measured.curve(metric, planned.group.name)
         if not curves:
             continue
-        steps = max((steps for steps, _ in curves), key=len)
-        table = np.full((len(curves), len(steps)), np.nan)
-        for row, (_, values) in zip(table, curves, strict=True):
-            row[: len(values)] = values
-        centre, low, high = band(table)
+        steps, table = side_by_side(curves)
         epochs = steps / measured.steps_per_epoch(planned.group.name)
         longest = max(longest, len(steps))
-        lines.append(Line(planned.group.name, epochs, centre, low, high, index, markers=len(steps) <= 12))
+        lines.append(Line(planned.group.name, *thinned(epochs, *band(table)), index, markers=len(steps) <= 12))
     if not lines or longest < 2:
         return None
     label = metric.replace("_", " ")
     note = seeds_note(measured)
-    return LineChart(f"{label[0].upper()}{label[1:]} by epoch", "epoch", label, tuple(lines), log_y=log_y, note=note)
+    over = "epoch" if measured.plan.groups[0].cost is not None else "step"
+    return LineChart(f"{label[0].upper()}{label[1:]} by {over}", over, label, tuple(lines), log_y=log_y, note=note)

@@ -6,6 +6,8 @@ from gradlab.analysis.measured import Measured
 from gradlab.report.charts import LineChart
 from gradlab.report.figures.base import Figure, epoch_chart
 
+METRICS = ("validation_loss", "test_loss")
+
 
 class LossCurves(Figure):
     """Validation loss (or test) after every epoch, with a band over seeds."""
@@ -16,4 +18,4 @@ class LossCurves(Figure):
 
     def chart(self, measured: Measured) -> LineChart | None:
         """One line per group, log axis."""
-        return epoch_chart(measured, ("validation_loss", "test_loss"), log_y=True)
+        return epoch_chart(measured, METRICS, log_y=True)

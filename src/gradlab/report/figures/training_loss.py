@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from gradlab.analysis.measured import Measured
 from gradlab.report.charts import Line, LineChart
-from gradlab.report.figures.base import MOST_LINES, Figure, band, levels_of, seeds_note, thinned
+from gradlab.report.figures.base import MOST_LINES, Figure, band, levels_of, seeds_note, side_by_side, thinned
 
 
 class TrainingLoss(Figure):
@@ -20,15 +18,10 @@ class TrainingLoss(Figure):
         """One line per group; a diverged trial's curve ends where it diverged."""
         lines = []
         for index, name in enumerate(measured.group_names[:MOST_LINES]):
-            curves = [values for _, values in measured.curve("loss", name) if len(values)]
-            if not curves:
-                continue
-            longest = max(map(len, curves))
-            table = np.full((len(curves), longest), np.nan)
-            for row, values in zip(table, curves, strict=True):
-                row[: len(values)] = values
-            centre, low, high = band(table)
-            lines.append(Line(name, *thinned(np.arange(1.0, longest + 1), centre, low, high), index))
+            curves = [curve for curve in measured.curve("loss", name) if len(curve[0])]
+            if curves:
+                steps, table = side_by_side(curves)
+                lines.append(Line(name, *thinned(steps, *band(table)), index))
         if not lines:
             return None
         return LineChart(

@@ -1,0 +1,223 @@
+"""`gradlab.compare`: a user's training function, called for every arm and seed, and what came of it."""
+
+from __future__ import annotations
+
+import inspect
+import traceback
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from pydantic import ValidationError
+
+from gradlab.analysis.measured import Measured
+from gradlab.audits.verdict import Audit
+from gradlab.coordinator import Tally, conduct
+from gradlab.errors import GradlabError, InvalidInput
+from gradlab.execute.base import TrialResult
+from gradlab.execute.watch import Stopped, Watch
+from gradlab.handwritten.returned import outcome_of
+from gradlab.handwritten.seeding import seeded
+from gradlab.handwritten.source import code_of, described
+from gradlab.lab import keep_audit
+from gradlab.plan.code import CodePlan, code_plan
+from gradlab.result import Result
+from gradlab.spec.code import CodeStudy
+from gradlab.spec.refusals import study_error
+from gradlab.store.environment import environment
+from gradlab.store.folder import RunFolder
+from gradlab.store.records import Records
+from gradlab.trial.digest import digest
+from gradlab.trial.trial import TrialLabel
+
+Train = Callable[..., Any]
+Arms = Mapping[str, Any] | Sequence[str]
+
+
+def compare(
+    train: Train,
+    arms: Arms,
+    seeds: int | Sequence[int] = 5,
+    *,
+    question: str | None = None,
+    name: str | None = None,
+    metric: str | None = None,
+    claims: Sequence[Mapping[str, Any]] = (),
+    audit: Audit | None = None,
+    out: str | Path | None = None,
+    force: bool = False,
+    mixed: bool = False,
+    fail_fast: bool = False,
+    figures: bool = True,
+    command: str | None = None,
+    on_start: Callable[[Tally], None] | None = None,
+    on_stop: Callable[[], None] | None = None,
+) -> Result:
+    """Call `train` for every arm and seed, keep what it returns, and give statistics, verdicts and report."""
+    plan = plan_of(train, arms, seeds, question=question, name=name, metric=metric, claims=claims)
+    calls = _Calls(plan, train, _arguments(arms))
+    call = command or f"gradlab.compare({plan.study.code.function}, {list(plan.study.arms)}, seeds={seeds!r})"
+
+    def stop() -> None:
+        if on_stop is not None:
+            on_stop()
+        calls.interrupt()
+
+    hooks: Any = {"fail_fast": fail_fast, "on_start": on_start, "on_stop": stop}
+    surroundings = environment()
+    if out is None:
+        found = conduct(plan, calls.start, None, **hooks)
+        return Result(Measured(plan, found.records), surroundings, call, None, audit, found.stopped)
+    with RunFolder.start(Path(out), plan, surroundings, call, force=force, mixed=mixed) as folder:
+        keep_audit(folder, audit)
+        found = conduct(plan, calls.start, folder, **hooks)
+        return kept(folder, plan, found.records, surroundings, call, audit, stopped=found.stopped, figures=figures)
+
+
+def kept(
+    folder: RunFolder,
+    plan: CodePlan,
+    records: Records,
+    surroundings: Mapping[str, Any],
+    call: str,
+    audit: Audit | None = None,
+    *,
+    stopped: bool = False,
+    figures: bool = True,
+) -> Result:
+    """The result of what is in a run's folder, with its report written there."""
+    measured = Measured(plan, records)
+    result = Result(measured, surroundings, call, folder.path, audit, stopped, tuple(folder.notes))
+    result.write(folder, figures=figures)
+    return result
+
+
+def plan_of(train: Train, arms: Arms, seeds: int | Sequence[int] = 5, **said: Any) -> CodePlan:
+    """Every trial of a comparison; nothing is called. `InvalidInput` where the function cannot be called so."""
+    if not callable(train):
+        raise InvalidInput(f"compare: the first argument is a function that trains, not {train!r}")
+    if not isinstance(arms, Mapping) and (isinstance(arms, str) or not all(isinstance(arm, str) for arm in arms)):
+        raise InvalidInput("compare: arms are names with settings, {'plain': {'skip': False}, …}, or a list of names")
+    chosen = _arguments(arms)
+    for name, (args, kwargs) in chosen.items():
+        _check_call(train, name, args, kwargs)
+    settings = {
+        name: described(kwargs, f"arms.{name}") if not args else {"arm": described(args[0], f"arms.{name}")}
+        for name, (args, kwargs) in chosen.items()
+    }
+    code = code_of(train)
+    metric, question = said.get("metric"), said.get("question")
+    tree = {
+        "name": said.get("name") or "comparison",
+        "question": question or f"How do {_listed(list(chosen))} compare?",
+        "factor": tuple(_differing(list(settings.values()))),
+        "arms": settings,
+        "seeds": seeds if isinstance(seeds, int) else tuple(seeds),
+        "headline": None if metric is None else {"metric": metric},
+        "claims": tuple(said.get("claims") or ()),
+        "code": code.model_dump(),
+    }
+    try:
+        study = CodeStudy.model_validate({key: value for key, value in tree.items() if value is not None})
+    except ValidationError as error:
+        raise study_error(error, "compare") from None
+    return code_plan(study, numerics())
+
+
+def numerics() -> str:
+    """What the bits of somebody's own code depend on besides it, as far as the lab can know."""
+    found = []
+    for package in ("numpy", "torch"):
+        with suppress(PackageNotFoundError):
+            found.append(f"{package} {version(package)}")
+    return ", ".join(found)
+
+
+def _arguments(arms: Arms) -> dict[str, tuple[tuple[Any, ...], dict[str, Any]]]:
+    """Arm -> positional and keyword arguments: a mapping's entries are keywords, anything else comes first."""
+    values = arms if isinstance(arms, Mapping) else {name: name for name in arms}
+    return {
+        str(name): ((), {str(key): item for key, item in value.items()})
+        if isinstance(value, Mapping)
+        else ((value,), {})
+        for name, value in values.items()
+    }
+
+
+def _check_call(train: Train, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+    words = ", ".join([*(["ARM"] if args else []), *(f"{key}={value!r}" for key, value in kwargs.items()), "seed=0"])
+    try:
+        inspect.signature(train).bind(*args, **kwargs, seed=0)
+    except TypeError as error:
+        function = getattr(train, "__name__", "the function")
+        raise InvalidInput(
+            f"compare: arm {name!r}: {function} would be called as {function}({words}): {error}"
+        ) from None
+    except ValueError:  # a signature that Python cannot tell: calling it will
+        return
+
+
+def _differing(trees: Sequence[Mapping[str, Any]]) -> list[str]:
+    paths = dict.fromkeys(key for tree in trees for key in tree)
+    return [path for path in paths if any(tree.get(path) != trees[0].get(path) for tree in trees)]
+
+
+def _listed(names: Sequence[str]) -> str:
+    return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else "".join(names)
+
+
+class _Calls:
+    """Calls the function, trial by trial, in the caller's own thread: frameworks bring their own parallelism."""
+
+    def __init__(
+        self, plan: CodePlan, train: Train, arguments: Mapping[str, tuple[tuple[Any, ...], dict[str, Any]]]
+    ) -> None:
+        self._trials = {trial.id: trial for trial in plan.trials}
+        self._train, self._arguments = train, arguments
+        self._inside = False
+
+    def start(self, ids: Collection[str], watch: Watch) -> Generator[list[TrialResult]]:
+        """The results of these trials, one by one."""
+        for trial in (self._trials[identity] for identity in ids):
+            with suppress(Stopped):
+                watch.began(trial)
+                try:
+                    yield [self._called(trial, watch)]
+                finally:
+                    watch.ended(trial)
+
+    def interrupt(self) -> None:
+        """Ctrl-C: the trial in training is given up at once; those that are finished are kept."""
+        if self._inside:
+            raise KeyboardInterrupt
+
+    def _called(self, trial: TrialLabel, watch: Watch) -> TrialResult:
+        args, kwargs = self._arguments[trial.group]
+        begun = perf_counter()
+        try:
+            self._inside = True
+            with seeded(trial.seed):
+                returned = self._train(*args, **kwargs, seed=trial.seed)
+            self._inside = False
+            outcome, error = outcome_of(returned), None
+        except KeyboardInterrupt:
+            if watch.stopping:
+                raise Stopped from None
+            raise
+        except (Exception, SystemExit) as fault:
+            outcome, error = None, _told(fault)
+        finally:
+            self._inside = False
+        return TrialResult(trial, outcome, error, perf_counter() - begun, digest(trial.id, outcome, error))
+
+
+def _told(fault: BaseException) -> str:
+    """An error and where it was raised, in one line."""
+    if isinstance(fault, GradlabError):
+        return str(fault)
+    frames = traceback.extract_tb(fault.__traceback__)[1:]
+    place = f" (line {frames[-1].lineno} of {Path(frames[-1].filename).name}, {frames[-1].name})" if frames else ""
+    return f"{type(fault).__name__}: {fault}{place}"

@@ -1,0 +1,125 @@
+"""What a training function gave back, as an outcome: numbers, curves, and the layers that a watch looked into."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradlab.errors import InvalidInput, shortened
+from gradlab.trial.outcome import Curve, LayerTable, Outcome
+
+RESERVED = ("trial", "group", "seed", "status", "error", "seconds", "digest")
+"""Columns of the lab's own."""
+FORM = "numbers, lists of numbers (a curve over steps 1, 2, …), {step: number}, or a watch"
+
+
+@runtime_checkable
+class Layered(Protocol):
+    """Whatever has looked inside while it trained: a `gradlab.watch`."""
+
+    def layer_table(self) -> LayerTable:
+        """Layer measures by step."""
+
+
+def outcome_of(returned: Any) -> Outcome:
+    """The outcome of a trial; `InvalidInput` says which entry cannot be kept.
+
+    A curve's last value is the metric of its name. A loss that is not finite, at the end or on the way, is divergence.
+    """
+    if not isinstance(returned, Mapping):
+        number = _number(returned)
+        if number is None and returned is not None:
+            raise InvalidInput(f"the function returned {shortened(repr(returned))}; it has to return names with {FORM}")
+        returned = {"score": returned}
+    metrics: dict[str, float | int | None] = {}
+    curves: list[Curve] = []
+    layers: list[LayerTable] = []
+    for name, value in returned.items():
+        _check_name(name)
+        if isinstance(value, Layered):
+            layers.append(value.layer_table())
+        elif value is None or _number(value) is not None:
+            metrics[name] = None if value is None else _number(value)
+        else:
+            curve = _curve(name, value)
+            curves.append(curve)
+            metrics[name] = float(curve.values[-1]) if len(curve.values) else None
+    broken = _diverged(metrics, curves)
+    if broken is not None:
+        metrics.setdefault("diverged_step", broken)
+    status = "done" if broken is None and not _lost(metrics) else "diverged"
+    return Outcome(status, metrics, tuple(curves), _joined(layers), np.empty(0))  # type: ignore[arg-type]
+
+
+def _check_name(name: Any) -> None:
+    if not isinstance(name, str) or not name or len(name) > 80 or not name.isprintable():
+        raise InvalidInput(f"the function returned a value under {shortened(repr(name))}; names are short words")
+    if name in RESERVED or "/" in name:
+        raise InvalidInput(
+            f"the function returned a value under {name!r}, which the lab uses itself; call it otherwise"
+        )
+
+
+def _number(value: Any) -> float | int | None:
+    """A Python number of anything that is one, NumPy's and PyTorch's included; None of anything else."""
+    if isinstance(value, bool | int | float):
+        return int(value) if isinstance(value, bool) else value
+    if isinstance(value, str | bytes) or not hasattr(value, "item"):
+        return None
+    if getattr(value, "ndim", 0) != 0:
+        return None
+    number = value.item()
+    return _number(number) if isinstance(number, bool | int | float) else None
+
+
+def _curve(name: str, value: Any) -> Curve:
+    try:
+        if isinstance(value, Mapping):
+            steps = np.array([int(step) for step in value], np.int64)
+            values = _array(value.values())
+        else:
+            values = _array(value)
+            steps = np.arange(1, len(values) + 1, dtype=np.int64)
+    except (TypeError, ValueError):
+        raise InvalidInput(f"the function returned {shortened(repr(value))} under {name!r}; kept are {FORM}") from None
+    if (np.diff(steps) <= 0).any() or (len(steps) and steps[0] < 0):
+        raise InvalidInput(f"the steps under {name!r} have to grow, from 0 on")
+    return Curve(name, steps, values)
+
+
+def _array(values: Iterable[Any]) -> NDArray[np.float64]:
+    if isinstance(values, str | bytes):
+        raise TypeError("words are no curve")
+    found = [_number(value) for value in values]
+    if any(value is None for value in found):
+        raise TypeError("not a number")
+    return np.array(found, np.float64)
+
+
+def _is_loss(name: str) -> bool:
+    return name.endswith("loss")
+
+
+def _diverged(metrics: Mapping[str, float | int | None], curves: Iterable[Curve]) -> int | None:
+    """The first step at which a loss is not finite."""
+    steps = [
+        int(curve.steps[~np.isfinite(curve.values)][0])
+        for curve in curves
+        if _is_loss(curve.metric) and not np.isfinite(curve.values).all()
+    ]
+    return min(steps, default=None)
+
+
+def _lost(metrics: Mapping[str, float | int | None]) -> bool:
+    return any(_is_loss(name) and value is not None and not math.isfinite(value) for name, value in metrics.items())
+
+
+def _joined(tables: list[LayerTable]) -> LayerTable:
+    if len(tables) > 1:
+        raise InvalidInput("the function returned several watches; a trial has one")
+    empty = np.empty(0, np.int64)
+    return tables[0] if tables else LayerTable(empty, empty, (), np.empty(0))

@@ -1,0 +1,54 @@
+"""The headline, seed by seed."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gradlab.analysis.answer import headline_of
+from gradlab.analysis.measured import Measured
+from gradlab.analysis.numbers import where
+from gradlab.report.figures.base import Figure, levels_of
+from gradlab.report.seed_chart import SeedChart
+
+MOST = 10
+"""Arms that stand side by side."""
+DECADES = 8
+"""Values so many times apart are drawn by ratios."""
+
+
+class BySeed(Figure):
+    """The headline of every arm, every trial a dot, the trials of a seed joined, centre and 95 % interval beside."""
+
+    name = "by_seed"
+    rank = 49
+
+    def chart(self, measured: Measured) -> SeedChart | None:
+        """Of arms with names of their own, under several seeds; along an axis other figures show it."""
+        headline, groups = headline_of(measured), measured.group_names
+        if headline is None or measured.study.arms is None or not 2 <= len(groups) <= MOST or measured.seeds_done < 2:
+            return None
+        seeds = measured.study.trial_seeds
+        values = np.full((len(seeds), len(groups)), np.nan)
+        for place, group in enumerate(groups):
+            found = measured.values(headline.metric, group, headline.at)
+            values[:, place] = [np.nan if (v := found.get(seed)) is None else float(v) for seed in seeds]
+        finite = values[np.isfinite(values)]
+        if not len(finite):
+            return None
+        summaries = [measured.summary(headline.metric, group, headline.at) for group in groups]
+        centres = tuple(
+            None if s.centre is None or s.low is None or s.high is None else (s.centre, s.low, s.high)
+            for s in summaries
+        )
+        return SeedChart(
+            f"{where(headline.metric, headline.at)} by seed".replace("_", " ").capitalize(),
+            "arm",
+            where(headline.metric, headline.at).replace("_", " "),
+            groups,
+            seeds,
+            np.where(np.isfinite(values), values, np.nan),
+            centres,
+            log_y=bool(finite.min() > 0 and finite.max() > DECADES * finite.min()),
+            levels=levels_of(measured, headline.metric) if headline.at.layer is None else (),
+            note=f"every dot is a trial, a line joins a seed, beside: centre and 95 % interval of {len(seeds)} seeds",
+        )

@@ -1,0 +1,82 @@
+"""A chart of groups side by side, every seed a dot, the dots of a seed joined: what paired comparisons look at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gradlab.report.charts import Chart, Numbers, Rows, draw_levels
+from gradlab.report.look import SOFT, plain, stroke
+
+BESIDE = 0.16
+"""How far the centre with its interval stands beside the dots."""
+
+
+@dataclass(frozen=True)
+class SeedChart(Chart):
+    """values[seed, group], NaN where there is none; centre and interval of each group beside its dots."""
+
+    title: str
+    x_label: str
+    y_label: str
+    groups: tuple[str, ...]
+    seeds: tuple[int, ...]
+    values: Numbers
+    centres: tuple[tuple[float, float, float] | None, ...]
+    """(centre, low, high) of each group."""
+    log_y: bool = False
+    levels: tuple[tuple[float, str], ...] = ()
+    note: str = ""
+
+    def marks(self, ax: Any) -> None:
+        """A thin line for each seed, a dot for each trial, the centre as a filled mark with its interval."""
+        places = np.arange(len(self.groups), dtype=float)
+        for row in self.values:
+            ax.plot(places, row, color=SOFT, linewidth=0.8, alpha=0.55, zorder=1)
+        for place, centre in enumerate(self.centres):
+            s = stroke(place)
+            column = self.values[:, place]
+            ax.plot(
+                np.full(len(column), places[place]), column, linestyle="none", marker=s.marker, markersize=5,
+                color=s.colour, alpha=0.6, markeredgewidth=0, zorder=2,
+            )  # fmt: skip
+            if centre is None:
+                continue
+            middle, low, high = centre
+            ax.errorbar(
+                places[place] + BESIDE, middle, yerr=[[max(middle - low, 0)], [max(high - middle, 0)]],
+                color=s.colour, marker=s.marker, markersize=8, capsize=4, linewidth=1.8, zorder=3,
+            )  # fmt: skip
+        if self.log_y:
+            ax.set_yscale("log")
+        turned = {"rotation": 30, "ha": "right"} if self.crowded else {}
+        ax.set_xticks(places, [plain(name) for name in self.groups], **turned)
+        ax.set_xlim(-0.5, len(self.groups) - 0.5)
+        ax.grid(axis="x", visible=False)
+        draw_levels(self.levels, ax)
+
+    @property
+    def crowded(self) -> bool:
+        """Whether the labels of the axis have to be turned."""
+        return sum(map(len, self.groups)) > 60
+
+    @property
+    def note_drop(self) -> int:
+        """Turned labels need room."""
+        return 92 if self.crowded else 40
+
+    def table(self) -> Rows:
+        """One row per trial."""
+        rows = [
+            (group, seed, float(self.values[row, place]))
+            for place, group in enumerate(self.groups)
+            for row, seed in enumerate(self.seeds)
+        ]
+        return ("group", "seed", self.y_label), rows
+
+    def words(self) -> str:
+        """The centre of every group."""
+        told = [f"{name}: {c[0]:.3g}" for name, c in zip(self.groups, self.centres, strict=True) if c is not None]
+        return f"Centres, {'; '.join(told)}."
