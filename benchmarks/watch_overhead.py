@@ -6,6 +6,7 @@ python benchmarks/watch_overhead.py [EVERY]      # default 100; prints the share
 from __future__ import annotations
 
 import sys
+from statistics import median
 from time import perf_counter
 
 import torch
@@ -13,7 +14,7 @@ from torch import nn
 
 import gradlab
 
-STEPS, ROUNDS = 100, 3
+STEPS, ROUNDS, DENSE = 60, 3, 10
 
 
 def model_of() -> nn.Module:
@@ -23,33 +24,42 @@ def model_of() -> nn.Module:
     return nn.TransformerEncoder(layer, 12, enable_nested_tensor=False)
 
 
-def seconds(every: int | None) -> float:
-    """Of so many steps."""
+def steps(every: int | None) -> list[float]:
+    """Seconds of each step."""
     model = model_of()
     optimiser = torch.optim.Adam(model.parameters(), lr=1e-4)
     x = torch.randn(4, 32, 256)
-    watch = None if every is None else gradlab.watch(model, optimiser, every=every)
-    start = perf_counter()
+    watch = None if every is None else gradlab.watch(model, optimiser, every=every, quiet=True)
+    took = []
     for _ in range(STEPS):
+        start = perf_counter()
         optimiser.zero_grad()
         (model(x) - x).square().mean().backward()
         optimiser.step()
-    took = perf_counter() - start
+        took.append(perf_counter() - start)
     if watch is not None:
         watch.close()
     return took
 
 
 def main() -> None:
-    """Alternate, take the best of each."""
+    """Alternate; the median step of each kind, so that a busy moment of the machine decides nothing."""
     every = int(sys.argv[1]) if len(sys.argv) > 1 else 100
     torch.set_num_threads(1)
-    alone, watched = [], []
+    alone: list[float] = []
+    looked: list[float] = []
+    between: list[float] = []
     for _ in range(ROUNDS):
-        alone.append(seconds(None))
-        watched.append(seconds(every))
-    share = min(watched) / min(alone) - 1
-    print(f"{STEPS} steps: {min(alone):.2f} s alone, {min(watched):.2f} s watched every {every}: {100 * share:+.1f} %")
+        alone += steps(None)
+        watched = steps(DENSE)
+        # a probe goes on at the end of the step before the one it looks at: both are counted
+        pairs = range(DENSE, STEPS, DENSE)
+        looked += [watched[step - 1] + watched[step] for step in pairs]
+        between += [took for step, took in enumerate(watched) if step % DENSE not in (0, DENSE - 1)]
+    plain = median(alone)
+    extra = median(looked) - 2 * plain
+    print(f"a step takes {1000 * plain:.1f} ms alone, {1000 * median(between):.1f} ms between the steps looked at")
+    print(f"looking at a step adds {1000 * extra:.1f} ms: {100 * extra / (every * plain):+.2f} % at every={every}")
 
 
 if __name__ == "__main__":

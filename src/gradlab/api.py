@@ -31,7 +31,8 @@ def audit(what: Any, *, seed: int = 0, **options: Any) -> Audit:
     return lab.audit(what, **options)
 
 
-_audit = audit
+audited = audit
+"""The same, where `audit` is the name of something else."""
 
 
 def compare(
@@ -66,7 +67,6 @@ def compare(
     `gradlab.audit`. With `out`, finished trials are kept as they come and not called again unless the code, the
     settings or the versions change; Ctrl-C keeps what is finished.
     """
-    audited = audit if audit is None or isinstance(audit, Audit) else _audit(audit)
     return comparing.compare(
         train,
         arms,
@@ -75,7 +75,7 @@ def compare(
         name=name,
         metric=metric,
         claims=claims,
-        audit=audited,
+        audit=audit if audit is None or isinstance(audit, Audit) else audited(audit),
         out=out,
         force=force,
         mixed=mixed,
@@ -100,14 +100,17 @@ def probe(model: Any, optimizer: Any = None, *, scaler: Any = None) -> Probe:
     return Probe(model, optimizer, scaler=scaler)
 
 
-def watch(model: Any, optimizer: Any, *, every: int = 100, scaler: Any = None) -> Watch:
+def watch(model: Any, optimizer: Any, *, every: int = 100, scaler: Any = None, quiet: bool = False) -> Watch:
     """Look inside a model every so many steps of its training loop, which stays as it is.
 
     >>> with gradlab.watch(model, optimizer, every=100) as w:
     ...     train(model, optimizer)
     >>> w.figure(), w.diagnose(), w.overhead
+    >>> w.save("runs/mine")                             # a run like any other, with its report
+
+    At its end it says on stderr what it cost, unless `quiet`.
     """
     require_torch()
     from gradlab.torch.watching import Watch
 
-    return Watch(model, optimizer, every=every, scaler=scaler)
+    return Watch(model, optimizer, every=every, scaler=scaler, quiet=quiet)

@@ -41,7 +41,7 @@ from gradlab.store.status import RunStatus, committed, plan_of
 from gradlab.store.status import status as status_of
 
 Overrides = Mapping[str, Any] | Sequence[str]
-AUDIT, FILM = "audit.json", "microworld.json"
+AUDIT, FILM, LAYER_NAMES = "audit.json", "microworld.json", "layers.json"
 AUDITED_SEEDS, AUDITED_PAIRS, MANY_STEPS = 3, 100, 1_000_000
 """How much a run compares before it begins (one seed of very long trainings); `audit` compares everything."""
 StudyLike = str | Path | Mapping[str, Any] | Study | Resolved
@@ -301,7 +301,9 @@ def open_run(folder: str | Path) -> Result:
     audited = None if kept is None else Audit.from_json(kept)
     shot = read_json(path / FILM)
     film = None if shot is None else Film.from_json(shot)
-    return Result(Measured(plan, records), environment, tree["command"], path, audited, False, damaged, film=film)
+    names = read_json(path / LAYER_NAMES) or {}
+    measured = Measured(plan, records)
+    return Result(measured, environment, tree["command"], path, audited, False, damaged, film=film, layer_names=names)
 
 
 def _plan_again(tree: Mapping[str, Any], path: Path) -> Outline:

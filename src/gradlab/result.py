@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,6 +36,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
 QUICK_NOTE = "Reduced budget (--quick): a look at the machinery, not a test of the claims."
+UNAUDITED_NOTE = (
+    "Not audited: that the arms differ in nothing else is for their code to keep; gradlab.audit compares what "
+    "they build."
+)
 UNFINISHED_NOTE = "Unfinished: only the trials that are done so far are in this report."
 
 
@@ -57,6 +61,8 @@ class Result:
     """Whether the report is to have none."""
     film: Film | None = None
     """Two arms looked into, layer by layer, while they learn."""
+    layer_names: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Group -> the modules that are its layers 1, 2, …, where code of the user's own was watched."""
 
     @property
     def study(self) -> Question:
@@ -161,6 +167,8 @@ class Result:
     def story(self, broken: Mapping[str, str]) -> Story:
         """All that the report tells, without the figures that cannot be drawn."""
         notes = [*self.study.remarks, *([QUICK_NOTE] if self.measured.plan.quick else [])]
+        if self.audit is None and len(self.measured.group_names) > 1 and self.measured.plan.groups[0].config is None:
+            notes.append(UNAUDITED_NOTE)
         notes += [UNFINISHED_NOTE] if self.unfinished else []
         mixed = mixed_note(self.environment)
         notes += [mixed] if mixed else []
@@ -177,6 +185,7 @@ class Result:
             [*notes, *self.notes],
             film,
             () if film is None else self._diagnoses(film),
+            self.layer_names,
         )
 
     def _diagnoses(self, film: Film) -> tuple[Diagnosis, Diagnosis]:

@@ -9,6 +9,8 @@ from typing import Any
 
 MARK = "not a controlled comparison"
 SAME, BY_FACTOR, UNDECLARED = "same", "differs by the factor", "DIFFERS, undeclared"
+ONE_SEED = "One seed was looked at: whether a difference in results is luck, only several seeds can tell."
+"""What can be said of any comparison that was looked at but not run."""
 
 
 @dataclass(frozen=True)

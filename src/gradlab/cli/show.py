@@ -20,6 +20,7 @@ from gradlab.analysis.scoreboard import Scoreboard
 from gradlab.audits.verdict import Audit
 from gradlab.cli.progress import running_lines
 from gradlab.plan.cost import measure_speed
+from gradlab.plan.outline import Outline
 from gradlab.plan.plan import Plan
 from gradlab.report import against as beside
 from gradlab.report import scoreboard as boards
@@ -106,6 +107,8 @@ def result(found: Result, folder: Path) -> None:
     if found.audit is not None and found.audit.mark is not None:
         to.print(f"[bold red]{found.audit.mark.upper()}[/bold red] {escape('; '.join(found.audit.undeclared))}\n")
     to.print(f"[bold]{escape(found.answer)}[/bold]\n", highlight=False)
+    for remark in found.study.remarks:
+        to.print(escape(remark), highlight=False)
     if found.audit is not None:
         for limit in found.audit.limits:
             to.print(escape(f"  cannot be attributed: {limit}"))
@@ -208,9 +211,9 @@ def audit_line(found: Audit) -> None:
     notes.print(escape(f"same set-up except the factor? {found.answer}"), soft_wrap=True)
 
 
-def begins(planned: Plan, left: int) -> None:
+def begins(planned: Outline, left: int) -> None:
     """One line before a study of several, on stderr."""
-    study = planned.resolved.study
+    study = planned.study
     to = console(sys.stderr)
     trials = f"{left:,} of {len(planned.trials):,} trials" if left < len(planned.trials) else f"{left:,} trials"
     to.print(f"[bold]{escape(study.name)}[/bold]: {escape(study.question)} ({trials})", soft_wrap=True)

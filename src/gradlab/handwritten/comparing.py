@@ -6,7 +6,7 @@ import inspect
 import traceback
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import suppress
-from importlib.metadata import PackageNotFoundError, version
+from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -14,14 +14,15 @@ from typing import Any
 from pydantic import ValidationError
 
 from gradlab.analysis.measured import Measured
-from gradlab.audits.verdict import Audit
+from gradlab.audits.verdict import ONE_SEED, Audit
 from gradlab.coordinator import Tally, conduct
 from gradlab.errors import GradlabError, InvalidInput
 from gradlab.execute.base import TrialResult
 from gradlab.execute.watch import Stopped, Watch
-from gradlab.handwritten.returned import outcome_of
+from gradlab.handwritten.keeping import keep
+from gradlab.handwritten.returned import names_in, outcome_of
 from gradlab.handwritten.seeding import seeded
-from gradlab.handwritten.source import code_of, described
+from gradlab.handwritten.source import code_of, described, numerics
 from gradlab.lab import keep_audit
 from gradlab.plan.code import CodePlan, code_plan
 from gradlab.result import Result
@@ -29,7 +30,6 @@ from gradlab.spec.code import CodeStudy
 from gradlab.spec.refusals import study_error
 from gradlab.store.environment import environment
 from gradlab.store.folder import RunFolder
-from gradlab.store.records import Records
 from gradlab.trial.digest import digest
 from gradlab.trial.trial import TrialLabel
 
@@ -58,6 +58,8 @@ def compare(
 ) -> Result:
     """Call `train` for every arm and seed, keep what it returns, and give statistics, verdicts and report."""
     plan = plan_of(train, arms, seeds, question=question, name=name, metric=metric, claims=claims)
+    if audit is not None and len(plan.study.trial_seeds) > 1:
+        audit = replace(audit, limits=tuple(limit for limit in audit.limits if limit != ONE_SEED))
     calls = _Calls(plan, train, _arguments(arms))
     call = command or f"gradlab.compare({plan.study.code.function}, {list(plan.study.arms)}, seeds={seeds!r})"
 
@@ -70,29 +72,12 @@ def compare(
     surroundings = environment()
     if out is None:
         found = conduct(plan, calls.start, None, **hooks)
-        return Result(Measured(plan, found.records), surroundings, call, None, audit, found.stopped)
+        measured = Measured(plan, found.records)
+        return Result(measured, surroundings, call, None, audit, found.stopped, layer_names=calls.names)
     with RunFolder.start(Path(out), plan, surroundings, call, force=force, mixed=mixed) as folder:
         keep_audit(folder, audit)
         found = conduct(plan, calls.start, folder, **hooks)
-        return kept(folder, plan, found.records, surroundings, call, audit, stopped=found.stopped, figures=figures)
-
-
-def kept(
-    folder: RunFolder,
-    plan: CodePlan,
-    records: Records,
-    surroundings: Mapping[str, Any],
-    call: str,
-    audit: Audit | None = None,
-    *,
-    stopped: bool = False,
-    figures: bool = True,
-) -> Result:
-    """The result of what is in a run's folder, with its report written there."""
-    measured = Measured(plan, records)
-    result = Result(measured, surroundings, call, folder.path, audit, stopped, tuple(folder.notes))
-    result.write(folder, figures=figures)
-    return result
+        return keep(folder, plan, found.records, call, calls.names, audit, stopped=found.stopped, figures=figures)
 
 
 def plan_of(train: Train, arms: Arms, seeds: int | Sequence[int] = 5, **said: Any) -> CodePlan:
@@ -125,15 +110,6 @@ def plan_of(train: Train, arms: Arms, seeds: int | Sequence[int] = 5, **said: An
     except ValidationError as error:
         raise study_error(error, "compare") from None
     return code_plan(study, numerics())
-
-
-def numerics() -> str:
-    """What the bits of somebody's own code depend on besides it, as far as the lab can know."""
-    found = []
-    for package in ("numpy", "torch"):
-        with suppress(PackageNotFoundError):
-            found.append(f"{package} {version(package)}")
-    return ", ".join(found)
 
 
 def _arguments(arms: Arms) -> dict[str, tuple[tuple[Any, ...], dict[str, Any]]]:
@@ -178,6 +154,8 @@ class _Calls:
         self._trials = {trial.id: trial for trial in plan.trials}
         self._train, self._arguments = train, arguments
         self._inside = False
+        self.names: dict[str, tuple[str, ...]] = {}
+        """Arm -> what its layers are called, where a watch was returned."""
 
     def start(self, ids: Collection[str], watch: Watch) -> Generator[list[TrialResult]]:
         """The results of these trials, one by one."""
@@ -203,6 +181,8 @@ class _Calls:
                 returned = self._train(*args, **kwargs, seed=trial.seed)
             self._inside = False
             outcome, error = outcome_of(returned), None
+            if names := names_in(returned):
+                self.names[trial.group] = names
         except KeyboardInterrupt:
             if watch.stopping:
                 raise Stopped from None

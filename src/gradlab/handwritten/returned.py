@@ -24,6 +24,16 @@ class Layered(Protocol):
     def layer_table(self) -> LayerTable:
         """Layer measures by step."""
 
+    @property
+    def layer_names(self) -> tuple[str, ...]:
+        """What layers 1, 2, … are called."""
+
+
+def names_in(returned: Any) -> tuple[str, ...]:
+    """The names of the layers that a returned watch looked into."""
+    values = returned.values() if isinstance(returned, Mapping) else ()
+    return next((value.layer_names for value in values if isinstance(value, Layered)), ())
+
 
 def outcome_of(returned: Any) -> Outcome:
     """The outcome of a trial; `InvalidInput` says which entry cannot be kept.

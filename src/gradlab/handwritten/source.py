@@ -11,8 +11,10 @@ import inspect
 import sys
 import sysconfig
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from hashlib import sha256
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from textwrap import dedent
 from types import CodeType, FunctionType, MethodType, ModuleType
@@ -154,3 +156,12 @@ def _codes(thing: Any) -> Iterator[CodeType]:
         code = todo.pop()
         yield code
         todo += [const for const in code.co_consts if isinstance(const, CodeType)]
+
+
+def numerics() -> str:
+    """What the bits of somebody's own code depend on besides it, as far as the lab can know."""
+    found = []
+    for package in ("numpy", "torch"):
+        with suppress(PackageNotFoundError):
+            found.append(f"{package} {version(package)}")
+    return ", ".join(found)

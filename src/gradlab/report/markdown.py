@@ -47,7 +47,7 @@ def markdown_report(story: Story) -> str:
         lines += ["![overview](figures/overview.png)", ""]
     if (claims := claims_table(verdicts)) is not None:
         lines += [f"## {claims.title}", "", *table_lines(claims), "", escape(HOW), "", *_evidence(verdicts)]
-    for table in report_tables(measured):
+    for table in report_tables(measured, story.layer_names):
         lines += [f"## {table.title}", "", *table_lines(table), ""]
     if audit is not None:
         lines += ["## Is the comparison fair?", "", escape(audit.answer), "", *table_lines(audit_table(audit)), ""]

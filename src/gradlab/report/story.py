@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from gradlab.analysis.claims.verdict import Verdict
@@ -28,3 +28,5 @@ class Story:
     notes: Sequence[str]
     film: Film | None = None
     diagnoses: Sequence[Diagnosis] = ()
+    layer_names: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Group -> what its layers are called, where they have names."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gradlab.analysis.answer import headline_of
@@ -35,10 +36,23 @@ class Table:
     notes: tuple[str, ...] = ()
 
 
-def report_tables(measured: Measured) -> list[Table]:
+def report_tables(measured: Measured, layer_names: Mapping[str, Sequence[str]] | None = None) -> list[Table]:
     """All tables that apply, in the order of the report."""
     found = [groups_table(measured), collapse_table(measured), convergence_table(measured), pareto_table(measured)]
-    return [t for t in [*found, published_table(measured), layers_table(measured)] if t is not None]
+    found += [published_table(measured), layers_table(measured), names_table(layer_names or {})]
+    return [table for table in found if table is not None]
+
+
+def names_table(layer_names: Mapping[str, Sequence[str]]) -> Table | None:
+    """Which module is which layer, where the user's own code was watched."""
+    if not layer_names:
+        return None
+    count = max(map(len, layer_names.values()))
+    rows = tuple(
+        (str(place + 1), *(names[place] if place < len(names) else "–" for names in layer_names.values()))
+        for place in range(count)
+    )
+    return Table("Modules that are layers", ("layer", *layer_names), rows)
 
 
 def collapse_table(measured: Measured) -> Table | None:

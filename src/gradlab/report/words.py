@@ -46,7 +46,7 @@ def methods(measured: Measured, audit: Audit | None, environment: Mapping[str, A
         "shares by "
         "the exact binomial distribution; mixtures and exact zeros by the sign test; claims are corrected by "
         "Holm's method. "
-        f"All computations: gradlab {version} ({', '.join(engines)} engine), results hash {measured.hash}."
+        f"{_by(engines)}: gradlab {version}, results hash {measured.hash}."
     )
     return " ".join(sentences)
 
@@ -79,6 +79,10 @@ def _code(measured: Measured) -> list[str]:
         f"{len(study.trial_seeds)} random seeds each; the generators of Python, NumPy and PyTorch were set to the seed "
         "before each call, so that conditions that draw in the same order get the same numbers."
     ]
+
+
+def _by(engines: list[str]) -> str:
+    return "Statistics" if engines == ["code"] else f"All computations ({', '.join(engines)} engine)"
 
 
 def _compared(measured: Measured) -> str:

@@ -6,7 +6,6 @@ has to be the same.
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
@@ -16,8 +15,9 @@ import torch
 from torch import Tensor, nn
 
 from gradlab.audits.traits import Realised, Trait, difference_words, fingerprint, joined
-from gradlab.audits.verdict import BY_FACTOR, SAME, UNDECLARED, Audit, Row
+from gradlab.audits.verdict import BY_FACTOR, ONE_SEED, SAME, UNDECLARED, Audit, Row
 from gradlab.errors import InvalidInput
+from gradlab.handwritten.seeding import seed_all, seeded
 from gradlab.torch.tensors import tensors_in
 
 Factory = Callable[[], tuple[nn.Module, Any, Any, Any]]
@@ -59,25 +59,18 @@ def audit_code(factories: Mapping[str, Factory], seed: int = 0) -> Audit:
 
 
 def _traits(name: str, factory: Factory, seed: int) -> dict[str, Trait]:
-    with torch.random.fork_rng():
-        _seeded(seed)
+    with seeded(seed):
         made = factory()
         if not isinstance(made, tuple) or len(made) != 4 or not isinstance(made[0], nn.Module):
             raise InvalidInput(f"audit: the factory of {name!r} has to return (model, optimiser, loader, loss)")
         model, optimiser, loader, loss = made
         found = [*_model(model), *_training(model, optimiser, loss)]
-        _seeded(seed)
+        seed_all(seed)
         batches = list(islice(iter(loader), BATCHES))
         found.append(_batches(batches))
-        _seeded(seed)
+        seed_all(seed)
         found += _first_step(name, model, optimiser, batches, loss)
     return {trait.name: trait for trait in found}
-
-
-def _seeded(seed: int) -> None:
-    torch.manual_seed(seed)
-    random.seed(seed)
-    np.random.seed(seed % 2**32)
 
 
 def _array(tensor: Tensor) -> Any:
@@ -190,4 +183,4 @@ def _limits(found: Mapping[str, Mapping[str, Trait]]) -> Iterator[str]:
             f"Initial scale: before any training the output (root mean square) is {sizes[small]:.3g} in {small} and "
             f"{sizes[large]:.3g} in {large}. Gradients and losses carry this factor."
         )
-    yield "One seed was looked at: whether a difference in results is luck, only several seeds can tell."
+    yield ONE_SEED

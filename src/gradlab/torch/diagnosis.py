@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
+    from gradlab.torch.overfitting import Overfit
     from gradlab.torch.probing import Probe, Seen, Weight
 
 VANISHED, EXPLODED = 1e-4, 1e4
@@ -35,7 +36,8 @@ class Finding:
     helps: str
 
     def __str__(self) -> str:
-        return f"{self.name} ({self.where}): {self.evidence}. What usually helps: {self.helps}."
+        end = "" if self.helps.endswith("?") else "."
+        return f"{self.name} ({self.where}): {self.evidence}. What usually helps: {self.helps}{end}"
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,8 @@ class Findings:
     """All of them, the gravest first; empty when all is well."""
 
     found: tuple[Finding, ...]
+    overfit: Overfit | None = None
+    """What came of learning one batch by heart, if that was asked for."""
 
     @property
     def healthy(self) -> bool:
@@ -55,22 +59,35 @@ class Findings:
         return tuple(finding.name for finding in self.found)
 
     def __str__(self) -> str:
-        return "\n".join(map(str, self.found)) or "Nothing is wrong that the probe can see."
+        lines = [*map(str, self.found)] or ["Nothing is wrong that the probe can see."]
+        lines += (
+            [f"One batch can be learned by heart: {self.overfit.words}."] if self.overfit and self.overfit.ok else []
+        )
+        return "\n".join(lines)
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
         from html import escape
 
-        return "".join(f"<p><b>{escape(f.name)}</b> {escape(str(f))}</p>" for f in self.found) or f"<p>{self}</p>"
+        return "".join(f"<p>{escape(line)}</p>" for line in str(self).splitlines())
 
 
-def findings(probe: Probe) -> Findings:
-    """What the numbers of a probe say."""
+def findings(probe: Probe, overfit: Overfit | None = None) -> Findings:
+    """What the numbers of a probe say, and the attempt to overfit, if there was one."""
     seen = sorted(probe.seen.values(), key=lambda each: each.order)
     broken = list(_not_finite(seen, probe.weights))
     found = broken or [*_signals(probe, seen), *_units(seen)]
-    return Findings((*found, *_weights(probe)))
+    return Findings((*found, *_weights(probe), *_by_heart(probe, overfit)), overfit)
+
+
+def _by_heart(probe: Probe, overfit: Overfit | None) -> Iterator[Finding]:
+    if overfit is not None and not overfit.ok:
+        yield Finding(
+            "cannot overfit one batch", type(probe.model).__name__, overfit.words,
+            "before any question of depth or data: do inputs and targets belong together, does the loss fit the "
+            "output, do all parameters get a gradient and move, is the learning rate of the right size?",
+        )  # fmt: skip
 
 
 def _not_finite(seen: Sequence[Seen], weights: Sequence[Weight]) -> Iterator[Finding]:

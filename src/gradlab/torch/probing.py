@@ -1,8 +1,9 @@
 """The probe: what one forward and backward pass does inside any `nn.Module`.
 
 Every module that computes (a leaf, or one that owns parameters) gets a forward hook; the tensors it returns get a hook
-for their gradient, which is the backprop signal. Nothing of the model is changed, and every hook is gone afterwards,
-also after an exception. There is no list of supported layers.
+for their gradient, which is the backprop signal; every parameter gets one that sees its gradient as it is accumulated,
+before anybody clips, unscales or clears it. Nothing of the model is changed, and every hook is gone afterwards, also
+after an exception. There is no list of supported layers.
 """
 
 from __future__ import annotations
@@ -11,16 +12,19 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field, fields
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
 
+from gradlab.errors import InvalidInput
+from gradlab.torch.overfitting import STEPS, try_overfitting
 from gradlab.torch.tensors import tensors_in
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from gradlab.torch.change import Change
     from gradlab.torch.diagnosis import Findings
 
 MOST = 65_536
@@ -70,16 +74,35 @@ class Weight:
     nonfinite: int
 
 
+class Gradient(NamedTuple):
+    """Of one parameter tensor, unscaled."""
+
+    l2: float
+    mean_abs: float
+    nonfinite: int
+
+
 class Probe:
     """`with Probe(model) as p: loss_fn(model(x), y).backward()`; then `p.table()`, `p.parameters()`, `p.diagnose()`."""
 
-    def __init__(self, model: nn.Module, optimizer: Any = None, *, scaler: Any = None, sample: int = MOST) -> None:
+    def __init__(
+        self,
+        model: nn.Module,
+        optimizer: Any = None,
+        *,
+        scaler: Any = None,
+        sample: int = MOST,
+        training_only: bool = False,
+    ) -> None:
         self.model = getattr(model, "_orig_mod", model)  # a compiled model is looked into through its original
         self.optimizer, self.scaler, self.sample = optimizer, scaler, sample
+        self.training_only = training_only
+        """Whether passes of the model in evaluation mode are left out."""
         self.seen: dict[str, Seen] = {}
         self.weights: tuple[Weight, ...] = ()
         self._handles: list[Any] = []
         self._before: dict[int, Tensor] = {}
+        self._gradients: dict[int, Gradient] = {}
         self._stack = ExitStack()
 
     # ------------------------------------------------------------------ in and out
@@ -94,6 +117,9 @@ class Probe:
             for name, module in self.model.named_modules():
                 if not list(module.children()) or list(module.parameters(recurse=False)):
                     self._handles.append(module.register_forward_hook(self._hook(name or "(model)", module)))
+            for parameter in self.model.parameters():
+                if parameter.requires_grad:
+                    self._handles.append(parameter.register_post_accumulate_grad_hook(self._accumulated))
             if self.optimizer is not None:
                 self._before = {id(p): p.detach().clone() for p in self.model.parameters()}
         except BaseException:
@@ -119,6 +145,8 @@ class Probe:
 
     def _hook(self, name: str, module: nn.Module) -> Any:
         def look(_: nn.Module, __: Any, output: Any) -> None:
+            if self.training_only and not self.model.training:
+                return
             seen = self.seen.setdefault(name, Seen(name, type(module).__name__, len(self.seen) + 1))
             seen.calls += 1
             for tensor in tensors_in(output):
@@ -159,9 +187,20 @@ class Probe:
 
         return look
 
+    def _accumulated(self, parameter: Tensor) -> None:
+        assert parameter.grad is not None
+        gradient = parameter.grad.detach()
+        gradient = gradient.coalesce().values() if gradient.is_sparse else gradient
+        values, scale = _precise(gradient), self._scale()
+        self._gradients[id(parameter)] = Gradient(
+            float(torch.linalg.vector_norm(values)) / scale,
+            float(values.abs().sum()) / max(parameter.numel(), 1) / scale,
+            int((~torch.isfinite(values)).sum()),
+        )
+
     def _sampled(self, tensor: Tensor) -> Tensor:
         flat = tensor.detach().reshape(-1)
-        return flat[:: max(1, flat.numel() // self.sample)].double() if flat.device.type != "mps" else flat.float()
+        return _precise(flat[:: max(1, flat.numel() // self.sample)])
 
     def _scale(self) -> float:
         return 1.0 if self.scaler is None else float(self.scaler.get_scale())
@@ -176,23 +215,23 @@ class Probe:
         if self.optimizer is not None:
             held = {id(p) for group in self.optimizer.param_groups for p in group["params"]}
         for key, parameter in by_id.items():
-            grad = None if parameter.grad is None else parameter.grad.detach().double() / self._scale()
-            size = float(parameter.detach().double().norm())
+            gradient = self._gradients.get(key)
+            size = float(torch.linalg.vector_norm(_precise(parameter.detach())))
             before = self._before.get(key)
             moved = None
             if before is not None and not torch.equal(before, parameter.detach()):
-                step, was = (parameter.detach() - before).double(), before.double()
+                step, was = _precise(parameter.detach()) - _precise(before), _precise(before)
                 moved = float(step.norm()) / max(float(was.norm()), 1e-300)
             yield Weight(
                 tuple(names[key]),
                 tuple(parameter.shape),
                 parameter.requires_grad,
                 None if held is None else key in held,
-                None if grad is None else float(grad.norm()),
-                None if grad is None else float(grad.abs().mean()),
+                None if gradient is None else gradient.l2,
+                None if gradient is None else gradient.mean_abs,
                 size,
                 moved,
-                0 if grad is None else int((~torch.isfinite(grad)).sum()),
+                0 if gradient is None else gradient.nonfinite,
             )
 
     # ------------------------------------------------------------------ telling
@@ -227,11 +266,25 @@ class Probe:
     def _in_order(self) -> list[Seen]:
         return sorted(self.seen.values(), key=lambda seen: seen.order)
 
-    def diagnose(self) -> Findings:
-        """What is wrong, in words, with the evidence and what usually helps; quiet when all is well."""
+    def diagnose(self, *, overfit: tuple[Any, Any] | None = None, loss: Any = None, steps: int = STEPS) -> Findings:
+        """What is wrong, in words, with the evidence and what usually helps; quiet when all is well.
+
+        With `overfit=(input, target)` and the `loss` function, a copy of the model is also trained on this one batch
+        for so many `steps`: a network that cannot learn it by heart has a fault that no amount of data will mend.
+        """
         from gradlab.torch.diagnosis import findings
 
-        return findings(self)
+        if overfit is None:
+            return findings(self)
+        if loss is None:
+            raise InvalidInput("diagnose: overfit needs the loss too: diagnose(overfit=(x, y), loss=loss_fn)")
+        return findings(self, try_overfitting(self.model, overfit, loss, self.optimizer, steps))
+
+    def against(self, before: Probe) -> Change:
+        """This probe after a fix, and another before it: what is gone, what is new, what moved."""
+        from gradlab.torch.change import Change
+
+        return Change(before, self)
 
     def figure(self, ax: Any = None) -> Any:
         """Activations and the backprop signal by module, on a log axis."""
@@ -241,6 +294,11 @@ class Probe:
 
     def _repr_html_(self) -> str:
         return str(self.table().to_html()) + str(self.parameters().to_html())
+
+
+def _precise(tensor: Tensor) -> Tensor:
+    """In the highest precision that the device has."""
+    return tensor.float() if tensor.device.type == "mps" else tensor.double()
 
 
 def _dead(tensor: Tensor) -> float:

@@ -1,12 +1,13 @@
 """A watch over a training loop: every so many steps one step is probed, and the records are kept.
 
-It counts the optimiser's steps by itself: nothing in the loop has to be changed. Between the steps that are looked at
-no hook is on any module but one on the model itself.
+It counts the optimiser's steps by itself: nothing in the loop has to be changed. A probe goes on when the step before
+is over, and off after the step; in between nothing is on the model at all, so that a compiled one stays compiled.
 """
 
 from __future__ import annotations
 
-import json
+import io
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
@@ -17,13 +18,17 @@ import numpy as np
 from torch import nn
 
 from gradlab.errors import InvalidInput
+from gradlab.handwritten.keeping import keep_one
 from gradlab.report.axis_chart import HeatChart
 from gradlab.report.draw import draw_one
+from gradlab.torch.layers import layer_table, layers_of
 from gradlab.torch.probing import Probe
+from gradlab.trial.outcome import LayerTable
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from gradlab.result import Result
     from gradlab.torch.diagnosis import Findings
 
 MEASURES = {
@@ -46,39 +51,43 @@ class Moment:
 class Watch:
     """`with gradlab.watch(model, optimizer, every=100) as w:` around any loop; or without `with`, and `w.close()`."""
 
-    def __init__(self, model: nn.Module, optimizer: Any, *, every: int = 100, scaler: Any = None) -> None:
+    def __init__(
+        self, model: nn.Module, optimizer: Any, *, every: int = 100, scaler: Any = None, quiet: bool = False
+    ) -> None:
         if every < 1:
             raise InvalidInput(f"every: at least 1, not {every}")
         self.every, self.step = every, 0
         self.moments: list[Moment] = []
-        self._model, self._optimizer, self._scaler = model, optimizer, scaler
+        self._model, self._optimizer, self._scaler, self._quiet = model, _bare(optimizer), scaler, quiet
         self._open: Probe | None = None
         self._seconds: dict[bool, list[float]] = {True: [], False: []}
         self._last = perf_counter()
-        self._handles = [
-            getattr(model, "_orig_mod", model).register_forward_pre_hook(self._before),
-            optimizer.register_step_post_hook(self._after),
-        ]
+        self._handles = [self._optimizer.register_step_post_hook(self._after)]
+        self._begin()
 
-    def _before(self, *_: Any) -> None:
-        training = bool(getattr(self._model, "training", True))
-        if self._open is None and training and self.step % self.every == 0:
-            self._open = Probe(self._model, self._optimizer, scaler=self._scaler)
+    def _begin(self) -> None:
+        """If the coming step is one to be looked at, a probe goes on."""
+        if self.step % self.every == 0:
+            self._open = Probe(self._model, self._optimizer, scaler=self._scaler, training_only=True)
             self._open.__enter__()
 
     def _after(self, *_: Any) -> None:
         looked = self._open is not None
         if self._open is not None:
             self._open.__exit__(None, None, None)
-            self.moments.append(Moment(self.step, self._open))
+            if self._open.seen:
+                self.moments.append(Moment(self.step, self._open))
             self._open = None
         self.step += 1
         now = perf_counter()
         self._seconds[looked].append(now - self._last)
         self._last = now
+        self._begin()
 
     def close(self) -> None:
-        """Take every hook away; what was recorded stays."""
+        """Take every hook away; what was recorded stays. What it cost is said on stderr, unless `quiet`."""
+        if self._handles and self.moments and not self._quiet:
+            sys.stderr.write(f"gradlab: {self.summary}\n")
         if self._open is not None:
             self._open._let_go()
             self._open = None
@@ -137,27 +146,62 @@ class Watch:
             raise InvalidInput("nothing was watched yet: the model has not been trained since the watch began")
         return self.moments[-1].probe.diagnose()
 
-    def save(self, folder: str | Path) -> Path:
-        """Keep the records: layers.parquet, parameters.parquet, watch.json."""
-        import pyarrow as pa
-        import pyarrow.parquet as pq
+    def layer_table(self) -> LayerTable:
+        """The layers (modules with a weight matrix) at every step that was looked at, in the lab's own measures."""
+        return layer_table([(moment.step, moment.probe) for moment in self.moments])
 
-        path = Path(folder)
-        path.mkdir(parents=True, exist_ok=True)
-        pq.write_table(pa.Table.from_pandas(self.table(), preserve_index=False), path / "layers.parquet")
+    @property
+    def layer_names(self) -> tuple[str, ...]:
+        """The modules that are layers 1, 2, …"""
+        found = (layer.name for moment in self.moments for layer in layers_of(moment.probe))
+        return tuple(dict.fromkeys(found))
+
+    def save(self, folder: str | Path, *, question: str | None = None) -> Result:
+        """Keep it as a run of the lab, with report: `gradlab report`, `export` and `open_run` take the folder.
+
+        A run that is already there is moved aside. Besides, every module (not only those with weights) is kept in
+        `modules.parquet`, every parameter tensor in `parameters.parquet`.
+        """
+        if not self.moments:
+            raise InvalidInput("nothing was watched yet: there is nothing to keep")
         parameters = self.parameters()
-        if len(parameters):
-            parameters["shape"] = parameters["shape"].map(str)
-        pq.write_table(pa.Table.from_pandas(parameters, preserve_index=False), path / "parameters.parquet")
-        facts = {
-            "every": self.every,
-            "steps": self.step,
-            "overhead": self.overhead,
-            "model": type(self._model).__name__,
-        }
-        (path / "watch.json").write_text(json.dumps(facts, indent=1), encoding="utf8")
-        return path
+        parameters["shape"] = parameters["shape"].map(str)
+        return keep_one(
+            folder,
+            type(self._model),
+            {"every": self.every, "steps": self.step},
+            self,
+            question=question or f"What happens inside {type(self._model).__name__} while it trains?",
+            remarks=self._remarks(),
+            files={"modules.parquet": _parquet(self.table()), "parameters.parquet": _parquet(parameters)},
+        )
+
+    def _remarks(self) -> list[str]:
+        """The diagnosis of the first step and of the last, in words."""
+        told = []
+        for moment in (self.moments[0], self.moments[-1]) if len(self.moments) > 1 else self.moments:
+            found = moment.probe.diagnose().found
+            told += [f"At step {moment.step:,}: {finding}"[:2000] for finding in found]
+            told += [] if found else [f"At step {moment.step:,} nothing is wrong that the probe can see."]
+        return told
+
+    @property
+    def summary(self) -> str:
+        """How many steps were looked at, and what that cost."""
+        share = "" if self.overhead is None else f", training took {100 * self.overhead:.1f} % longer for it"
+        return f"watched {type(self._model).__name__}: {len(self.moments):,} of {self.step:,} steps looked at{share}"
 
     def __repr__(self) -> str:
-        share = "" if self.overhead is None else f", {100 * self.overhead:.1f} % longer for it"
-        return f"<Watch of {type(self._model).__name__}: {len(self.moments)} of {self.step:,} steps looked at{share}>"
+        return f"<Watch: {self.summary}>"
+
+
+def _bare(optimizer: Any) -> Any:
+    """The optimiser inside the wrappers of training frameworks: its steps are counted, theirs may be skipped."""
+    inner = getattr(optimizer, "optimizer", None)
+    return _bare(inner) if hasattr(inner, "register_step_post_hook") else optimizer
+
+
+def _parquet(frame: pd.DataFrame) -> bytes:
+    buffer = io.BytesIO()
+    frame.to_parquet(buffer, index=False)
+    return buffer.getvalue()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -13,7 +13,9 @@ UNFAIR = 3
 
 
 def command(
-    study: Annotated[str, typer.Argument(metavar="STUDY", help="A built-in name or a YAML file.")],
+    study: Annotated[
+        str, typer.Argument(metavar="STUDY", help="A built-in name, a YAML file, or MODULE:ARMS for code of your own.")
+    ],
     seeds: Annotated[int | None, typer.Option(help="How many seeds, instead of the study's own.", min=1)] = None,
     overrides: Annotated[
         list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Change a value, like train.lr=3e-4.")
@@ -29,13 +31,22 @@ def command(
     Compares what will actually be trained, for every pair of arms at every seed: initial tensors bit by bit, data,
     split, batch order, every learning rate, updates, samples, loss, normalisation, precision, FLOPs. Two answers: is
     the set-up the same except for the declared factor (no: exit code 3), and what can the design not attribute even so.
+
+    MODULE:ARMS names a dict of functions in a Python file or module, each of which returns (model, optimiser, loader,
+    loss) in PyTorch: they are called under the same seed, and what they build is compared, tensor by tensor.
     """
-    from gradlab import lab
+    from gradlab import api, lab
     from gradlab.cli import show
+    from gradlab.cli.loading import is_target, loaded
     from gradlab.errors import StoreError, StudyError
     from gradlab.spec.yaml_text import dump
 
-    found = lab.audit(study, overrides=tuple(overrides or ()), seeds=seeds)
+    if is_target(study):
+        if overrides or seeds is not None or suggest is not None:
+            raise StudyError("--set, --seeds and --suggest belong to studies; the functions decide that themselves")
+        found = api.audit(_factories(study, loaded(study)))
+    else:
+        found = lab.audit(study, overrides=tuple(overrides or ()), seeds=seeds)
     if suggest is not None:
         if found.suggestion is None:
             raise StudyError(f"--suggest: the audit of {study} found no cause that another study could separate")
@@ -50,3 +61,13 @@ def command(
         show.audit(found, sys.stdout)
     if not found.fair:
         raise typer.Exit(UNFAIR)
+
+
+def _factories(target: str, arms: Any) -> dict[str, Any]:
+    """Arms of the user's own, checked."""
+    from gradlab.errors import InvalidInput
+
+    made = arms() if callable(arms) else arms
+    if not isinstance(made, dict) or not all(callable(factory) for factory in made.values()):
+        raise InvalidInput(f"{target}: a dict of functions, each returning (model, optimiser, loader, loss)")
+    return made

@@ -11,13 +11,16 @@ import typer
 from gradlab.errors import InvalidInput
 
 RANK = 18
-FORM = "write it as module:function, like train.py:make or mypackage.models:make"
 
 
 def command(
     target: Annotated[
         str, typer.Argument(metavar="MODULE:FACTORY", help="A function that returns (model, batch, loss).")
     ],
+    against: Annotated[
+        str | None, typer.Option(metavar="MODULE:FACTORY", help="The model before the fix: show what changed.")
+    ] = None,
+    overfit: Annotated[bool, typer.Option(help="Try also whether a copy can learn the batch by heart.")] = False,
     figure: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw activations and δ to this file.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")] = False,
 ) -> None:
@@ -25,52 +28,66 @@ def command(
 
     MODULE is a Python file or an importable module (its code is run); FACTORY returns (model, (input, target), loss).
     The tables show activations and the backprop signal of every module and the gradient of every parameter; the
-    diagnosis says in words what is wrong, and is quiet when all is well.
+    diagnosis says in words what is wrong, and is quiet when all is well. With --against, it says which findings are
+    gone, which are new and which are still there.
     """
-    from gradlab import api
     from gradlab.cli import show
 
-    model, (x, y), loss = _made(target)
-    with api.probe(model) as probe:
-        loss(model(x), y).backward()
-    if figure is not None:
-        probe.figure().savefig(figure)
-    if as_json:
-        findings = [vars(finding) for finding in probe.diagnose().found]
-        tables = {"modules": probe.table(), "parameters": probe.parameters()}
-        typer.echo(show.json_text({**{k: t.to_dict("records") for k, t in tables.items()}, "diagnosis": findings}))
+    probe, batch, loss = _probed(target)
+    if against is not None:
+        change = probe.against(_probed(against)[0])
+        if figure is not None:
+            _draw(change, figure)
+        if as_json:
+            typer.echo(show.json_text(change.to_json()))
+        else:
+            show.frames([("Before and after", change.table())], str(change), sys.stdout)
         return
-    show.frames([("Modules", probe.table()), ("Parameters", probe.parameters())], str(probe.diagnose()), sys.stdout)
+    found = probe.diagnose(overfit=batch, loss=loss) if overfit else probe.diagnose()
+    if figure is not None:
+        _draw(probe, figure)
+    tables = {"modules": probe.table(), "parameters": probe.parameters()}
+    if as_json:
+        told: dict[str, Any] = {"diagnosis": [vars(finding) for finding in found.found]}
+        told["overfit"] = None if found.overfit is None else {**vars(found.overfit), "ok": found.overfit.ok}
+        typer.echo(show.json_text({**{k: t.to_dict("records") for k, t in tables.items()}, **told}))
+        return
+    show.frames([("Modules", tables["modules"]), ("Parameters", tables["parameters"])], str(found), sys.stdout)
+
+
+def _probed(target: str) -> tuple[Any, tuple[Any, Any], Any]:
+    """The probe of what a factory makes, its batch and its loss."""
+    from gradlab import api
+
+    model, (x, y), loss = _made(target)
+    try:
+        with api.probe(model) as probe:
+            loss(model(x), y).backward()
+    except (RuntimeError, TypeError, ValueError) as error:  # shapes that do not fit, a loss of another kind
+        raise InvalidInput(f"{target}: {type(error).__name__} in forward or backward: {error}") from error
+    return probe, (x, y), loss
 
 
 def _made(target: str) -> tuple[Any, tuple[Any, Any], Any]:
     """What the factory returns, checked."""
-    import importlib
-    import importlib.util
+    from gradlab.cli.loading import loaded
 
-    module_name, colon, name = target.rpartition(":")
-    if not colon or not module_name or not name:
-        raise InvalidInput(f"{target!r}: {FORM}")
-    try:
-        if module_name.endswith(".py"):
-            spec = importlib.util.spec_from_file_location(Path(module_name).stem, module_name)
-            assert spec is not None
-            assert spec.loader is not None
-            module = importlib.util.module_from_spec(spec)
-            spec.loader.exec_module(module)
-        else:
-            sys.path.insert(0, "")
-            module = importlib.import_module(module_name)
-    except FileNotFoundError:
-        raise InvalidInput(f"{module_name}: there is no such file") from None
-    except Exception as error:
-        raise InvalidInput(f"{module_name}: {type(error).__name__}: {error}") from error
-    factory = getattr(module, name, None)
+    factory = loaded(target)
     if not callable(factory):
-        raise InvalidInput(f"{module_name} has no function {name!r}")
+        raise InvalidInput(f"{target} is not a function; it has to return (model, (input, target), loss)")
     try:
-        made = factory()
-        model, (x, y), loss = made
+        model, (x, y), loss = factory()
     except (TypeError, ValueError) as error:
         raise InvalidInput(f"{target}: has to return (model, (input, target), loss): {error}") from error
+    if not callable(getattr(model, "named_modules", None)) or not callable(loss):
+        raise InvalidInput(f"{target}: has to return (model, (input, target), loss), a module and a function")
     return model, (x, y), loss
+
+
+def _draw(what: Any, path: Path) -> None:
+    from gradlab.errors import StoreError
+
+    try:
+        what.figure().savefig(path)
+    except (OSError, ValueError) as error:
+        raise StoreError(f"{path}: {getattr(error, 'strerror', None) or error}") from None

@@ -49,7 +49,7 @@ def html_page(story: Story, pictures: Mapping[str, bytes]) -> str:
         "notes": story.notes,
         "figures": [_figure(name, chart, pictures[name]) for name, chart in story.charts.items() if name in pictures],
         "missing": story.missing,
-        "tables": report_tables(measured),
+        "tables": report_tables(measured, story.layer_names),
         "failures": failures(measured),
         "explorer": data["explorer"],
         "scenes": shown,

@@ -1,0 +1,120 @@
+"""`gradlab compare`: training code of the user's own, per arm and seed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from gradlab.errors import InvalidInput
+
+RANK = 19
+
+
+def command(
+    target: Annotated[
+        str, typer.Argument(metavar="MODULE:FUNCTION", help="A function that trains, and returns names with numbers.")
+    ],
+    arm: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME: SETTINGS", help="An arm, like 'deep: {depth: 30}' [default: ARMS of the module]."),
+    ] = None,
+    seeds: Annotated[int, typer.Option(help="How many seeds.", min=1)] = 5,
+    metric: Annotated[str | None, typer.Option(help="The number that answers the question.")] = None,
+    question: Annotated[str | None, typer.Option(help="What the comparison asks, for the report.")] = None,
+    claims: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A YAML list of claims, as in a study file.")
+    ] = None,
+    audit: Annotated[
+        str | None,
+        typer.Option(metavar="MODULE:ARMS", help="Factories by arm: ask first whether the comparison is fair."),
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="The folder of the run [default: runs/FUNCTION].")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Start afresh; an old run is moved aside.")] = False,
+    fail_fast: Annotated[bool, typer.Option("--fail-fast", help="Stop at the first error of the function.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="Exit with 4 if a claim is not reproduced.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")] = False,
+) -> None:
+    """Compare training code of your own: one call per arm and seed.
+
+    FUNCTION is called with the settings of an arm as keywords, and `seed`; it returns names with numbers, curves (lists
+    of numbers) or a gradlab.watch. Everything is kept in the run's folder as it comes: the same command goes on with
+    what is left, and calls nothing again unless the code, the settings or the versions change. Statistics, verdicts and
+    report are those of a study. Exit codes: 1 a call failed, 3 the audit failed, 4 (with --check) a claim did.
+    """
+    import shlex
+
+    from gradlab.api import audited
+    from gradlab.cli import show
+    from gradlab.cli.loading import loaded, module_of
+    from gradlab.cli.progress import Progress
+    from gradlab.cli.running import exit_code
+    from gradlab.handwritten import comparing
+    from gradlab.spec.files import name_from
+
+    train = loaded(target)
+    arms = _arms(arm) if arm else getattr(module_of(target), "ARMS", None)
+    if not arms:
+        raise InvalidInput(f"{target}: give the arms with --arm 'NAME: {{setting: value}}', or as ARMS in the module")
+    name = name_from(target.rpartition(":")[2])
+    said: dict[str, Any] = {"name": name, "metric": metric, "question": question, "claims": _claims(claims)}
+    plan = comparing.plan_of(train, arms, seeds, **said)
+    found = None if audit is None else audited(loaded(audit))
+    folder = out if out is not None else Path("runs") / name
+    if not as_json:
+        show.begins(plan, len(plan.trials))
+        if found is not None:
+            show.audit_line(found)
+    words = ["gradlab", "compare", target, *(w for text in arm or () for w in ("--arm", text)), "--seeds", str(seeds)]
+    with Progress(plan) as progress:
+        result = comparing.compare(
+            train,
+            arms,
+            seeds,
+            **said,
+            audit=found,
+            out=folder,
+            force=force,
+            fail_fast=fail_fast,
+            command=shlex.join(words),
+            on_start=progress.on_start,
+            on_stop=progress.on_stop,
+        )
+    if as_json:
+        typer.echo(show.json_text(result.to_json()))
+    else:
+        show.result(result, folder)
+    if code := exit_code(result, check):
+        raise typer.Exit(code)
+
+
+def _arms(texts: list[str]) -> dict[str, Any]:
+    """`plain: {skip: false}` or, handed over by its name, just `plain`."""
+    from gradlab.spec import yaml_text
+
+    found: dict[str, Any] = {}
+    for text in texts:
+        value = yaml_text.parse(text, "--arm")
+        own = {value: value} if isinstance(value, str) else value
+        if not isinstance(own, dict) or len(own) != 1:
+            raise InvalidInput(f"--arm {text!r}: write it as 'NAME: {{setting: value}}'")
+        ((name, settings),) = own.items()
+        if name in found:
+            raise InvalidInput(f"--arm {text!r}: there are two arms {name!r}")
+        found[str(name)] = {} if settings is None else settings
+    return found
+
+
+def _claims(path: Path | None) -> list[Any]:
+    from gradlab.spec import yaml_text
+
+    if path is None:
+        return []
+    try:
+        found = yaml_text.parse(path.read_text(encoding="utf8"), str(path))
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidInput(f"--claims {path}: {getattr(error, 'strerror', None) or error}") from None
+    if not isinstance(found, list):
+        raise InvalidInput(f"--claims {path}: a list of claims, each with a text, a metric and an op")
+    return found

@@ -1,0 +1,58 @@
+"""Something of the user's own, named on the command line as MODULE:NAME. Its module's code is run."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from gradlab.errors import InvalidInput, nearest
+
+FORM = "write it as module:name, like train.py:make or mypackage.models:make"
+
+
+def is_target(text: str) -> bool:
+    """Whether a word names something in a module, and not a study or a file."""
+    module, colon, name = text.rpartition(":")
+    return bool(colon and module) and name.isidentifier() and not Path(text).exists()
+
+
+def loaded(target: str) -> Any:
+    """What MODULE:NAME names; `InvalidInput` says what is wrong with it."""
+    module_name, colon, name = target.rpartition(":")
+    if not colon or not module_name or not name:
+        raise InvalidInput(f"{target!r}: {FORM}")
+    module = module_of(target)
+    if not hasattr(module, name):
+        public = [known for known in vars(module) if not known.startswith("_")]
+        raise InvalidInput(f"{module_name} has no {name!r}{nearest(name, public)}")
+    return getattr(module, name)
+
+
+@cache
+def module_of(target: str) -> ModuleType:
+    """The module of MODULE:NAME: a Python file, or what can be imported from here."""
+    name = target.rpartition(":")[0]
+    try:
+        if not name.endswith(".py"):
+            if "" not in sys.path:
+                sys.path.insert(0, "")
+            return importlib.import_module(name)
+        path = Path(name).resolve()
+        if str(path.parent) not in sys.path:  # what stands beside a script can be imported from it, as by python itself
+            sys.path.insert(0, str(path.parent))
+        spec = importlib.util.spec_from_file_location(path.stem, path)
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules.setdefault(path.stem, module)  # classes look their module up
+        spec.loader.exec_module(module)
+        return module
+    except FileNotFoundError:
+        raise InvalidInput(f"{name}: there is no such file") from None
+    except Exception as error:
+        raise InvalidInput(f"{name}: {type(error).__name__}: {error}") from error

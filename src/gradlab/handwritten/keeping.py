@@ -1,0 +1,82 @@
+"""Runs of somebody's own code in the lab's folders: what was kept, the names of its layers, the report."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from gradlab.analysis.measured import Measured
+from gradlab.audits.verdict import Audit
+from gradlab.execute.base import TrialResult
+from gradlab.handwritten.returned import Layered, outcome_of
+from gradlab.handwritten.source import code_of, numerics
+from gradlab.lab import LAYER_NAMES
+from gradlab.plan.code import CodePlan, code_plan
+from gradlab.result import Result
+from gradlab.spec.code import CodeStudy
+from gradlab.store.environment import environment
+from gradlab.store.folder import RunFolder, read_json
+from gradlab.store.records import Records
+from gradlab.trial.digest import digest
+
+Names = Mapping[str, Sequence[str]]
+"""Arm -> the modules that are its layers 1, 2, …"""
+
+
+def keep(
+    folder: RunFolder,
+    plan: CodePlan,
+    records: Records,
+    call: str,
+    names: Names,
+    audit: Audit | None = None,
+    *,
+    stopped: bool = False,
+    figures: bool = True,
+) -> Result:
+    """The result of what is in a run's folder, with its report written there."""
+    known = {**(read_json(folder.path / LAYER_NAMES) or {}), **{arm: list(own) for arm, own in names.items()}}
+    if known:
+        folder.write_text(LAYER_NAMES, json.dumps(known, indent=1, ensure_ascii=False))
+    begun = read_json(folder.path / "environment.json") or environment()
+    measured, notes = Measured(plan, records), tuple(folder.notes)
+    result = Result(measured, begun, call, folder.path, audit, stopped, notes, layer_names=known)
+    result.write(folder, figures=figures)
+    return result
+
+
+def keep_one(
+    out: str | Path,
+    of: Any,
+    settings: Mapping[str, Any],
+    seen: Layered,
+    *,
+    question: str,
+    remarks: Sequence[str],
+    files: Mapping[str, bytes],
+) -> Result:
+    """One training that somebody else has run, as a run with one arm; one that is already there is moved aside."""
+    code = code_of(of)
+    arm = code.function
+    study = CodeStudy(
+        name="watched",
+        question=question,
+        arms={arm: dict(settings)},
+        seeds=(0,),
+        headline={"metric": "grad_l2", "at": {"layer": 1, "step": "end"}},
+        remarks=tuple(remarks),
+        code=code,
+    )
+    plan = code_plan(study, numerics())
+    (trial,) = plan.trials
+    outcome = outcome_of({"layers": seen})
+    result = TrialResult(trial, outcome, None, 0.0, digest(trial.id, outcome, None))
+    with RunFolder.start(
+        Path(out), plan, environment(), call := "gradlab.watch(model, optimizer)", force=True
+    ) as folder:
+        folder.commit([result])
+        for name, content in files.items():
+            folder.write_file(name, content)
+        return keep(folder, plan, folder.records(), call, {arm: seen.layer_names})

@@ -1,0 +1,123 @@
+"""Two probes side by side: before a fix and after it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gradlab.report.charts import Line, LineChart
+from gradlab.report.draw import draw_one
+from gradlab.torch.diagnosis import Finding, Findings
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from gradlab.torch.probing import Probe, Seen
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a fix did: `after.against(before)`."""
+
+    before: Probe
+    after: Probe
+
+    @cached_property
+    def _found(self) -> tuple[Findings, Findings]:
+        return self.before.diagnose(), self.after.diagnose()
+
+    @property
+    def gone(self) -> tuple[Finding, ...]:
+        """Wrong before, and no more."""
+        first, second = self._found
+        return tuple(finding for finding in first.found if finding.name not in second.names)
+
+    @property
+    def new(self) -> tuple[Finding, ...]:
+        """Not wrong before, and wrong now."""
+        first, second = self._found
+        return tuple(finding for finding in second.found if finding.name not in first.names)
+
+    @property
+    def still(self) -> tuple[Finding, ...]:
+        """Wrong before, and still; told as it is now."""
+        first, second = self._found
+        return tuple(finding for finding in second.found if finding.name in first.names)
+
+    def table(self) -> pd.DataFrame:
+        """One row per module: activations and backprop signal before and after. Modules pair by name."""
+        import pandas as pd
+
+        rows = []
+        for name in dict.fromkeys([*_named(self.before), *_named(self.after)]):
+            first, second = _named(self.before).get(name), _named(self.after).get(name)
+            rows.append(
+                {
+                    "name": name,
+                    "rms_before": None if first is None else first.rms,
+                    "rms_after": None if second is None else second.rms,
+                    "delta_before": None if first is None else first.delta,
+                    "delta_after": None if second is None else second.delta,
+                    "dead_before": None if first is None else first.dead,
+                    "dead_after": None if second is None else second.dead,
+                }
+            )
+        return pd.DataFrame(rows)
+
+    def figure(self, ax: Any = None) -> Any:
+        """The backprop signal by module, before and after."""
+        lines = []
+        for index, (label, probe) in enumerate((("before", self.before), ("after", self.after))):
+            deltas = np.array([np.nan if seen.delta is None else seen.delta for seen in _named(probe).values()])
+            there = np.isfinite(deltas)
+            if there.any():
+                places, values = np.arange(1.0, len(deltas) + 1)[there], deltas[there]
+                lines.append(Line(label, places, values, values, values, index, markers=True))
+        chart = LineChart(
+            "Backprop signal before and after",
+            "module, in the order in which they run",
+            "δ (root mean square)",
+            tuple(lines),
+            log_y=True,
+            whole_x=True,
+        )
+        return draw_one(chart, ax)
+
+    def to_json(self) -> dict[str, Any]:
+        """Findings that are gone, new and still there, and the table."""
+        parts = {"gone": self.gone, "new": self.new, "still": self.still}
+        return {
+            **{name: [vars(f) for f in found] for name, found in parts.items()},
+            "modules": self.table().to_dict("records"),
+        }
+
+    def __str__(self) -> str:
+        lines = [f"Gone: {finding.name} ({finding.where}): {finding.evidence}." for finding in self.gone]
+        lines += [f"New: {finding}" for finding in self.new]
+        lines += [f"Still: {finding}" for finding in self.still]
+        lines += [_moved(self.before, self.after)]
+        nothing = "" if self.gone or self.new or self.still else "Nothing was wrong before, and nothing is now. "
+        return nothing + "\n".join(filter(None, lines))
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        return "".join(f"<p>{escape(line)}</p>" for line in str(self).splitlines()) + str(self.table().to_html())
+
+
+def _named(probe: Probe) -> dict[str, Seen]:
+    return {seen.name: seen for seen in sorted(probe.seen.values(), key=lambda each: each.order)}
+
+
+def _moved(before: Probe, after: Probe) -> str:
+    """How far the backprop signal carries, then and now."""
+    told = []
+    for probe in (before, after):
+        deltas = [seen.delta for seen in _named(probe).values() if seen.delta]
+        told.append(f"{deltas[0] / deltas[-1]:.2g}" if len(deltas) > 1 else "–")
+    return f"The backprop signal at the first module over that at the last: {told[0]} before, {told[1]} after."
