@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,145 +15,13 @@ from typer.testing import CliRunner
 
 import gradlab
 from gradlab.cli import app
+from torch_zoo import BROKEN, HEALTHY, LogOfZero, Transformer, batch, mlp
 
 RUNNER = CliRunner()
 
 
-def mlp(
-    depth: int,
-    width: int = 32,
-    act: Callable[[], nn.Module] = nn.ReLU,
-    *,
-    he: bool = False,
-    scale: float = 1.0,
-    norm: bool = False,
-) -> nn.Sequential:
-    layers: list[nn.Module] = []
-    for _ in range(depth):
-        linear = nn.Linear(width, width)
-        if he:
-            nn.init.kaiming_normal_(linear.weight, nonlinearity="relu")
-            nn.init.zeros_(linear.bias)
-        with torch.no_grad():
-            linear.weight *= scale
-        layers += [linear, *([nn.LayerNorm(width)] if norm else []), act()]
-    return nn.Sequential(*layers, nn.Linear(width, 4))
-
-
-class Residual(nn.Module):
-    def __init__(self, depth: int, scale: float, width: int = 32) -> None:
-        super().__init__()
-        self.layers = nn.ModuleList(nn.Linear(width, width) for _ in range(depth))
-        self.head = nn.Linear(width, 4)
-        for layer in self.layers:
-            nn.init.kaiming_normal_(layer.weight)
-            nn.init.zeros_(layer.bias)
-            with torch.no_grad():
-                layer.weight *= scale
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        for layer in self.layers:
-            x = x + torch.relu(layer(x))
-        return self.head(x)
-
-
-class Cnn(nn.Module):
-    def __init__(self, norm: bool = True, channels: int = 8) -> None:
-        super().__init__()
-        blocks: list[nn.Module] = []
-        for index in range(4):
-            blocks += [nn.Conv2d(1 if index == 0 else channels, channels, 3, padding=1)]
-            blocks += [nn.BatchNorm2d(channels)] if norm else []
-            blocks += [nn.ReLU()]
-        self.body, self.head = nn.Sequential(*blocks), nn.Linear(channels, 4)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.head(self.body(x.reshape(-1, 1, 4, 8)).mean((2, 3)))
-
-
-class Transformer(nn.Module):
-    def __init__(self, layers: int = 4, width: int = 32, post: bool = False) -> None:
-        super().__init__()
-        one = nn.TransformerEncoderLayer(width, 4, 64, dropout=0.1, batch_first=True, norm_first=not post)
-        self.body = nn.TransformerEncoder(one, layers, enable_nested_tensor=False)
-        self.head = nn.Linear(width, 4)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.head(self.body(x.reshape(-1, 4, 8).repeat(1, 1, 4)).mean(1))
-
-
-class Detached(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.first, self.second = nn.Linear(32, 32), nn.Linear(32, 4)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.second(torch.relu(self.first(x)).detach())
-
-
-class LogOfZero(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.first, self.act, self.log, self.head = nn.Linear(32, 32), nn.ReLU(), Log(), nn.Linear(32, 4)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.head(self.log(self.act(self.first(x))))
-
-
-class Log(nn.Module):
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return torch.log(x) - torch.log(x)
-
-
-def dying(model: nn.Sequential) -> nn.Sequential:
-    for module in model:
-        if isinstance(module, nn.Linear):
-            nn.init.constant_(module.bias, -50.0)
-    return model
-
-
-def frozen(model: nn.Sequential) -> nn.Sequential:
-    model[0].requires_grad_(False)
-    return model
-
-
-HEALTHY: dict[str, Callable[[], nn.Module]] = {
-    "a shallow MLP": lambda: mlp(2),
-    "a 5-layer MLP at default init": lambda: mlp(5),
-    "a deep MLP at He init": lambda: mlp(20, he=True),
-    "a deep MLP with layer norm": lambda: mlp(20, norm=True),
-    "a tanh MLP": lambda: mlp(4, act=nn.Tanh),
-    "a GELU MLP": lambda: mlp(6, act=nn.GELU, he=True),
-    "a sigmoid MLP with norm": lambda: mlp(4, act=nn.Sigmoid, norm=True),
-    "a residual net at scale 1/sqrt(20)": lambda: Residual(20, 20**-0.5),
-    "a deep residual net": lambda: Residual(50, 50**-0.5 / 2),
-    "a CNN with batch norm": lambda: Cnn(),
-    "a CNN without": lambda: Cnn(norm=False),
-    "a pre-norm transformer": lambda: Transformer(),
-    "a post-norm transformer": lambda: Transformer(post=True),
-    "a wide MLP": lambda: mlp(3, width=32, act=nn.SiLU),
-}
-BROKEN: dict[str, tuple[Callable[[], nn.Module], str]] = {
-    "the plain net of the identity write-up": (lambda: mlp(20, he=True, scale=20**-0.5), "vanishing gradients"),
-    "a 30-layer net at default init": (lambda: mlp(30), "vanishing gradients"),
-    "a sigmoid MLP of 12 layers": (lambda: mlp(12, act=nn.Sigmoid), "vanishing gradients"),
-    "a plain net with large weights": (lambda: mlp(20, he=True, scale=2.5), "exploding gradients"),
-    "an unscaled residual net": (lambda: Residual(40, 1.0), "exploding gradients"),
-    "a deep residual net with large branches": (lambda: Residual(20, 2.0), "exploding activations"),
-    "dead ReLUs": (lambda: dying(mlp(3)), "dead units"),
-    "one dead layer": (lambda: dying(mlp(1)), "dead units"),
-    "a saturated tanh net": (lambda: mlp(3, act=nn.Tanh, scale=60.0), "saturated units"),
-    "a saturated sigmoid": (lambda: mlp(2, act=nn.Sigmoid, scale=200.0), "saturated units"),
-    "a detach on the way": (lambda: Detached(), "no gradient"),
-    "a frozen layer": (lambda: frozen(mlp(3)), "frozen"),
-    "a logarithm of zero": (lambda: LogOfZero(), "NaN or infinity"),
-    "weights that overflowed": (lambda: mlp(4, scale=1e30), "NaN or infinity"),
-}
-
-
 def probed(model: nn.Module, **options: Any) -> Any:
-    torch.manual_seed(1)
-    x, y = torch.randn(64, 32), torch.randint(0, 4, (64,))
+    x, y = batch()
     with gradlab.probe(model, **options) as p:
         nn.functional.cross_entropy(model(x), y).backward()
     return p
@@ -334,49 +201,3 @@ def test_a_wrong_target_is_refused_without_a_traceback(target: str) -> None:
     done = RUNNER.invoke(app(), ["probe", target])
     assert done.exit_code != 0
     assert isinstance(done.exception, gradlab.GradlabError | SystemExit)
-
-
-# ---------------------------------------------------------------------- a watch over a loop
-
-
-def trained(model: nn.Module, steps: int, **options: Any) -> Any:
-    optimiser = torch.optim.Adam(model.parameters(), lr=1e-3)
-    torch.manual_seed(0)
-    x, y = torch.randn(64, 32), torch.randint(0, 4, (64,))
-    with gradlab.watch(model, optimiser, **options) as w:
-        for _ in range(steps):
-            optimiser.zero_grad()
-            nn.functional.cross_entropy(model(x), y).backward()
-            optimiser.step()
-    return w
-
-
-def test_a_watch_looks_at_every_so_many_steps_and_changes_nothing(tmp_path: Path) -> None:
-    torch.manual_seed(0)
-    watched, alone = mlp(3), mlp(3)
-    alone.load_state_dict(watched.state_dict())
-    w = trained(watched, 25, every=10)
-    trained(alone, 25, every=1000)
-    assert all(torch.equal(a, b) for a, b in zip(watched.parameters(), alone.parameters(), strict=True))
-    assert [moment.step for moment in w.moments] == [0, 10, 20]
-    assert w.step == 25
-    assert set(w.table().measure) == {"delta", "rms", "std", "dead"}
-    assert w.parameters().update_ratio.notna().all()
-    assert w.overhead is not None
-    assert w.figure().axes
-    assert w.diagnose().healthy
-    assert not any(module._forward_hooks or module._forward_pre_hooks for module in watched.modules())
-    w.save(tmp_path / "kept")
-    import pandas as pd
-
-    assert len(pd.read_parquet(tmp_path / "kept/layers.parquet")) == len(w.table())
-
-
-def test_a_watch_lets_go_after_an_exception_and_refuses_nonsense() -> None:
-    model = mlp(2)
-    optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
-    with pytest.raises(RuntimeError), gradlab.watch(model, optimiser, every=1):
-        model(torch.randn(2, 31))
-    assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
-    with pytest.raises(gradlab.GradlabError, match="at least 1"):
-        gradlab.watch(model, optimiser, every=0)

@@ -187,6 +187,8 @@ class _Calls:
             if watch.stopping:
                 raise Stopped from None
             raise
+        except InvalidInput:  # what it returns cannot be kept, now or ever: not a fault of this trial
+            raise
         except (Exception, SystemExit) as fault:
             outcome, error = None, _told(fault)
         finally:

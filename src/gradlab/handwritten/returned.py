@@ -43,7 +43,7 @@ def outcome_of(returned: Any) -> Outcome:
     if not isinstance(returned, Mapping):
         number = _number(returned)
         if number is None and returned is not None:
-            raise InvalidInput(f"the function returned {shortened(repr(returned))}; it has to return names with {FORM}")
+            raise InvalidInput(f"the function returned {shortened(returned)}; it has to return names with {FORM}")
         returned = {"score": returned}
     metrics: dict[str, float | int | None] = {}
     curves: list[Curve] = []
@@ -67,10 +67,11 @@ def outcome_of(returned: Any) -> Outcome:
 
 def _check_name(name: Any) -> None:
     if not isinstance(name, str) or not name or len(name) > 80 or not name.isprintable():
-        raise InvalidInput(f"the function returned a value under {shortened(repr(name))}; names are short words")
+        raise InvalidInput(f"the function returned a value under {shortened(name)}; names are short words")
     if name in RESERVED or "/" in name:
         raise InvalidInput(
-            f"the function returned a value under {name!r}, which the lab uses itself; call it otherwise"
+            f"the function returned a value under {name!r}, which the lab uses itself; call it otherwise, like "
+            f"'test_{name}'"
         )
 
 
@@ -95,7 +96,7 @@ def _curve(name: str, value: Any) -> Curve:
             values = _array(value)
             steps = np.arange(1, len(values) + 1, dtype=np.int64)
     except (TypeError, ValueError):
-        raise InvalidInput(f"the function returned {shortened(repr(value))} under {name!r}; kept are {FORM}") from None
+        raise InvalidInput(f"the function returned {shortened(value)} under {name!r}; kept are {FORM}") from None
     if (np.diff(steps) <= 0).any() or (len(steps) and steps[0] < 0):
         raise InvalidInput(f"the steps under {name!r} have to grow, from 0 on")
     return Curve(name, steps, values)

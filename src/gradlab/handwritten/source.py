@@ -46,7 +46,7 @@ def described(value: Any, where: str) -> Any:
     if callable(value) and (isinstance(value, type | FunctionType | MethodType | partial)):
         return f"{_name(value)} ({code_of(value).sha256[:8]})" if _is_own(_bare(value)) else _name(value)
     raise InvalidInput(
-        f"{where}: {shortened(repr(value))} cannot be told apart from others when the run is continued; give numbers, "
+        f"{where}: {shortened(value)} cannot be told apart from others when the run is continued; give numbers, "
         "words, lists, mappings, functions or classes, and make the object inside the training function"
     )
 

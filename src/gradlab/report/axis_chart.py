@@ -232,6 +232,8 @@ class HeatChart(Chart):
         lines = max(len(name.split(", ")) for name, _, _ in self.panels)
         tallest = max(len(values) for _, values, _ in self.panels)
         ax.set_ylim(0.5, 0.5 + tallest * (1.04 + 0.06 * lines))  # room for the names
+        apart = -(-tallest // 8)
+        ax.set_yticks([1, *range(max(apart, 2), tallest + 1, apart)])
         ax.grid(visible=False)
         bar = ax.figure.colorbar(mesh, ax=ax, pad=0.02)
         bar.set_label(self.value_label, fontsize=8)

@@ -6,11 +6,11 @@ It asks, claims and compares as any study does; what a trial is, only the code k
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
-from gradlab.spec.base import Frozen
+from gradlab.spec.base import Frozen, refusal
 from gradlab.spec.claims import Claim
 from gradlab.spec.config import Target
 from gradlab.spec.place import Label, Text
@@ -53,6 +53,12 @@ class CodeStudy(Frozen):
     @classmethod
     def _listed(cls, raw: Any) -> Any:
         return tuple(raw) if isinstance(raw, range) else raw
+
+    @model_validator(mode="after")
+    def _seeds_once(self) -> Self:
+        if len(set(self.trial_seeds)) != len(self.trial_seeds):
+            raise refusal("a seed is listed twice", where="seeds")
+        return self
 
     @property
     def trial_seeds(self) -> tuple[int, ...]:

@@ -187,7 +187,11 @@ def _units(seen: Sequence[Seen]) -> Iterator[Finding]:
 
 def _weights(probe: Probe) -> Iterator[Finding]:
     ran = any(weight.grad_l2 is not None for weight in probe.weights)
-    without = [w.names[0] for w in probe.weights if w.trainable and (w.grad_l2 is None or w.grad_l2 == 0)]
+    # a branch that begins at 0 (ReZero, a norm's scale at 0, LoRA) has no gradient inside until its scale has moved
+    opening = any(w.weight_l2 == 0 and w.grad_l2 and not w.names[0].endswith("bias") for w in probe.weights)
+    without = [
+        w.names[0] for w in probe.weights if w.trainable and (w.grad_l2 is None or (w.grad_l2 == 0 and not opening))
+    ]
     if ran and without:
         yield Finding(
             "no gradient", _listed(without),

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from gradlab.errors import InvalidInput
+from gradlab.torch.eager import Eager
 from gradlab.torch.overfitting import STEPS, try_overfitting
 from gradlab.torch.tensors import tensors_in
 
@@ -110,9 +111,7 @@ class Probe:
     def __enter__(self) -> Self:
         if self._handles:
             raise RuntimeError("this probe is already attached")
-        stance = getattr(torch.compiler, "set_stance", None)
-        if stance is not None:
-            self._stack.enter_context(stance("force_eager"))  # a compiled graph would run past the hooks
+        self._stack.enter_context(Eager())
         try:
             for name, module in self.model.named_modules():
                 if not list(module.children()) or list(module.parameters(recurse=False)):
