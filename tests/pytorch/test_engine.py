@@ -14,6 +14,7 @@ import torch
 
 import gradlab
 from gradlab.engines.autograd.require import MISSING
+from gradlab.engines.autograd.settings import Repeatable
 from gradlab.engines.reference import Reference
 from gradlab.engines.torch import Torch
 from gradlab.errors import StudyError
@@ -22,6 +23,7 @@ from gradlab.trial.setup import prepare
 
 SKIPS, NORMS = BUILT_IN.names("skip"), BUILT_IN.names("norm")
 ACTIVATIONS, OPTIMISERS = BUILT_IN.names("activation"), BUILT_IN.names("optimizer")
+EVERY = list(product(SKIPS, ACTIVATIONS, NORMS, OPTIMISERS))
 CASES = [
     *((s, a, n, "adam") for s, a, n in product(SKIPS, ("relu", "tanh"), NORMS)),
     *(("identity", a, "layer", "sgd") for a in ACTIVATIONS),
@@ -29,7 +31,7 @@ CASES = [
 ]
 
 
-def setup_of(tree: dict[str, Any], skip: str, activation: str, norm: str, optimiser: str, **train: Any) -> Any:
+def setup_of(tree: dict[str, Any], skip: str, activation: str, norm: str, optimiser: Any, **train: Any) -> Any:
     tree["base"]["model"] |= {"skip": skip, "activation": activation, "norm": norm, "depth": 4, "layers_per_block": 2}
     if skip == "rezero":
         tree["base"]["model"]["skip"] = {"kind": "rezero", "alpha": 0.5} if _has_alpha() else "rezero"
@@ -41,18 +43,72 @@ def _has_alpha() -> bool:
     return "alpha" in BUILT_IN.get("skip", "rezero").parameter_names()
 
 
+def agree(setup: Any) -> None:
+    """Twenty steps of both, norm-wise."""
+    ours, theirs = Torch().train(setup), Reference().train(setup)
+    model = setup.trial.config.model
+    # what a batch norm takes out again has gradient 0 in exact arithmetic, and adaptive optimisers amplify the noise
+    undone = ("bias", "shift") if model.activation.kind == "identity" else ("bias",)
+    for slot in setup.mlp.layout.slots:
+        if model.norm.kind == "batch" and slot.role in undone:
+            continue
+        a, b = slot.view(ours.theta), slot.view(theirs.theta)
+        assert np.linalg.norm(a - b) <= 1e-10 * np.linalg.norm(b) + 1e-9, slot.name
+    assert ours.metrics["final_loss"] == pytest.approx(theirs.metrics["final_loss"], rel=1e-9)
+
+
 @pytest.mark.parametrize(("skip", "activation", "norm", "optimiser"), CASES)
 def test_twenty_steps_agree_with_the_reference(
     tree: dict[str, Any], skip: str, activation: str, norm: str, optimiser: str
 ) -> None:
-    setup = setup_of(tree, skip, activation, norm, optimiser)
-    ours, theirs = Torch().train(setup), Reference().train(setup)
-    for slot in setup.mlp.layout.slots:
-        if norm == "batch" and slot.role == "bias":
-            continue  # its gradient is 0 in exact arithmetic, and adaptive optimisers amplify the noise
-        a, b = slot.view(ours.theta), slot.view(theirs.theta)
-        assert np.linalg.norm(a - b) <= 1e-10 * np.linalg.norm(b) + 1e-9, slot.name
-    assert ours.metrics["final_loss"] == pytest.approx(theirs.metrics["final_loss"], rel=1e-9)
+    agree(setup_of(tree, skip, activation, norm, optimiser))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("skip", "activation", "norm", "optimiser"), EVERY)
+def test_every_combination_agrees_with_the_reference(
+    tree: dict[str, Any], skip: str, activation: str, norm: str, optimiser: str
+) -> None:
+    agree(setup_of(tree, skip, activation, norm, optimiser))
+
+
+@pytest.mark.parametrize("optimiser", OPTIMISERS)
+def test_clipping_weight_decay_and_schedules_agree_too(tree: dict[str, Any], optimiser: str) -> None:
+    decay = {"kind": optimiser, "weight_decay": 0.05}
+    agree(setup_of(tree, "identity", "relu", "none", decay, clip=0.01, schedule="cosine", warmup=3))
+
+
+def test_an_optimiser_of_the_users_own_runs_on_the_host(tree: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "import numpy as np\nfrom gradlab.optim import Optimizer\n\n\nclass Sign(Optimizer):\n"
+        "    'Δ = −η sign g.'\n\n    name = 'sign'\n\n    def init(self, theta):\n        return {}\n\n"
+        "    def update(self, gradient, state, theta, lr):\n        return -lr * np.sign(gradient), state\n"
+    )
+    tree["base"]["train"]["optimizer"] = "sign"
+    study = {**tree, "parts": [str(tmp_path / "mine.py")], "arms": None, "seeds": 1}
+    setup = prepare(gradlab.dry_run(study).trials[0])
+    np.testing.assert_allclose(Torch().train(setup).theta, Reference().train(setup).theta, rtol=1e-9)
+
+
+def test_torchs_settings_are_given_back(tree: dict[str, Any]) -> None:
+    torch.set_num_threads(2)
+    tree["base"]["train"]["engine"] = "torch"
+    gradlab.run(tree)
+    assert torch.get_num_threads() == 2
+    assert not torch.are_deterministic_algorithms_enabled()
+    with Repeatable():
+        with Repeatable():
+            assert torch.get_num_threads() == 1
+        assert torch.are_deterministic_algorithms_enabled()
+    assert torch.get_num_threads() == 2
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device here")
+def test_on_a_gpu_it_agrees_and_repeats_itself(tree: dict[str, Any]) -> None:
+    setup = setup_of(tree, "identity", "relu", "layer", "adam")
+    first, second = Torch(device="cuda").train(setup), Torch(device="cuda").train(setup)
+    np.testing.assert_array_equal(first.theta, second.theta)
+    np.testing.assert_allclose(first.theta, Reference().train(setup).theta, rtol=1e-7, atol=1e-9)
 
 
 def test_the_same_bits_twice_and_probes_like_everybody(tree: dict[str, Any]) -> None:

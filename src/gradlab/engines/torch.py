@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradlab.engines.autograd.require import MISSING, has_torch, require_torch
+from gradlab.engines.autograd.settings import Repeatable
 from gradlab.engines.base import Engine, Tick, require_denormals
-from gradlab.optim.clipping import clipped
 from gradlab.parts import Catalog
 from gradlab.spec.config import Config
 from gradlab.trial.inside import evaluation_is_due, evaluations, measure
@@ -21,10 +21,10 @@ TICKS = 20
 
 
 class Torch(Engine):
-    """PyTorch autograd, float32 and float64, on the CPU, CUDA or MPS; the lab's own optimisers, batches and draws."""
+    """PyTorch autograd and torch.optim, float32 and float64, on the CPU, CUDA or MPS; the lab's batches and draws."""
 
     name = "torch"
-    numerics: ClassVar[int] = 1
+    numerics: ClassVar[int] = 2
     device: Literal["cpu", "cuda", "mps"] = "cpu"
 
     def numerics_of(self, config: Config, catalog: Catalog) -> str:
@@ -46,14 +46,10 @@ class Torch(Engine):
         return None
 
     def train(self, setup: Setup, tick: Tick | None = None) -> Outcome:
-        """Forward, loss, autograd's backward; update by the lab's optimiser."""
-        torch = require_torch()
+        """Forward, loss, autograd's backward, torch's update; on the device, until a number is wanted."""
+        require_torch()
         require_denormals()
-        if torch.get_num_threads() != 1:
-            torch.set_num_threads(1)  # the number of threads changes bits, and trials run side by side
-        if self.device == "cuda":
-            torch.use_deterministic_algorithms(True, warn_only=True)
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), Repeatable():
             return _train(setup, tick, self.device)
 
 
@@ -62,14 +58,14 @@ def _train(setup: Setup, tick: Tick | None, device: str) -> Outcome:
 
     from gradlab.engines.autograd.functions import loss_value
     from gradlab.engines.autograd.module import LabModule
+    from gradlab.engines.autograd.updates import clip, update_of
 
     dtype = torch.float32 if setup.dtype == np.float32 else torch.float64
     module = LabModule(setup.mlp, dtype)
     module.take(setup.theta)
     module.to(device)
-    record, theta = Recorder(setup), setup.theta.copy()
-    state, delta = setup.optimizer.init(theta), None
-    clip = setup.trial.config.train.clip
+    record, update = Recorder(setup), update_of(module, setup.optimizer)
+    largest = setup.trial.config.train.clip
 
     def answer(x: NDArray[Any]) -> NDArray[Any]:
         module.eval()
@@ -78,9 +74,13 @@ def _train(setup: Setup, tick: Tick | None, device: str) -> Outcome:
         module.train()
         return found
 
+    def keep() -> None:
+        if record.steps in setup.snapshots:
+            record.snapshot(module.give(), module.running())
+
     if 0 in setup.moments:
-        measure(setup, record, 0, theta, module.running(), None)
-    record.snapshot(theta, module.running())
+        measure(setup, record, 0, setup.theta, module.running(), None)
+    keep()
     if setup.steps == 0:
         x, y = _batch(setup, setup.order(0)[: setup.batch], device)
         with torch.no_grad():
@@ -96,21 +96,21 @@ def _train(setup: Setup, tick: Tick | None, device: str) -> Outcome:
         if not record.step(float(loss.detach()), correct, len(x)):
             break
         loss.backward()
-        gradient = module.give("grad")
-        delta, state = setup.optimizer.update(clipped(gradient, clip), state, theta, float(setup.rates[step]))
-        theta += delta
-        module.take(theta)
+        done = step + 1
+        before = module.give() if done in setup.moments else None
+        clip(module.parameters(), largest)
+        update.step(float(setup.rates[step]))
         record.stop_clock()
 
-        done = step + 1
         if evaluation_is_due(setup, done):
             record.evaluated(evaluations(setup, answer, EVALUATION_ROWS))
-        if done in setup.moments:
-            measure(setup, record, done, theta, module.running(), delta)
-        record.snapshot(theta, module.running())
+        if before is not None:
+            theta = module.give()
+            measure(setup, record, done, theta, module.running(), theta - before)
+        keep()
         if tick is not None and done % TICKS == 0:
             tick(done, float(loss.detach()))
-    return record.outcome(theta, module.running())
+    return record.outcome(module.give(), module.running())
 
 
 def _batch(setup: Setup, rows: Any, device: str) -> tuple[Any, Any]:
