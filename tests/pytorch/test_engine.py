@@ -23,7 +23,13 @@ from gradlab.trial.setup import prepare
 
 SKIPS, NORMS = BUILT_IN.names("skip"), BUILT_IN.names("norm")
 ACTIVATIONS, OPTIMISERS = BUILT_IN.names("activation"), BUILT_IN.names("optimizer")
-EVERY = list(product(SKIPS, ACTIVATIONS, NORMS, OPTIMISERS))
+EVERY = [
+    (skip, activation, norm, optimiser)
+    for skip, activation, norm, optimiser in product(SKIPS, ACTIVATIONS, NORMS, OPTIMISERS)
+    # a linear network with batch norm, asked for the identity, begins with gradients of its shifts that are 0 in exact
+    # arithmetic; an adaptive optimiser divides noise by noise there
+    if (activation, norm) != ("identity", "batch") or optimiser in ("sgd", "momentum", "nesterov")
+]
 CASES = [
     *((s, a, n, "adam") for s, a, n in product(SKIPS, ("relu", "tanh"), NORMS)),
     *(("identity", a, "layer", "sgd") for a in ACTIVATIONS),
@@ -47,15 +53,12 @@ def agree(setup: Any) -> None:
     """Twenty steps of both, norm-wise."""
     ours, theirs = Torch().train(setup), Reference().train(setup)
     model = setup.trial.config.model
-    # what a batch norm takes out again has gradient 0 in exact arithmetic, and adaptive optimisers amplify the noise
-    undone = ("bias", "shift") if model.activation.kind == "identity" else ("bias",)
     for slot in setup.mlp.layout.slots:
-        if model.norm.kind == "batch" and slot.role in undone:
-            continue
+        if model.norm.kind == "batch" and slot.role == "bias":
+            continue  # its gradient is 0 in exact arithmetic, and adaptive optimisers amplify the noise
         a, b = slot.view(ours.theta), slot.view(theirs.theta)
         assert np.linalg.norm(a - b) <= 1e-10 * np.linalg.norm(b) + 1e-9, slot.name
-    rel = 1e-6 if model.norm.kind == "batch" and model.activation.kind == "identity" else 1e-9
-    assert ours.metrics["final_loss"] == pytest.approx(theirs.metrics["final_loss"], rel=rel)
+    assert ours.metrics["final_loss"] == pytest.approx(theirs.metrics["final_loss"], rel=1e-9)
 
 
 @pytest.mark.parametrize(("skip", "activation", "norm", "optimiser"), CASES)
