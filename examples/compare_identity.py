@@ -56,17 +56,17 @@ CORRECTED = {"plain": partial(make, skip=False, scale=SCALE), "residual": partia
 ARMS = {"plain": {"skip": False}, "residual": {"skip": True}}
 
 
-def train(skip: bool, seed: int) -> dict[str, Any]:
+def train(skip: bool, seed: int, steps: int = STEPS) -> dict[str, Any]:
     """One training; the generators are already set to `seed`. What it returns is kept."""
     net, optimiser, loader, loss = make(skip, SCALE)
     losses: list[float] = []
     with gradlab.watch(net, optimiser, every=50, quiet=True) as inside:
-        while len(losses) < STEPS:
+        while len(losses) < steps:
             for x, y in loader:
                 value = loss(net(x), y)
                 optimiser.zero_grad()
                 value.backward()
                 optimiser.step()
                 losses.append(value.item())
-    losses = losses[:STEPS]
+    losses = losses[:steps]
     return {"loss": losses, "final_loss": sum(losses[-10:]) / 10, "inside": inside}

@@ -1,4 +1,4 @@
-"""Make the README's pictures from real runs at their full budget (about a minute).
+"""Make the README's and the docs' pictures from real runs at their full budget (about two minutes).
 
 python scripts/make_figures.py
 
@@ -8,13 +8,16 @@ The screenshot of the report needs Chromium and `pip install '.[browser]'`; with
 from __future__ import annotations
 
 import shutil
+import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from PIL import Image
 
 import gradlab
+from gradlab.report.draw import draw_overview, image
 
+EXAMPLES = Path(__file__).parent.parent / "examples"
 FIGURES = Path(__file__).parent.parent / "docs/figures"
 
 
@@ -50,6 +53,19 @@ def main() -> None:
             if study == "identity":
                 screenshot(Path(folder) / study / "report.html", FIGURES / "report.png")
         print(f"{FIGURES / study}.png: {result.answer}")
+    hand_written()
+
+
+def hand_written() -> None:
+    """The comparison of examples/compare_identity.py: seed by seed, and what happened inside."""
+    sys.path.insert(0, str(EXAMPLES))
+    import compare_identity as example
+
+    result = gradlab.compare(example.train, example.ARMS, audit=example.CORRECTED)
+    chosen = ("training_loss", "by_seed", "gradient_at_start_by_layer", "gradient_heat_map")
+    picture = draw_overview({name: result.charts[name] for name in chosen}, result.study.question)
+    (FIGURES / "compare.png").write_bytes(image(picture, "png"))
+    print(f"{FIGURES / 'compare'}.png: {result.answer}")
 
 
 if __name__ == "__main__":

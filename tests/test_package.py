@@ -44,6 +44,7 @@ def test_the_public_names_are_these() -> None:
         "Study",
         "__version__",
         "audit",
+        "compare",
         "dry_run",
         "list_studies",
         "load",

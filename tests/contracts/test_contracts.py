@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from gradlab.contracts import check_file, check_part
-from gradlab.contracts.trials import small_result, small_sweep
+from gradlab.contracts.trials import small_comparison, small_result, small_sweep
 from gradlab.data.file import File
 from gradlab.parts import BUILT_IN, FOLDERS, Part
 
@@ -194,6 +194,7 @@ def test_a_part_that_breaks_its_contract_is_caught_by_the_right_check(broken: st
 
 
 @pytest.mark.parametrize("name", BUILT_IN.names("figure"))
-def test_every_built_in_figure_has_something_to_show_for_two_arms_or_a_sweep(name: str) -> None:
+def test_every_built_in_figure_has_something_to_show_for_two_arms_a_sweep_or_own_code(name: str) -> None:
     figure = BUILT_IN.make("figure", name, {})
-    assert [chart for chart in map(figure.chart, (small_result(), small_sweep())) if chart is not None]
+    shown = map(figure.chart, (small_result(), small_sweep(), small_comparison()))
+    assert [chart for chart in shown if chart is not None]

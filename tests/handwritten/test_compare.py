@@ -75,16 +75,17 @@ def test_the_callers_own_random_numbers_go_on_as_if_nothing_had_happened() -> No
 
 
 def test_finished_trials_are_not_called_again_until_something_changes(tmp_path: Path) -> None:
-    first = gradlab.compare(train, ARMS, 2, out=tmp_path / "run")
+    plain: Any = {"out": tmp_path / "run", "figures": False}
+    first = gradlab.compare(train, ARMS, 2, **plain)
     CALLS.clear()
-    again = gradlab.compare(train, ARMS, 2, out=tmp_path / "run", metric="miss")
+    again = gradlab.compare(train, ARMS, 2, **plain, metric="miss")
     assert CALLS == []
     assert again.measured.hash == first.measured.hash
-    more = gradlab.compare(train, {**ARMS, "faster": {"rate": 0.5}}, 3, out=tmp_path / "run")
+    more = gradlab.compare(train, {**ARMS, "faster": {"rate": 0.5}}, 3, **plain)
     assert sorted(CALLS) == [(0.1, 2), (0.3, 2), (0.5, 0), (0.5, 1), (0.5, 2)]
     assert not more.unfinished
     CALLS.clear()
-    gradlab.compare(train, ARMS, 2, out=tmp_path / "run", force=True)
+    gradlab.compare(train, ARMS, 2, **plain, force=True)
     assert len(CALLS) == 4
     assert (tmp_path / "run~1").is_dir()
 
@@ -121,11 +122,11 @@ def test_a_failed_trial_is_tried_again(tmp_path: Path) -> None:
             raise RuntimeError("not yet")
         return float(len(arm) + seed)
 
-    first = gradlab.compare(flaky, ["a", "bb"], 2, out=tmp_path / "run")
+    first = gradlab.compare(flaky, ["a", "bb"], 2, out=tmp_path / "run", figures=False)
     assert first.measured.counts()["failed"] == 2
     os.environ["FIXED"] = "yes"
     try:
-        second = gradlab.compare(flaky, ["a", "bb"], 2, out=tmp_path / "run")
+        second = gradlab.compare(flaky, ["a", "bb"], 2, out=tmp_path / "run", figures=False)
     finally:
         del os.environ["FIXED"]
     assert second.measured.counts() == {"done": 4, "failed": 0, "diverged": 0}
@@ -138,7 +139,11 @@ def test_ctrl_c_gives_up_the_trial_in_training_at_once_and_keeps_the_finished(tm
             sleep(30)
         return float(seed)
 
-    result = gradlab.compare(long, ["a", "b"], 3, out=tmp_path / "run")
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores it
+    try:
+        result = gradlab.compare(long, ["a", "b"], 3, out=tmp_path / "run", figures=False)
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert result.stopped
     assert result.unfinished
     assert result.measured.counts()["done"] == 2

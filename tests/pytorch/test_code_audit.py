@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import json
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from torch import nn
+from typer.testing import CliRunner
 
 import gradlab
 from gradlab.audits.verdict import UNDECLARED
+from gradlab.cli import app
+from gradlab.cli.loading import module_of
 from gradlab.errors import InvalidInput
+from gradlab.spec.place import At
+
+RUNNER = CliRunner()
 
 
 class Net(nn.Module):
@@ -128,3 +137,31 @@ def test_a_factory_that_returns_something_else_is_refused() -> None:
         gradlab.audit({"a": lambda: 1, "b": lambda: 2})
     with pytest.raises(InvalidInput, match="at least two"):
         gradlab.audit({"a": factory(True, 1.0)})
+
+
+EXAMPLE = Path(__file__).parents[2] / "examples/compare_identity.py"
+
+
+def test_the_example_fails_as_written_and_passes_corrected() -> None:
+    unfair = RUNNER.invoke(app(), ["audit", f"{EXAMPLE}:AS_WRITTEN"])
+    assert unfair.exit_code == 3
+    assert "those of residual are 0.2236 × those of plain, in all 20 layers" in unfair.stdout.replace("\n", " ")
+    fair = RUNNER.invoke(app(), ["audit", f"{EXAMPLE}:CORRECTED", "--json"])
+    assert fair.exit_code == 0
+    assert json.loads(fair.stdout)["only_difference"] == "the forward pass"
+    for words in (["audit", f"{EXAMPLE}:ARMS"], ["audit", f"{EXAMPLE}:CORRECTED", "--seeds", "2"]):
+        assert isinstance(RUNNER.invoke(app(), words).exception, gradlab.GradlabError)
+
+
+def test_the_example_is_compared_with_its_audit(tmp_path: Path) -> None:
+    module = module_of(f"{EXAMPLE}:train")
+    result = gradlab.compare(
+        partial(module.train, steps=60), module.ARMS, 2, audit=module.CORRECTED, out=tmp_path / "run", figures=False
+    )
+    assert result.audit is not None
+    assert result.audit.fair
+    assert "only several seeds can tell" not in " ".join(result.audit.limits)
+    assert gradlab.open_run(tmp_path / "run").audit == result.audit
+    start = {arm: result.measured.summary("grad_l2", arm, At(layer=1, step="start")).median for arm in module.ARMS}
+    assert start["plain"] < 1e-9 < 1 < start["residual"]
+    assert "Not audited" not in (tmp_path / "run/report.md").read_text()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -241,7 +243,7 @@ def test_a_watch_is_kept_as_a_run_like_any_other(tmp_path: Path) -> None:
     assert {row["measure"] for row in json.loads(done.stdout)} >= {"grad_l2", "delta_l2", "update_ratio"}
     modules = pd.read_parquet(tmp_path / "kept/modules.parquet")
     assert len(modules) == len(w.table())
-    w.save(tmp_path / "kept")
+    w.save(tmp_path / "kept", figures=False)
     assert (tmp_path / "kept~1").is_dir()
 
 
@@ -257,8 +259,22 @@ def test_a_returned_watch_gives_a_comparison_its_layers(tmp_path: Path) -> None:
         "at": {"layer": 1, "step": "start"},
         "op": "<",
     }
-    result = gradlab.compare(train, arms, 3, claims=[claim], out=tmp_path / "run")
+    result = gradlab.compare(train, arms, 3, claims=[claim], out=tmp_path / "run", figures=False)
     assert result.verdicts[0].outcome == "reproduced"
     assert {"gradient_by_layer", "gradient_at_start_by_layer"} <= set(result.charts)
     assert gradlab.open_run(tmp_path / "run").layer_names["he"][0] == "0"
     assert "Modules that are layers" in (tmp_path / "run/report.md").read_text()
+
+
+def test_torch_is_seeded_also_where_the_function_imports_it_itself() -> None:
+    code = (
+        "import gradlab, sys\n"
+        "def train(arm, seed):\n    import torch\n    return {'drawn': torch.rand(1).item()}\n"
+        "assert 'torch' not in sys.modules\n"
+        "first = gradlab.compare(train, ['a', 'b'], 2).trials().drawn.tolist()\n"
+        "import torch\n"
+        "torch.manual_seed(0)\n"
+        "assert abs(first[0] - torch.rand(1).item()) < 1e-9 and first[0] == first[1] != first[2]\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -33,6 +33,8 @@ Start with:
   gradlab reproduce --quick                    four public write-ups, claim by claim
   gradlab status runs/mine                     where a run stands, from any terminal
   gradlab export runs/mine --to csv            its numbers for other tools
+  gradlab probe train.py:make                  look inside a PyTorch model of your own
+  gradlab compare train.py:train               compare training code of your own, arm by arm
 
 Exit codes: 0 ok · 1 failure · 2 usage or invalid study · 3 the comparison is not fair (the run still happens) ·
 4 a claim is not reproduced (with --check) · 130 interrupted (finished trials kept).

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlab.contracts.base import Check, check, require
-from gradlab.contracts.trials import small_result, small_sweep
+from gradlab.contracts.trials import small_comparison, small_result, small_sweep
 from gradlab.report.charts import Chart
 from gradlab.report.draw import draw_one, image
 from gradlab.report.figures.base import Figure
@@ -15,7 +15,7 @@ def checks(part: Figure) -> Iterator[Check]:
     """It computes a chart (or nothing), and the chart can be drawn."""
 
     def draws() -> None:
-        for measured in (small_result(), small_sweep()):
+        for measured in (small_result(), small_sweep(), small_comparison()):
             chart = part.chart(measured)
             if chart is None:
                 continue

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from gradlab.analysis.measured import Measured
-from gradlab.execute.base import run_trial
+from gradlab.execute.base import TrialResult, run_trial
+from gradlab.plan.code import code_plan
 from gradlab.plan.plan import make_plan
+from gradlab.spec.code import Code, CodeStudy
 from gradlab.spec.files import resolve
 from gradlab.store.chunks import MemoryChunk
 from gradlab.store.records import Records
+from gradlab.trial.outcome import Curve, LayerTable, Outcome
 from gradlab.trial.setup import Setup, prepare
+from gradlab.trial.trial import TrialLabel
 
 
 def small_tree(**model: Any) -> dict[str, Any]:
@@ -60,3 +66,19 @@ def small_sweep() -> Measured:
 def _run(tree: dict[str, Any]) -> Measured:
     plan = make_plan(resolve(tree, "contract"))
     return Measured(plan, Records([MemoryChunk.of([run_trial(trial) for trial in plan.trials])]))
+
+
+def small_comparison() -> Measured:
+    """Two arms of somebody's own code, with a curve of its own and no layers."""
+    code = Code(function="train", sha256="0" * 64, text="def train(rate, seed): ...")
+    study = CodeStudy(question="Does it compare?", arms={"slow": {"rate": 1}, "fast": {"rate": 2}}, seeds=2, code=code)
+    plan = code_plan(study, "none")
+    rates = {arm.group.name: float(arm.group.settings["rate"]) for arm in plan.groups}
+    return Measured(plan, Records([MemoryChunk.of([_called(trial, rates[trial.group]) for trial in plan.trials])]))
+
+
+def _called(trial: TrialLabel, rate: float) -> TrialResult:
+    steps, none = np.arange(1, 9), np.empty(0, np.int64)
+    curve = Curve("reward", steps, np.array([rate * step + 0.1 * trial.seed for step in steps], np.float64))
+    layers = LayerTable(none, none, (), np.empty(0))
+    return TrialResult(trial, Outcome("done", {"reward": float(curve.values[-1])}, (curve,), layers, np.empty(0)))

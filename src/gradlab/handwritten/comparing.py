@@ -16,6 +16,7 @@ from pydantic import ValidationError
 from gradlab.analysis.measured import Measured
 from gradlab.audits.verdict import ONE_SEED, Audit
 from gradlab.coordinator import Tally, conduct
+from gradlab.engines.autograd.require import has_torch, require_torch
 from gradlab.errors import GradlabError, InvalidInput
 from gradlab.execute.base import TrialResult
 from gradlab.execute.watch import Stopped, Watch
@@ -153,6 +154,8 @@ class _Calls:
     ) -> None:
         self._trials = {trial.id: trial for trial in plan.trials}
         self._train, self._arguments = train, arguments
+        if "torch" in plan.study.code.text and has_torch():
+            require_torch()  # so that it is seeded before the first call, wherever the function imports it
         self._inside = False
         self.names: dict[str, tuple[str, ...]] = {}
         """Arm -> what its layers are called, where a watch was returned."""
@@ -174,26 +177,25 @@ class _Calls:
 
     def _called(self, trial: TrialLabel, watch: Watch) -> TrialResult:
         args, kwargs = self._arguments[trial.group]
-        begun = perf_counter()
+        begun, returned, error = perf_counter(), None, None
         try:
             self._inside = True
             with seeded(trial.seed):
                 returned = self._train(*args, **kwargs, seed=trial.seed)
-            self._inside = False
-            outcome, error = outcome_of(returned), None
-            if names := names_in(returned):
-                self.names[trial.group] = names
         except KeyboardInterrupt:
             if watch.stopping:
                 raise Stopped from None
             raise
-        except InvalidInput:  # what it returns cannot be kept, now or ever: not a fault of this trial
-            raise
         except (Exception, SystemExit) as fault:
-            outcome, error = None, _told(fault)
+            error = _told(fault)
         finally:
             self._inside = False
-        return TrialResult(trial, outcome, error, perf_counter() - begun, digest(trial.id, outcome, error))
+        took = perf_counter() - begun
+        if error is None and (names := names_in(returned)):
+            self.names[trial.group] = names
+        # what cannot be kept now never can: that is no fault of this trial, and the error goes to the caller
+        outcome = outcome_of(returned) if error is None else None
+        return TrialResult(trial, outcome, error, took, digest(trial.id, outcome, error))
 
 
 def _told(fault: BaseException) -> str:

@@ -56,6 +56,7 @@ def keep_one(
     question: str,
     remarks: Sequence[str],
     files: Mapping[str, bytes],
+    figures: bool = True,
 ) -> Result:
     """One training that somebody else has run, as a run with one arm; one that is already there is moved aside."""
     code = code_of(of)
@@ -79,4 +80,4 @@ def keep_one(
         folder.commit([result])
         for name, content in files.items():
             folder.write_file(name, content)
-        return keep(folder, plan, folder.records(), call, {arm: seen.layer_names})
+        return keep(folder, plan, folder.records(), call, {arm: seen.layer_names}, figures=figures)

@@ -24,8 +24,8 @@ from gradlab.errors import InvalidInput, shortened
 from gradlab.spec.code import Code
 
 _PLAIN = (bool, int, float, str, bytes, type(None))
-_INSTALLED = tuple({str(Path(path).resolve()) for key, path in sysconfig.get_paths().items() if "lib" in key})
-_OURS = str(Path(__file__).resolve().parents[1])
+_INSTALLED = {Path(path).resolve() for key, path in sysconfig.get_paths().items() if "lib" in key}
+_OURS = Path(__file__).resolve().parents[1]
 
 
 def code_of(function: Callable[..., Any]) -> Code:
@@ -100,8 +100,7 @@ def _is_own(thing: Any) -> bool:
     file = getattr(module, "__file__", None)
     if file is None:  # a notebook or a prompt, or something built in
         return module.__name__ == "__main__"
-    place = str(Path(file).resolve())
-    return not place.startswith((*_INSTALLED, _OURS))
+    return not {_OURS, *_INSTALLED}.intersection(Path(file).resolve().parents)
 
 
 def _text(thing: Any) -> str:

@@ -156,7 +156,7 @@ class Watch:
         found = (layer.name for moment in self.moments for layer in layers_of(moment.probe))
         return tuple(dict.fromkeys(found))
 
-    def save(self, folder: str | Path, *, question: str | None = None) -> Result:
+    def save(self, folder: str | Path, *, question: str | None = None, figures: bool = True) -> Result:
         """Keep it as a run of the lab, with report: `gradlab report`, `export` and `open_run` take the folder.
 
         A run that is already there is moved aside. Besides, every module (not only those with weights) is kept in
@@ -174,6 +174,7 @@ class Watch:
             question=question or f"What happens inside {type(self._model).__name__} while it trains?",
             remarks=self._remarks(),
             files={"modules.parquet": _parquet(self.table()), "parameters.parquet": _parquet(parameters)},
+            figures=figures,
         )
 
     def _remarks(self) -> list[str]:
