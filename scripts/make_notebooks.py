@@ -83,6 +83,49 @@ NOTEBOOKS = {
         "One input on its way through both networks:",
         "draw_scene(by_name['one_input'], film)",
     ],
+    "4-your-own-pytorch-code": [
+        "# Your own PyTorch code\n\nThe lab's instruments work on any `nn.Module` and any training loop. A "
+        "network that will not "
+        "train, first:",
+        "import gradlab\nimport torch\nfrom torch import nn\n\n\ndef network(gain):\n    layers = []\n"
+        "    for _ in range(20):\n        layer = nn.Linear(32, 32)\n"
+        "        nn.init.normal_(layer.weight, std=(gain / 32) ** 0.5)\n        layers += [layer, nn.ReLU()]\n"
+        "    return nn.Sequential(*layers, nn.Linear(32, 4))\n\n\ntorch.manual_seed(0)\n"
+        "x, y = torch.randn(128, 32), torch.randint(0, 4, (128,))\nloss = nn.functional.cross_entropy\n\n"
+        "with gradlab.probe(network(gain=0.5)) as before:\n    loss(before.model(x), y).backward()\n"
+        "before.diagnose()",
+        "before.figure()",
+        "What helps is named; did it? A probe after the fix, against the one before it:",
+        "with gradlab.probe(network(gain=2)) as after:  # He: variance 2/n, because a ReLU lets half of it through\n"
+        "    loss(after.model(x), y).backward()\nafter.against(before)",
+        "A network that is well can learn one batch by heart. On request that is tried, on a copy:",
+        "after.diagnose(overfit=(x, y), loss=loss)",
+        "A watch looks inside while a loop runs; the loop stays as it is.",
+        "model = network(gain=2)\noptimiser = torch.optim.Adam(model.parameters(), lr=1e-3)\n"
+        "with gradlab.watch(model, optimiser, every=10, quiet=True) as watch:\n    for _ in range(100):\n"
+        "        optimiser.zero_grad()\n        loss(model(x), y).backward()\n        optimiser.step()\n"
+        "watch.figure()",
+        "Now a comparison. Is it fair? Functions that build the arms are called under the same seed, and what "
+        "they build is "
+        "compared tensor by tensor:",
+        "def made(gain):\n    model = network(gain)\n    data = torch.utils.data.TensorDataset(x, y)\n"
+        "    loader = torch.utils.data.DataLoader(data, 64, shuffle=True)\n"
+        "    return model, torch.optim.Adam(model.parameters(), lr=1e-3), loader, loss\n\n\n"
+        "gradlab.audit({'small': lambda: made(0.5), 'he': lambda: made(2)})",
+        "No: the initial weights differ, here on purpose. So declare what is compared, and run your own training "
+        "function for "
+        "every arm and seed. What it returns is kept, judged and reported like any study of the lab:",
+        "def train(gain, seed):\n    model, optimiser, loader, loss = made(gain)\n    losses = []\n"
+        "    with gradlab.watch(model, optimiser, every=20, quiet=True) as inside:\n        for _ in range(20):\n"
+        "            for inputs, targets in loader:\n                value = loss(model(inputs), targets)\n"
+        "                optimiser.zero_grad()\n                value.backward()\n                optimiser.step()\n"
+        "                losses.append(value.item())\n"
+        "    return {'loss': losses, 'final_loss': sum(losses[-4:]) / 4, 'inside': inside}\n\n\n"
+        "result = gradlab.compare(train, {'small': {'gain': 0.5}, 'he': {'gain': 2}}, seeds=3)\nresult",
+        "With `out='runs/mine'` every finished trial is on the disk at once, the same call goes on where it "
+        "stood, and the "
+        "report is a page of its own.",
+    ],
 }
 
 

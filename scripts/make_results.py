@@ -5,8 +5,7 @@ python scripts/make_results.py --no-run     # only what is already in runs/
 
 Reports (Markdown and figures) and the scoreboard go to docs/results, verdicts into the package
 (`studies/index/verdicts.json`): `gradlab reproduce --quick` shows them beside claims it leaves untested. Raw data stay
-in
-runs/. The index says with which command, versions and machine each report was made.
+in runs/. The index says with which command, versions and machine each report was made.
 """
 
 from __future__ import annotations

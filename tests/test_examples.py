@@ -9,8 +9,8 @@ import pytest
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
 
-def test_there_are_three() -> None:
-    assert len(list(EXAMPLES.glob("*.ipynb"))) == 3
+def test_there_are_four() -> None:
+    assert len(list(EXAMPLES.glob("*.ipynb"))) == 4
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -41,11 +42,13 @@ def small_setup(**model: Any) -> Setup:
     return prepare(make_plan(resolve(tree, "contract")).trials[0])
 
 
+@cache
 def small_result() -> Measured:
     """The small study, run."""
     return _run(small_tree())
 
 
+@cache
 def small_sweep() -> Measured:
     """A small grid of classifiers, run."""
     return _run(
@@ -68,6 +71,7 @@ def _run(tree: dict[str, Any]) -> Measured:
     return Measured(plan, Records([MemoryChunk.of([run_trial(trial) for trial in plan.trials])]))
 
 
+@cache
 def small_comparison() -> Measured:
     """Two arms of somebody's own code, with a curve of its own and no layers."""
     code = Code(function="train", sha256="0" * 64, text="def train(rate, seed): ...")
