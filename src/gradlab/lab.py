@@ -301,7 +301,7 @@ def open_run(folder: str | Path) -> Result:
     audited = None if kept is None else Audit.from_json(kept)
     shot = read_json(path / FILM)
     film = None if shot is None else Film.from_json(shot)
-    names = read_json(path / LAYER_NAMES) or {}
+    names = names_by_group(plan, read_json(path / LAYER_NAMES) or {})
     measured = Measured(plan, records)
     return Result(measured, environment, tree["command"], path, audited, False, damaged, film=film, layer_names=names)
 
@@ -314,6 +314,11 @@ def _plan_again(tree: Mapping[str, Any], path: Path) -> Outline:
     if tree.get("parts"):
         study["parts"] = [str((path / PARTS / part["file"]).resolve()) for part in tree["parts"]]
     return restored(tree, files.resolve(study, str(path), quick=tree["quick"]))
+
+
+def names_by_group(plan: Outline, by_id: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]]:
+    """Group -> what its layers are called, from what a run's folder keeps by id."""
+    return {planned.group.name: by_id[planned.id] for planned in plan.groups if planned.id in by_id}
 
 
 def against(first: Result, second: Result) -> Against:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import random
 import signal
 import threading
+from functools import partial
 from pathlib import Path
 from time import sleep
 from typing import Any
@@ -16,6 +18,7 @@ import pytest
 from typer.testing import CliRunner
 
 import gradlab
+from gradlab.audits.verdict import ONE_SEED, Audit
 from gradlab.cli import app
 from gradlab.errors import GradlabError, InvalidInput, StudyError
 
@@ -158,6 +161,10 @@ def test_ctrl_c_gives_up_the_trial_in_training_at_once_and_keeps_the_finished(tm
         (lambda: gradlab.compare(train, "slow"), "arms are names"),
         (lambda: gradlab.compare(train, {}), "arms"),
         (lambda: gradlab.compare(train, ARMS, 0), "seeds"),
+        (lambda: gradlab.compare(train, ARMS, 2.5), "seeds"),  # type: ignore[arg-type]
+        (lambda: gradlab.compare(train, 5), "arms are names"),  # type: ignore[arg-type]
+        (lambda: gradlab.compare(train, ["a", "a"]), "twice"),
+        (lambda: gradlab.compare(train, ARMS, claims=5), "claims"),  # type: ignore[arg-type]
         (lambda: gradlab.compare(train, ARMS, [1, 1]), "seed"),
         (lambda: gradlab.compare(train, {"a": {"rate": object()}}), "cannot be told apart"),
         (
@@ -178,11 +185,104 @@ def test_a_users_mistake_is_named_before_anything_is_called(call: Any, said: str
 def test_what_cannot_be_kept_stops_the_run_at_once() -> None:
     def returns_nonsense(rate: float, seed: int) -> dict[str, Any]:
         CALLS.append((rate, seed))
-        return {"seed": seed}
+        return {"word": "good"}
 
-    with pytest.raises(InvalidInput, match="like 'test_seed'"):
+    with pytest.raises(InvalidInput, match="under 'word'"):
         gradlab.compare(returns_nonsense, ARMS, 3)
     assert len(CALLS) == 1
+
+
+def test_a_misspelt_metric_is_told_after_the_first_trial_which_is_kept(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match=r"'mis' is not what the function returns; .* did you mean 'miss'"):
+        gradlab.compare(train, ARMS, 3, metric="mis", out=tmp_path / "run", figures=False)
+    assert len(CALLS) == 1
+    CALLS.clear()  # a list that the function appends to is part of what it uses
+    gradlab.compare(train, ARMS, 3, metric="miss", out=tmp_path / "run", figures=False)
+    assert len(CALLS) == 5
+
+
+def test_arms_are_told_apart_whatever_they_are() -> None:
+    class Trainer:
+        def __init__(self, rate: float) -> None:
+            self.rate = rate
+
+        def rated(self) -> float:
+            return self.rate
+
+    def call(make: Any, seed: int) -> float:
+        return float(make() + seed)
+
+    pairs: list[tuple[Any, Any]] = [
+        (lambda: 1, lambda: 2),
+        (Trainer(1).rated, Trainer(2).rated),
+        (partial(np.sum, np.arange(3000)), partial(np.sum, np.arange(3000) + 1)),
+    ]
+    for first, second in pairs:
+        result = gradlab.compare(call, {"one": {"make": first}, "two": {"make": second}}, 2)
+        one, two = (list(result.measured.values("score", arm).values()) for arm in ("one", "two"))
+        assert one != two
+
+
+def test_seeds_may_be_numpys_and_settings_infinite(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    arms = {"a": {"rate": math.inf}, "b": {"rate": np.float32(0.5)}}
+    gradlab.compare(train, arms, np.arange(3), out=out, figures=False)  # type: ignore[arg-type]
+    assert gradlab.open_run(out).study.trial_seeds == (0, 1, 2)
+
+
+def test_a_function_that_changes_its_settings_changes_nobody_elses() -> None:
+    def pops(options: dict[str, float], seed: int) -> float:
+        return options.pop("rate") + seed
+
+    result = gradlab.compare(pops, {"a": {"options": {"rate": 1.0}}}, 3)
+    assert result.measured.counts()["failed"] == 0
+
+
+def test_one_that_catches_ctrl_c_has_not_finished(tmp_path: Path) -> None:
+    def catches(arm: str, seed: int) -> float:
+        if seed == 1:
+            threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+            try:
+                sleep(30)
+            except KeyboardInterrupt:
+                return -1.0
+        return float(seed)
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        result = gradlab.compare(catches, ["a", "b"], 3, out=tmp_path / "run", figures=False)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert result.stopped
+    assert list(result.trials()["score"]) == [0.0, 0.0]
+
+
+def test_names_like_those_of_other_tools_are_kept() -> None:
+    def named(arm: str, seed: int) -> dict[str, float]:
+        return {"train/loss": 1.0, "error": 0.5, "seconds": 2.0}
+
+    result = gradlab.compare(named, ["a", "b"], 2)
+    assert {"train.loss", "returned_error", "returned_seconds"} <= set(result.measured.metrics)
+
+
+def test_when_all_fails_the_answer_says_why() -> None:
+    def fails(arm: str, seed: int) -> float:
+        raise ValueError("no data " + 1000 * "x")
+
+    result = gradlab.compare(fails, ["a", "b"], 2)
+    assert "ValueError: no data" in result.answer
+    assert len(result.answer) < 1000
+
+
+def test_an_earlier_audit_is_kept_or_dropped_knowingly(tmp_path: Path) -> None:
+    audit = Audit("x", ("f",), "nothing", ("slow", "fast"), (), (), None, (ONE_SEED,), {})
+    gradlab.compare(train, ARMS, 2, out=tmp_path / "run", audit=audit, figures=False)
+    again = gradlab.compare(train, ARMS, 2, out=tmp_path / "run", figures=False)
+    assert again.audit == gradlab.open_run(tmp_path / "run").audit
+    assert again.audit is not None
+    other = gradlab.compare(train, {**ARMS, "c": {"rate": 1}}, 2, out=tmp_path / "run", figures=False)
+    assert other.audit is None
+    assert gradlab.open_run(tmp_path / "run").audit is None
 
 
 def test_a_claim_about_a_number_that_was_not_returned_is_not_tested() -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
 
 from gradlab.errors import InvalidInput
@@ -129,6 +131,88 @@ def _factory() -> int:
 def test_settings_are_plain_data_and_an_object_without_a_name_is_refused() -> None:
     assert described({"a": (1, "b"), "c": None}, "arms.x") == {"a": [1, "b"], "c": None}
     assert described(_factory, "arms.x").startswith("_factory (")
-    assert described(dict, "arms.x") == "dict"
+    assert described(dict, "arms.x") == "builtins.dict"
+    assert described(math.sin, "arms.x") == "math.sin"
+    assert described([math.inf, np.float64(2.5)], "arms.x") == ["inf", 2.5]
     with pytest.raises(InvalidInput, match=r"arms\.x\.net: .* cannot be told apart"):
         described({"net": object()}, "arms.x")
+
+
+def test_lambdas_on_one_line_are_told_apart() -> None:
+    first, second = lambda: 1, lambda: 100
+    assert code_of(first).sha256 != code_of(second).sha256
+
+
+CASES = {
+    "a constant of the same name elsewhere": ("from other import B\nA = 1\n", "A + B", "other", "B = {}"),
+    "a module behind a module": ("import outer\n", "outer.inner.value()", "inner", "def value():\n    return {}"),
+    "an import inside the function": ("", "__import__('math').pi", "late", "X = {}"),
+    "a package's module": ("import pack.models\n", "pack.models.build()", "pack/models", "def build(): return {}"),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_modules_of_the_users_own_count_wherever_they_are_reached(name: str, tmp_path: Path) -> None:
+    head, body, changing, text = CASES[name]
+    inside = "    import late\n" if changing == "late" else ""
+    found = []
+    for value in (1, 2):
+        folder = tmp_path / str(value)
+        (folder / "pack").mkdir(parents=True)
+        (folder / "pack/__init__.py").write_text("")
+        (folder / "outer.py").write_text("import inner\n")
+        (folder / f"{changing}.py").write_text(text.format(value) + "\n")
+        (folder / "inner.py").write_text(text.format(value) + "\n") if changing == "inner" else None
+        for known in ("pack", "pack.models", "outer", "inner", "late", "other"):
+            sys.modules.pop(known, None)
+        (folder / "helper.py").write_text("")
+        sys.path.insert(0, str(folder))
+        try:
+            module = imported(folder, own_training=f"{head}def train(seed):\n{inside}    return {body}\n")
+            found.append(code_of(module.train).sha256)
+        finally:
+            sys.path.remove(str(folder))
+    for known in ("pack", "pack.models", "outer", "inner", "late", "other"):
+        sys.modules.pop(known, None)
+    assert found[0] != found[1]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("C = {'m': {'d': 1}}", "C = {'m': {'d': 2}}"),
+        ("def f(): return 1\nC = {'f': f}", "def f(): return 2\nC = {'f': f}"),
+        ("from functools import partial\ndef f(d): return d\nC = partial(f, d=1)",
+         "from functools import partial\ndef f(d): return d\nC = partial(f, d=2)"),
+        ("class O:\n    pass\nC = O(); C.x = 1", "class O:\n    pass\nC = O(); C.x = 2"),
+        ("A = 1\nclass C:\n    x = A", "A = 2\nclass C:\n    x = A"),
+        ("def g(): return 1\nclass C:\n    g = staticmethod(g)",
+         "def g(): return 2\nclass C:\n    g = staticmethod(g)"),
+        ("def C(a=1, b=2): return a", "def C(a=3, b=2): return a"),
+    ],
+)  # fmt: skip
+def test_whatever_a_name_stands_for_counts(tmp_path: Path, first: str, second: str) -> None:
+    found = []
+    for number, text in enumerate((first, second)):
+        (tmp_path / str(number)).mkdir()
+        module = imported(tmp_path / str(number), own_training=f"{text}\ndef train(seed):\n    return C\n")
+        found.append(code_of(module.train).sha256)
+    assert found[0] != found[1]
+
+
+def test_a_decorators_body_counts(tmp_path: Path) -> None:
+    text = (
+        "from functools import wraps\ndef d(f):\n    @wraps(f)\n    def g(seed):\n        return f(seed) + {}\n"
+        "    return g\n@d\ndef train(seed):\n    return seed\n"
+    )
+    found = []
+    for value in (1, 2):
+        (tmp_path / str(value)).mkdir()
+        found.append(code_of(imported(tmp_path / str(value), own_training=text.format(value)).train).sha256)
+    assert found[0] != found[1]
+
+
+def test_a_secret_that_does_not_stand_in_the_source_is_not_written_down(tmp_path: Path) -> None:
+    text = "import os\nTOKEN = os.environ.get('PATH')\ndef train(seed):\n    return TOKEN\n"
+    module = imported(tmp_path, own_training=text)
+    assert module.TOKEN not in code_of(module.train).text

@@ -31,6 +31,9 @@ def headline_of(measured: Measured) -> Headline | None:
 def answer(measured: Measured) -> str:
     """First every group's number, then each other group against the first."""
     headline = headline_of(measured)
+    counts = measured.counts()
+    if measured.trials and counts["failed"] == len(measured.trials):
+        return f"All {counts['failed']} trials failed: {next(iter(measured.errors()))}"
     if headline is None:
         return "Nothing was measured that could answer the question."
     groups = measured.group_names
@@ -51,7 +54,6 @@ def answer(measured: Measured) -> str:
             comparison = compare(measured, headline.metric, groups[0], other, headline.at)
             if comparison is not None:
                 sentences.append(against(comparison))
-    counts = measured.counts()
     if counts["diverged"] or counts["failed"]:
         sentences.append(f"{counts['diverged']} trials diverged, {counts['failed']} failed.")
     return " ".join(sentences)

@@ -18,6 +18,7 @@ from gradlab.plan.outline import Entry, Outline
 from gradlab.spec.place import At
 from gradlab.spec.question import Question
 from gradlab.store.records import Records, results_hash
+from gradlab.store.tables import COLUMNS
 from gradlab.trial.recorder import METRICS
 from gradlab.trial.setup import moments_of
 from gradlab.trial.trial import TrialLabel
@@ -146,8 +147,7 @@ class Measured:
     def metrics(self) -> tuple[str, ...]:
         """Trial metrics that exist in at least one trial."""
         there = self.frame()
-        fixed = ("trial", "group", "seed", "status", "error", "seconds", "digest")
-        names = [*METRICS, *(n for n in there.column_names if n not in METRICS and n not in fixed)]
+        names = [*METRICS, *(n for n in there.column_names if n not in METRICS and n not in COLUMNS)]
         return tuple(name for name in names if there[name].null_count < there.num_rows)
 
     # ------------------------------------------------------------------ inside

@@ -6,7 +6,9 @@ import inspect
 import traceback
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import suppress
+from copy import deepcopy
 from dataclasses import replace
+from operator import index
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -17,11 +19,11 @@ from gradlab.analysis.measured import Measured
 from gradlab.audits.verdict import ONE_SEED, Audit
 from gradlab.coordinator import Tally, conduct
 from gradlab.engines.autograd.require import has_torch, require_torch
-from gradlab.errors import GradlabError, InvalidInput
+from gradlab.errors import GradlabError, InvalidInput, nearest, shortened
 from gradlab.execute.base import TrialResult
 from gradlab.execute.watch import Stopped, Watch
-from gradlab.handwritten.keeping import keep
-from gradlab.handwritten.returned import names_in, outcome_of
+from gradlab.handwritten.keeping import keep, kept_audit
+from gradlab.handwritten.returned import LOOKING, names_in, outcome_of
 from gradlab.handwritten.seeding import seeded
 from gradlab.handwritten.source import code_of, described, numerics
 from gradlab.lab import keep_audit
@@ -32,10 +34,13 @@ from gradlab.spec.refusals import study_error
 from gradlab.store.environment import environment
 from gradlab.store.folder import RunFolder
 from gradlab.trial.digest import digest
+from gradlab.trial.outcome import Outcome
 from gradlab.trial.trial import TrialLabel
 
 Train = Callable[..., Any]
 Arms = Mapping[str, Any] | Sequence[str]
+LONGEST = 400
+"""Letters of an error that are kept."""
 
 
 def compare(
@@ -69,6 +74,8 @@ def compare(
             on_stop()
         calls.interrupt()
 
+    if audit is None and out is not None and not force:
+        audit = kept_audit(Path(out), plan)
     hooks: Any = {"fail_fast": fail_fast, "on_start": on_start, "on_stop": stop}
     surroundings = environment()
     if out is None:
@@ -84,9 +91,11 @@ def compare(
 def plan_of(train: Train, arms: Arms, seeds: int | Sequence[int] = 5, **said: Any) -> CodePlan:
     """Every trial of a comparison; nothing is called. `InvalidInput` where the function cannot be called so."""
     if not callable(train):
-        raise InvalidInput(f"compare: the first argument is a function that trains, not {train!r}")
-    if not isinstance(arms, Mapping) and (isinstance(arms, str) or not all(isinstance(arm, str) for arm in arms)):
+        raise InvalidInput(f"compare: the first argument is a function that trains, not {shortened(train)}")
+    if not isinstance(arms, Mapping | list | tuple) or not all(isinstance(arm, str) for arm in arms):
         raise InvalidInput("compare: arms are names with settings, {'plain': {'skip': False}, …}, or a list of names")
+    if len(set(arms)) < len(arms):
+        raise InvalidInput("compare: an arm is listed twice")
     chosen = _arguments(arms)
     for name, (args, kwargs) in chosen.items():
         _check_call(train, name, args, kwargs)
@@ -95,15 +104,15 @@ def plan_of(train: Train, arms: Arms, seeds: int | Sequence[int] = 5, **said: An
         for name, (args, kwargs) in chosen.items()
     }
     code = code_of(train)
-    metric, question = said.get("metric"), said.get("question")
+    metric, question, claims = said.get("metric"), said.get("question"), said.get("claims") or ()
     tree = {
         "name": said.get("name") or "comparison",
         "question": question or f"How do {_listed(list(chosen))} compare?",
         "factor": tuple(_differing(list(settings.values()))),
         "arms": settings,
-        "seeds": seeds if isinstance(seeds, int) else tuple(seeds),
+        "seeds": _seeds(seeds),
         "headline": None if metric is None else {"metric": metric},
-        "claims": tuple(said.get("claims") or ()),
+        "claims": (claims,) if isinstance(claims, Mapping) else claims,
         "code": code.model_dump(),
     }
     try:
@@ -137,6 +146,15 @@ def _check_call(train: Train, name: str, args: tuple[Any, ...], kwargs: Mapping[
         return
 
 
+def _seeds(seeds: Any) -> Any:
+    """How many, or which, as plain integers; anything else is refused by the study."""
+    try:
+        return index(seeds)
+    except TypeError:
+        listed = hasattr(seeds, "__iter__") and not isinstance(seeds, str | Mapping)
+        return tuple(_seeds(seed) for seed in seeds) if listed else seeds
+
+
 def _differing(trees: Sequence[Mapping[str, Any]]) -> list[str]:
     paths = dict.fromkeys(key for tree in trees for key in tree)
     return [path for path in paths if any(tree.get(path) != trees[0].get(path) for tree in trees)]
@@ -152,7 +170,7 @@ class _Calls:
     def __init__(
         self, plan: CodePlan, train: Train, arguments: Mapping[str, tuple[tuple[Any, ...], dict[str, Any]]]
     ) -> None:
-        self._trials = {trial.id: trial for trial in plan.trials}
+        self._study, self._trials = plan.study, {trial.id: trial for trial in plan.trials}
         self._train, self._arguments = train, arguments
         if "torch" in plan.study.code.text and has_torch():
             require_torch()  # so that it is seeded before the first call, wherever the function imports it
@@ -166,9 +184,23 @@ class _Calls:
             with suppress(Stopped):
                 watch.began(trial)
                 try:
-                    yield [self._called(trial, watch)]
+                    result = self._called(trial, watch)
                 finally:
                     watch.ended(trial)
+                yield [result]
+                if result.outcome is not None:
+                    self._check_metric(result.outcome)
+
+    def _check_metric(self, outcome: Outcome) -> None:
+        """A misspelt headline is told after the first trial, which is kept, and not after all of them."""
+        headline = self._study.headline
+        if headline is None or headline.at.layer is not None or headline.metric in outcome.metrics:
+            return
+        there = list(outcome.metrics)
+        raise InvalidInput(
+            f"metric: {headline.metric!r} is not what the function returns; it returns {', '.join(there) or 'nothing'}"
+            f"{nearest(headline.metric, there)}"
+        )
 
     def interrupt(self) -> None:
         """Ctrl-C: the trial in training is given up at once; those that are finished are kept."""
@@ -177,19 +209,22 @@ class _Calls:
 
     def _called(self, trial: TrialLabel, watch: Watch) -> TrialResult:
         args, kwargs = self._arguments[trial.group]
-        begun, returned, error = perf_counter(), None, None
+        begun, returned, error, before = perf_counter(), None, None, set(LOOKING)
         try:
             self._inside = True
             with seeded(trial.seed):
-                returned = self._train(*args, **kwargs, seed=trial.seed)
+                returned = self._train(*_own(args), **_own(kwargs), seed=trial.seed)
         except KeyboardInterrupt:
-            if watch.stopping:
-                raise Stopped from None
-            raise
+            if not watch.stopping:
+                raise
         except (Exception, SystemExit) as fault:
             error = _told(fault)
         finally:
             self._inside = False
+            for left in set(LOOKING) - before:
+                left.close()
+        if watch.stopping:  # a function may catch Ctrl-C and return what it has: that is not a finished trial
+            raise Stopped
         took = perf_counter() - begun
         if error is None and (names := names_in(returned)):
             self.names[trial.group] = names
@@ -198,10 +233,19 @@ class _Calls:
         return TrialResult(trial, outcome, error, took, digest(trial.id, outcome, error))
 
 
+def _own(settings: Any) -> Any:
+    """A copy for this call: a function that changes its settings changes nobody else's."""
+    try:
+        return deepcopy(settings)
+    except Exception:  # what cannot be copied is handed over as it is
+        return settings
+
+
 def _told(fault: BaseException) -> str:
     """An error and where it was raised, in one line."""
     if isinstance(fault, GradlabError):
         return str(fault)
     frames = traceback.extract_tb(fault.__traceback__)[1:]
     place = f" (line {frames[-1].lineno} of {Path(frames[-1].filename).name}, {frames[-1].name})" if frames else ""
-    return f"{type(fault).__name__}: {fault}{place}"
+    words = str(fault)
+    return f"{type(fault).__name__}: {words if len(words) <= LONGEST else words[:LONGEST] + ' …'}{place}"

@@ -12,7 +12,7 @@ from gradlab.audits.verdict import Audit
 from gradlab.execute.base import TrialResult
 from gradlab.handwritten.returned import Layered, outcome_of
 from gradlab.handwritten.source import code_of, numerics
-from gradlab.lab import LAYER_NAMES
+from gradlab.lab import AUDIT, LAYER_NAMES, names_by_group
 from gradlab.plan.code import CodePlan, code_plan
 from gradlab.result import Result
 from gradlab.spec.code import CodeStudy
@@ -37,14 +37,28 @@ def keep(
     figures: bool = True,
 ) -> Result:
     """The result of what is in a run's folder, with its report written there."""
-    known = {**(read_json(folder.path / LAYER_NAMES) or {}), **{arm: list(own) for arm, own in names.items()}}
+    ids = {arm.group.name: arm.id for arm in plan.groups}
+    known = {**(read_json(folder.path / LAYER_NAMES) or {}), **{ids[arm]: list(own) for arm, own in names.items()}}
     if known:
         folder.write_text(LAYER_NAMES, json.dumps(known, indent=1, ensure_ascii=False))
     begun = read_json(folder.path / "environment.json") or environment()
     measured, notes = Measured(plan, records), tuple(folder.notes)
-    result = Result(measured, begun, call, folder.path, audit, stopped, notes, layer_names=known)
+    shown = names_by_group(plan, known)
+    result = Result(measured, begun, call, folder.path, audit, stopped, notes, layer_names=shown)
     result.write(folder, figures=figures)
     return result
+
+
+def kept_audit(path: Path, plan: CodePlan) -> Audit | None:
+    """The audit of an earlier call, if it was of these arms; one of others is no audit of this comparison."""
+    tree = read_json(path / AUDIT)
+    if tree is None:
+        return None
+    audit = Audit.from_json(tree)
+    if set(audit.arms) == set(plan.study.arms):
+        return audit
+    (path / AUDIT).unlink(missing_ok=True)
+    return None
 
 
 def keep_one(

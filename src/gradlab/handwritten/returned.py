@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol, runtime_checkable
+from weakref import WeakSet
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gradlab.errors import InvalidInput, shortened
+from gradlab.store.tables import COLUMNS
 from gradlab.trial.outcome import Curve, LayerTable, Outcome
 
-RESERVED = ("trial", "group", "seed", "status", "error", "seconds", "digest")
-"""Columns of the lab's own."""
 FORM = "numbers, lists of numbers (a curve over steps 1, 2, …), {step: number}, or a watch"
 
 
@@ -27,6 +27,13 @@ class Layered(Protocol):
     @property
     def layer_names(self) -> tuple[str, ...]:
         """What layers 1, 2, … are called."""
+
+    def close(self) -> None:
+        """Let go of whatever is looked at."""
+
+
+LOOKING: WeakSet[Layered] = WeakSet()
+"""All that look inside something now."""
 
 
 def names_in(returned: Any) -> tuple[str, ...]:
@@ -48,8 +55,8 @@ def outcome_of(returned: Any) -> Outcome:
     metrics: dict[str, float | int | None] = {}
     curves: list[Curve] = []
     layers: list[LayerTable] = []
-    for name, value in returned.items():
-        _check_name(name)
+    for raw, value in returned.items():
+        name = _kept_name(raw)
         if isinstance(value, Layered):
             layers.append(value.layer_table())
         elif value is None or _number(value) is not None:
@@ -65,14 +72,12 @@ def outcome_of(returned: Any) -> Outcome:
     return Outcome(status, metrics, tuple(curves), _joined(layers), np.empty(0))  # type: ignore[arg-type]
 
 
-def _check_name(name: Any) -> None:
+def _kept_name(name: Any) -> str:
+    """A short word: `train/loss` is `train.loss` (a slash divides metrics), the name of a column stands behind `returned_`."""
     if not isinstance(name, str) or not name or len(name) > 80 or not name.isprintable():
         raise InvalidInput(f"the function returned a value under {shortened(name)}; names are short words")
-    if name in RESERVED or "/" in name:
-        raise InvalidInput(
-            f"the function returned a value under {name!r}, which the lab uses itself; call it otherwise, like "
-            f"'test_{name}'"
-        )
+    word = name.replace("/", ".")
+    return f"returned_{word}" if word in COLUMNS else word
 
 
 def _number(value: Any) -> float | int | None:

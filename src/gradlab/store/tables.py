@@ -16,6 +16,8 @@ from gradlab.execute.base import TrialResult
 from gradlab.trial.recorder import METRICS
 
 NAMES = ("trials", "curves", "layers")
+COLUMNS = ("trial", "group", "seed", "status", "error", "seconds", "digest")
+"""What the trials table says of a trial besides its metrics."""
 WORDS = ("trial", "group", "metric", "measure")
 
 
