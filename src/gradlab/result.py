@@ -167,7 +167,7 @@ class Result:
     def story(self, broken: Mapping[str, str]) -> Story:
         """All that the report tells, without the figures that cannot be drawn."""
         notes = [*self.study.remarks, *([QUICK_NOTE] if self.measured.plan.quick else [])]
-        if self.audit is None and len(self.measured.group_names) > 1 and self.measured.plan.groups[0].config is None:
+        if self.audit is None and len(self.measured.group_names) > 1 and self.measured.plan.own_code:
             notes.append(UNAUDITED_NOTE)
         notes += [UNFINISHED_NOTE] if self.unfinished else []
         mixed = mixed_note(self.environment)

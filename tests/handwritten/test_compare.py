@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import os
@@ -18,9 +19,12 @@ import pytest
 from typer.testing import CliRunner
 
 import gradlab
+from gradlab.analysis.claims import judge
+from gradlab.analysis.findings import findings
 from gradlab.audits.verdict import ONE_SEED, Audit
 from gradlab.cli import app
 from gradlab.errors import GradlabError, InvalidInput, StudyError
+from gradlab.spec.claims import Claim
 
 RUNNER = CliRunner()
 ARMS = {"slow": {"rate": 0.1}, "fast": {"rate": 0.3}}
@@ -55,8 +59,7 @@ def test_every_arm_is_called_under_every_seed_with_the_same_draws_and_judged(tmp
     assert (drawn["slow"] == drawn["fast"]).all()
     assert drawn["slow"].nunique() == 4
     assert [verdict.outcome for verdict in result.verdicts] == ["reproduced", "not reproduced"]
-    assert "fast is" in result.answer
-    assert "lower than slow" in result.answer
+    assert "fast minus slow: -0.134, 95 % interval" in result.answer
     assert {"training_loss", "by_seed"} <= set(result.charts)
     assert result.study.factor == ("rate",)
     text = (out / "report.md").read_text()
@@ -285,6 +288,47 @@ def test_an_earlier_audit_is_kept_or_dropped_knowingly(tmp_path: Path) -> None:
     assert gradlab.open_run(tmp_path / "run").audit is None
 
 
+def of(metric: str, **arms: list[float]) -> gradlab.Result:
+    """A result with these values by seed."""
+
+    def given(values: list[float], seed: int) -> dict[str, float]:
+        return {metric: values[seed]}
+
+    count = len(next(iter(arms.values())))
+    return gradlab.compare(given, {name: {"values": values} for name, values in arms.items()}, count)
+
+
+@pytest.mark.parametrize("metric", ["solved", "accuracy", "test_acc"])
+def test_zeros_and_ones_are_told_by_their_means(metric: str) -> None:
+    answer = of(metric, a=[0, 0, 1, 1, 0, 1, 0, 0, 0, 1], b=[1, 1, 1, 1, 1, 1, 1, 1, 0, 1]).answer
+    assert "a 0.4 [" in answer
+    assert "b 0.9 [" in answer
+    assert "b minus a: 0.5, 95 % interval" in answer
+
+
+def test_counts_with_many_zeros_have_no_ratio() -> None:
+    assert "b minus a: 5.2" in of("failures", a=[0, 0, 0, 0, 1], b=[5, 6, 4, 5, 7]).answer
+
+
+def test_what_is_better_is_told_only_where_the_name_tells() -> None:
+    assert "The best mse is good's" in (text := findings(of("mse", bad=[2, 2.1, 1.9], good=[1, 1.1, 0.9]).measured)), (
+        text
+    )
+    assert "The best iou is bad's" in findings(of("iou", bad=[2, 2.1, 1.9], good=[1, 1.1, 0.9]).measured)
+    assert findings(of("wobble", bad=[2, 2.1, 1.9], good=[1, 1.1, 0.9]).measured) == ""
+
+
+def test_nan_loses_where_the_name_tells_what_is_worse_and_is_left_out_where_it_does_not() -> None:
+    nan = math.nan
+    for metric, outcome in (("iou", "reproduced"), ("wobble", "not tested")):
+        result = of(metric, good=[0.8, 0.7, 0.9, 0.8, 0.7, 0.8], broken=[nan] * 6)
+        claim = {"text": "good wins", "metric": metric, "arms": ["good", "broken"], "op": ">"}
+        study = result.study.model_copy(update={"claims": (Claim.model_validate(claim),)})  # type: ignore[attr-defined]
+        plan = dataclasses.replace(result.measured.plan, study=study)  # type: ignore[type-var]
+        (verdict,) = judge(dataclasses.replace(result.measured, plan=plan))
+        assert verdict.outcome == outcome
+
+
 def test_a_claim_about_a_number_that_was_not_returned_is_not_tested() -> None:
     claim = {"text": "x", "metric": "nothing", "arms": "slow", "op": "<", "value": 1}
     (verdict,) = gradlab.compare(train, ARMS, 2, claims=[claim]).verdicts
@@ -312,7 +356,7 @@ def test_the_command_compares_keeps_and_goes_on(tmp_path: Path, monkeypatch: pyt
     assert told["claims"][0]["verdict"] == "not reproduced"
     shown = RUNNER.invoke(app(), ["compare", "own.py:train", "--seeds", "3"])
     assert shown.exit_code == 0
-    assert "two is 1.17× higher than one" in shown.stdout.replace("\n", " ")
+    assert "two minus one: 0.1, 95 % interval" in shown.stdout.replace("\n", " ")
     assert (tmp_path / "runs/train/figures/returned_curves.png").is_file()
     named = RUNNER.invoke(app(), ["compare", "own.py:train", "--arm", "third: {power: 3}", "--arm", "one: {power: 1}"])
     assert named.exit_code == 0, named.output

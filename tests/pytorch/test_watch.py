@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 
 import gradlab
 from gradlab.cli import app
+from gradlab.spec.place import At
 from gradlab.torch.layers import layers_of
 from gradlab.trial.setup import prepare
 from torch_zoo import Residual, Transformer, batch, mlp
@@ -264,6 +265,17 @@ def test_a_returned_watch_gives_a_comparison_its_layers(tmp_path: Path) -> None:
     assert {"gradient_by_layer", "gradient_at_start_by_layer"} <= set(result.charts)
     assert gradlab.open_run(tmp_path / "run").layer_names["he"][0] == "0"
     assert "Modules that are layers" in (tmp_path / "run/report.md").read_text()
+
+
+def test_the_end_of_a_trial_is_its_own() -> None:
+    def train(arm: str, seed: int) -> dict[str, Any]:
+        return {"inside": trained(mlp(2), 3 + 2 * seed, every=1)}
+
+    measured = gradlab.compare(train, ["a"], 3).measured
+    assert measured.moments("a") == tuple(range(7))
+    ends = measured.values("grad_l2", "a", At(layer=1, step="end"))
+    assert [ends[seed] is not None for seed in range(3)] == [True] * 3
+    assert np.isfinite(measured.profile("grad_l2", "a", "end").values).all()
 
 
 def test_torch_is_seeded_also_where_the_function_imports_it_itself() -> None:

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from gradlab.analysis.measured import Measured
+from gradlab.analysis.rules import by_logs
 from gradlab.analysis.summary import t_half_width
 from gradlab.spec.place import At
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """b against a. `ratio` (geometric mean of b/a, interval on logs) where all values are positive."""
+    """b against a. `ratio` (geometric mean of b/a, interval on logs) where ratios are what matters, and most exist."""
 
     metric: str
     a: str
@@ -52,7 +53,7 @@ def paired(
     difference, half = float(np.mean(y - x)), t_half_width(y - x)
     ratio = low = high = None
     positive = (x > 0) & (y > 0)
-    if (x >= 0).all() and (y >= 0).all() and positive.any():
+    if by_logs(metric) and (x >= 0).all() and (y >= 0).all() and 2 * np.count_nonzero(positive) > len(pairs):
         logs = np.log(y[positive]) - np.log(x[positive])
         centre, spread = float(logs.mean()), t_half_width(logs)
         with np.errstate(over="ignore", under="ignore"):

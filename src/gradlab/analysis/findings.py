@@ -13,7 +13,8 @@ from gradlab.analysis.measured import Measured
 from gradlab.analysis.numbers import interval, number
 from gradlab.analysis.pareto import frontier, offers
 from gradlab.analysis.published import beside
-from gradlab.analysis.ranking import best_and_ties, better, ranked
+from gradlab.analysis.ranking import best_and_ties, ranked
+from gradlab.analysis.rules import direction
 
 MOST = 4
 """Groups that a sentence names before it says how many more there are."""
@@ -65,7 +66,7 @@ def _along(measured: Measured, metric: str) -> str:
         known = [(value, median) for value, median in ends if median is not None]
         if len(known) >= 2:
             path = f"{number(known[0][1], 3)} → {number(known[-1][1], 3)}"
-            top = max(known, key=lambda pair: better(metric) * pair[1])
+            top = max(known, key=lambda pair: direction(metric) * pair[1])
             best = "" if top in (known[0], known[-1]) else f" (best {number(top[1], 3)} at {number(top[0])})"
             pieces.append(f"{series.label or 'all'} {path}{best}")
     if not pieces:

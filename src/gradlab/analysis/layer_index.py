@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -46,17 +47,27 @@ class LayerIndex:
     def _key(self, measure: Any, step: Any, group: Any) -> Any:
         return (measure * max(len(self._steps), 1) + step) * len(self._groups) + group
 
+    @cached_property
+    def _extents(self) -> dict[int, tuple[int, dict[int | None, tuple[int, ...]]]]:
+        """Group code -> its highest layer, and the steps that were looked at: of each seed, and (None) of all."""
+        group = self._sorted % max(len(self._groups), 1)
+        step = self._steps[self._sorted // max(len(self._groups), 1) % max(len(self._steps), 1)]
+        found = {}
+        for code in np.unique(group):
+            own = group == code
+            seeds: dict[int | None, tuple[int, ...]] = {None: tuple(np.unique(step[own]).tolist())}
+            for seed in np.unique(self._seed[own]):
+                seeds[int(seed)] = tuple(np.unique(step[own & (self._seed == seed)]).tolist())
+            found[int(code)] = int(self._layer[own].max()), seeds
+        return found
+
     def layer_count(self, group: str) -> int:
         """The highest layer in which anything was measured in the group with this id."""
-        return int(max(self._layer[self._of(group)], default=0))
+        return self._extents.get(self._groups[group], (0, {}))[0]
 
-    def steps(self, group: str) -> tuple[int, ...]:
-        """The steps after which anything was measured in it."""
-        place = np.unique(self._sorted[self._of(group)] // len(self._groups) % max(len(self._steps), 1))
-        return tuple(int(step) for step in self._steps[place])
-
-    def _of(self, group: str) -> Any:
-        return self._sorted % len(self._groups) == self._groups[group]
+    def steps(self, group: str, seed: int | None = None) -> tuple[int, ...]:
+        """The steps after which anything was measured in it, in one trial or in any."""
+        return self._extents.get(self._groups[group], (0, {}))[1].get(seed, ())
 
     def values(self, measure: str, group: str, step: int) -> dict[tuple[int, int], float]:
         """(seed, layer) -> value, in the group with this id; what was not measured is not there."""

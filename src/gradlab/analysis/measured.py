@@ -92,7 +92,7 @@ class Measured:
         """Rows of this plan's trials in the plan's order and under its names; words as plain strings."""
         import pyarrow as pa
 
-        column = table["trial"].combine_chunks()
+        column, planned = table["trial"].combine_chunks(), self.plan.trials
         codes = column.indices.to_numpy(zero_copy_only=False)
         pieces = []
         for trials in self._alike():
@@ -100,7 +100,7 @@ class Measured:
             rows = np.flatnonzero(place[codes] >= 0) if len(place) else np.empty(0, np.int64)
             rows = rows[np.argsort(place[codes[rows]], kind="stable")]
             piece = table.take(pa.array(rows))
-            owners = [self.plan.trials[index] for index in place[codes[rows]]] if len(rows) else []
+            owners = [planned[index] for index in place[codes[rows]]] if len(rows) else []
             piece = piece.set_column(1, "group", pa.array([trial.group for trial in owners], pa.string()))
             piece = piece.set_column(2, "seed", pa.array([trial.seed for trial in owners], pa.int64()))
             pieces.append(piece)
@@ -178,14 +178,30 @@ class Measured:
         cost = self.entries[group].cost
         return max(cost.steps_per_epoch, 1) if cost is not None else 1
 
-    def step_number(self, group: str, step: int | str | None) -> int:
-        """`start`, `end` (also the default: after the whole budget) or a number, as a number of steps."""
-        if step in (None, "end"):
-            cost = self.entries[group].cost
-            return cost.steps if cost is not None else max(self.moments(group), default=0)
-        if step == "start":
-            return 0 if self.entries[group].cost is not None else min(self.moments(group), default=0)
-        return int(step)
+    def step_number(self, group: str, step: int | str | None, seed: int | None = None) -> int:
+        """`start`, `end` (also the default: after the whole budget) or a number, as a number of steps.
+
+        Code of somebody's own may end anywhere: start and end are then the first and the last step that were looked
+        at, of the trial with this `seed` or of the longest.
+        """
+        if isinstance(step, int):
+            return step
+        cost = self.entries[group].cost
+        if cost is not None:
+            return 0 if step == "start" else cost.steps
+        moments = self._layers.steps(self.entries[group].id, seed)
+        return (moments[0] if step == "start" else moments[-1]) if moments else 0
+
+    def _inside(self, measure: str, group: str, step: int | str | None) -> dict[tuple[int, int], float]:
+        """(seed, layer) -> value of a layer measure at a step, or at each trial's own start or end."""
+        identity = self.entries[group].id
+        if self.entries[group].cost is not None or isinstance(step, int):
+            return self._layers.values(measure, identity, self.step_number(group, step))
+        found: dict[tuple[int, int], float] = {}
+        for trial in self.by_group[group]:
+            values = self._layers.values(measure, identity, self.step_number(group, step, trial.seed))
+            found |= {key: value for key, value in values.items() if key[0] == trial.seed}
+        return found
 
     def values(self, metric: str, group: str, at: At | None = None) -> dict[int, float | int | None]:
         """Trial seed -> value of a trial metric, or of a layer measure at a layer and step."""
@@ -195,7 +211,7 @@ class Measured:
             column = self._columns.get(metric)
             return {trial.seed: None if column is None else column[self._rows[trial.id]] for trial in trials}
         layer = self.layer_count(group) if at.layer == "last" else int(at.layer)  # type: ignore[arg-type]
-        found = self._layers.values(metric, self.entries[group].id, self.step_number(group, at.step))
+        found = self._inside(metric, group, at.step)
         return {trial.seed: found.get((trial.seed, layer)) for trial in trials}
 
     def summary(self, metric: str, group: str, at: At | None = None) -> Summary:
@@ -205,7 +221,7 @@ class Measured:
     def profile(self, measure: str, group: str, step: int | str | None = "end") -> Profile:
         """A layer measure at one step, seed by seed and layer by layer."""
         number = self.step_number(group, step)
-        found = self._layers.values(measure, self.entries[group].id, number)
+        found = self._inside(measure, group, step)
         layers = range(1, self.layer_count(group) + 1)
         trials = [trial for trial in self.by_group[group] if self.status(trial) != "failed"]
         rows = [[found.get((trial.seed, layer), np.nan) for layer in layers] for trial in trials]

@@ -45,8 +45,8 @@ def _odd(summary: Summary) -> tuple[tuple[int, str], ...]:
 
 
 def times(ratio: float) -> str:
-    """`5.3×`."""
-    return f"{number(ratio, 3)}×"
+    """`5.3×`; close to 1 with more digits, so that it is never `1×` where there is a difference."""
+    return f"{number(ratio, 3 if abs(ratio - 1) >= 0.01 else 5)}×"
 
 
 def where(metric: str, at: At) -> str:

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from gradlab.analysis.comparison import compare
 from gradlab.analysis.measured import Measured
-
-SMALL_IS_GOOD = ("loss", "error", "perplexity", "seconds", "seconds_per_epoch", "to_target")
-
-
-def better(metric: str) -> int:
-    """+1 if more of a metric is better, −1 if less."""
-    return -1 if metric.endswith(SMALL_IS_GOOD) else 1
+from gradlab.analysis.rules import direction
 
 
 def ranked(measured: Measured, metric: str) -> list[str]:
-    """Groups with a number, best median first: a mean would rank a mixture by its luckiest seeds."""
+    """Groups with a number, best median first: a mean would rank a mixture by its luckiest seeds.
+
+    None where the metric's name does not tell what is better.
+    """
+    if direction(metric) == 0:
+        return []
     medians = {name: measured.summary(metric, name).median for name in measured.group_names}
     there = [name for name, median in medians.items() if median is not None]
-    return sorted(there, key=lambda name: -better(metric) * float(medians[name] or 0.0))
+    return sorted(there, key=lambda name: -direction(metric) * float(medians[name] or 0.0))
 
 
 def best_and_ties(measured: Measured, metric: str) -> tuple[str, list[str]] | None:

@@ -172,7 +172,8 @@ class _Calls:
     ) -> None:
         self._study, self._trials = plan.study, {trial.id: trial for trial in plan.trials}
         self._train, self._arguments = train, arguments
-        if "torch" in plan.study.code.text and has_torch():
+        text = plan.study.code.text
+        if has_torch() and ("torch" in text or not text.strip()):  # of what was typed there is no text
             require_torch()  # so that it is seeded before the first call, wherever the function imports it
         self._inside = False
         self.names: dict[str, tuple[str, ...]] = {}

@@ -73,7 +73,7 @@ def outcome_of(returned: Any) -> Outcome:
 
 
 def _kept_name(name: Any) -> str:
-    """A short word: `train/loss` is `train.loss` (a slash divides metrics), the name of a column stands behind `returned_`."""
+    """A short word; `train/loss` is kept as `train.loss` (a slash divides metrics), `seed` as `returned_seed`."""
     if not isinstance(name, str) or not name or len(name) > 80 or not name.isprintable():
         raise InvalidInput(f"the function returned a value under {shortened(name)}; names are short words")
     word = name.replace("/", ".")

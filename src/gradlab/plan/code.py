@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from gradlab.errors import StudyError
 from gradlab.parts import BUILT_IN, Catalog
@@ -47,7 +48,7 @@ class CodePlan:
     study: CodeStudy
     groups: tuple[CodeGroup, ...]
 
-    @property
+    @cached_property
     def trials(self) -> tuple[TrialLabel, ...]:
         """All trials, so ordered that arms stay paired if a run is cut short."""
         return tuple(
@@ -65,6 +66,11 @@ class CodePlan:
     def quick(self) -> bool:
         """The budget is the function's own."""
         return False
+
+    @property
+    def own_code(self) -> bool:
+        """It is somebody's own code that is compared."""
+        return True
 
 
 def code_plan(study: CodeStudy, numerics: str) -> CodePlan:

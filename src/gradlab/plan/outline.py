@@ -82,3 +82,7 @@ class Outline(Protocol):
     @property
     def quick(self) -> bool:
         """Whether the budget is reduced."""
+
+    @property
+    def own_code(self) -> bool:
+        """Whether the trials are calls of code that somebody else has written."""

@@ -82,6 +82,11 @@ class Plan:
         return self.resolved.quick
 
     @property
+    def own_code(self) -> bool:
+        """These are networks of the lab."""
+        return False
+
+    @property
     def flops(self) -> int:
         """Of all trials."""
         return sum(planned.cost.flops for planned in self.groups) * len(self.resolved.study.trial_seeds)

@@ -139,7 +139,7 @@ def _again(measured: Measured, environment: Mapping[str, Any], command: str) -> 
         machine = f"Python {environment['python']}, {packages}; {environment['processor']} ({environment['system']})."
     pinned = " BLAS pinned to one thread, denormals kept (no flush-to-zero)."
     files = "The study is in `study.yaml`, every group with all its defaults in `resolved.yaml`"
-    if measured.plan.groups[0].config is None:
+    if measured.plan.own_code:
         pinned, files = "", "The code as it was called is in `code.py`, the arms are in `comparison.yaml`"
     return [
         "## Run it again",

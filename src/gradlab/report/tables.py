@@ -120,7 +120,7 @@ def groups_table(measured: Measured) -> Table:
     """Every group with its main metrics: centre and 95 % interval over seeds."""
     headline = headline_of(measured)
     metrics = [metric for metric in MAIN if metric in measured.metrics]
-    if measured.plan.groups[0].config is None:  # whatever the user's code returned
+    if measured.plan.own_code:  # whatever the user's code returned
         metrics = [metric for metric in measured.metrics if metric != "diverged_step"][:MOST_COLUMNS]
     columns = [(metric, None) for metric in metrics]
     if headline is not None and (headline.metric not in metrics or headline.at.layer is not None):

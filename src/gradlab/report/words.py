@@ -86,7 +86,7 @@ def _by(engines: list[str]) -> str:
 
 
 def _compared(measured: Measured) -> str:
-    if measured.plan.groups[0].config is None:
+    if measured.plan.own_code:
         return "initial tensors, parameter groups, first batches and the first update"
     return (
         "initial tensors, data, batch order, learning rates, budgets, with the declared factor exchanged between them"

@@ -20,18 +20,31 @@ from gradlab.analysis.rules.student import Student
 __all__ = ["ALPHA", "Estimate", "Median", "Proportion", "Rule", "Student", "one_arm", "two_arms"]
 
 SHARES = ("collapsed", "diverged")
-HIGHER = ("accuracy", "score", "f1", "auc", "bleu", "reward", "return", "precision", "recall", "r2")
+HIGHER = (
+    "accuracy", "acc", "score", "f1", "auc", "bleu", "rouge", "reward", "return", "precision", "recall", "r2", "iou",
+    "dice", "map", "psnr", "ssim", "top1", "top5", "success_rate",
+)  # fmt: skip
 """Ends of metrics of which more is better."""
-LINEAR = (*HIGHER, "activation_mean", "dead_share", "parameters", "collapsed", "diverged")
-"""Beginnings or ends of metrics that are judged as they are; every other built-in metric is positive and skewed."""
+LOWER = (
+    "loss", "error", "perplexity", "seconds", "seconds_per_epoch", "to_target", "mse", "rmse", "mae", "nll", "wer",
+    "cer", "fid", "regret",
+)  # fmt: skip
+"""Ends of metrics of which less is better."""
+SIZES = ("grad", "bias_grad", "delta", "activation", "update_ratio", "weight", "flops")
+"""Beginnings of metrics that have a size and no better: one that is not finite is larger than any."""
+SKEWED = (*LOWER, "flops", "grad_l2", "grad_rms", "grad_mean_abs", "delta_l2", "delta_rms", "update_ratio")
+"""Ends of metrics over decades, which are judged by their logarithms; others are judged as they are."""
 TINY, HUGE = float(np.finfo(np.float64).tiny), float(np.finfo(np.float64).max)
 
 
 def by_logs(metric: str) -> bool:
     """Whether a metric is one whose ratios matter: losses, gradients, times. A quotient always is."""
-    if "/" in metric:
-        return True
-    return not any(metric.startswith(word) or metric.endswith(word) for word in LINEAR)
+    return "/" in metric or metric.endswith(SKEWED) or metric.startswith("activation_std")
+
+
+def direction(metric: str) -> int:
+    """+1 if more of a metric is better, −1 if less, 0 if its name does not tell."""
+    return 1 if metric.endswith(HIGHER) else -1 if metric.endswith(LOWER) else 0
 
 
 def one_arm(metric: str, values: Sequence[float], mixed: bool = False) -> Rule | None:
@@ -40,7 +53,9 @@ def one_arm(metric: str, values: Sequence[float], mixed: bool = False) -> Rule |
         return None
     if metric in SHARES:
         return Proportion(sum(value > 0 for value in values), len(values))
-    kept = tuple(_worst(metric) if math.isnan(value) else value for value in values)
+    kept = tuple(known for value in values if (known := _known(metric, value)) is not None)
+    if not kept:
+        return None
     if mixed or not all(map(math.isfinite, kept)):
         return Median(kept)
     if not by_logs(metric) or min(kept) < 0:
@@ -58,8 +73,10 @@ def two_arms(
     """
     if not pairs:
         return None
-    worst = _worst(metric)
-    kept = [(worst if math.isnan(a) else a, worst if math.isnan(b) else b) for a, b in pairs]
+    ends = [(_known(metric, a), _known(metric, b)) for a, b in pairs]
+    kept = [(a, b) for a, b in ends if a is not None and b is not None]
+    if not kept:
+        return None
     flat = [value for pair in kept for value in pair]
     ratios = (size or by_logs(metric)) and min(flat) >= 0
     if size and ratios and 2 * len(above := [pair for pair in kept if min(pair) > 0]) > len(kept):
@@ -91,5 +108,10 @@ def _quotient(a: float, b: float) -> float:
         return float(np.clip(np.exp(np.log(a) - np.log(b)), TINY, HUGE)) if a > 0 else 0.0
 
 
-def _worst(metric: str) -> float:
-    return -math.inf if metric.endswith(HIGHER) else math.inf
+def _known(metric: str, value: float) -> float | None:
+    """A value; for NaN the worst there is, or None where a metric's name does not tell what would be worse."""
+    if not math.isnan(value):
+        return value
+    if metric.startswith(SIZES) or (metric not in SHARES and direction(metric) < 0):
+        return math.inf
+    return -math.inf if direction(metric) > 0 else None

@@ -221,5 +221,5 @@ def epoch_chart(measured: Measured, metrics: tuple[str, ...], *, log_y: bool) ->
         return None
     label = metric.replace("_", " ")
     note = seeds_note(measured)
-    over = "epoch" if measured.plan.groups[0].cost is not None else "step"
+    over = "step" if measured.plan.own_code else "epoch"
     return LineChart(f"{label[0].upper()}{label[1:]} by {over}", over, label, tuple(lines), log_y=log_y, note=note)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gradlab.analysis.answer import headline_of
 from gradlab.analysis.measured import Measured
@@ -12,7 +13,7 @@ from gradlab.report.seed_chart import SeedChart
 
 MOST = 10
 """Arms that stand side by side."""
-DECADES = 8
+APART = 8
 """Values so many times apart are drawn by ratios."""
 
 
@@ -48,7 +49,13 @@ class BySeed(Figure):
             seeds,
             np.where(np.isfinite(values), values, np.nan),
             centres,
-            log_y=bool(finite.min() > 0 and finite.max() > DECADES * finite.min()),
+            log_y=bool(finite.min() > 0 and finite.max() > APART * finite.min()),
             levels=levels_of(measured, headline.metric) if headline.at.layer is None else (),
-            note=f"every dot is a trial, a line joins a seed, beside: centre and 95 % interval of {len(seeds)} seeds",
+            note=_note(values),
         )
+
+
+def _note(values: NDArray[np.float64]) -> str:
+    missing = int(np.count_nonzero(~np.isfinite(values)))
+    left = f"; {missing} trials have no finite number and are not drawn" if missing else ""
+    return f"every dot is a trial, a line joins a seed, beside: centre and 95 % interval{left}"

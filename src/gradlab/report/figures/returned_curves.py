@@ -21,7 +21,7 @@ class ReturnedCurves(Figure):
 
     def chart(self, measured: Measured) -> LineChart | None:
         """Only of hand-written code: the lab's own curves have figures of their own."""
-        if measured.plan.groups[0].config is not None:
+        if not measured.plan.own_code:
             return None
         names = [name for name in measured.curve_names if name not in SHOWN]
         headline = headline_of(measured)

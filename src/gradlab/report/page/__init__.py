@@ -58,7 +58,7 @@ def html_page(story: Story, pictures: Mapping[str, bytes]) -> str:
         "methods": methods(measured, story.audit, story.environment),
         "glossary": GLOSSARY,
         "groups": measured.plan.groups,
-        "own_code": measured.plan.groups[0].config is None,
+        "own_code": measured.plan.own_code,
         "command": story.command,
         "environment": story.environment,
         "hash": measured.hash,
