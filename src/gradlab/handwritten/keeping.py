@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from textwrap import indent
 from typing import Any
 
 from gradlab.analysis.measured import Measured
@@ -73,7 +74,10 @@ def keep_one(
     figures: bool = True,
 ) -> Result:
     """One training that somebody else has run, as a run with one arm; one that is already there is moved aside."""
-    code = code_of(of)
+    code = code_of(type(of))
+    code = code.model_copy(
+        update={"text": f"{code.text}\n# {type(of).__name__}, as it was watched\n{indent(repr(of), '# ')}\n"}
+    )
     arm = code.function
     study = CodeStudy(
         name="watched",

@@ -15,7 +15,8 @@ from gradlab.torch.diagnosis import Finding, Findings
 if TYPE_CHECKING:
     import pandas as pd
 
-    from gradlab.torch.probing import Probe, Seen
+    from gradlab.torch.probing import Probe
+    from gradlab.torch.seeing import Seen
 
 
 @dataclass(frozen=True)

@@ -15,15 +15,20 @@ import numpy as np
 
 if TYPE_CHECKING:
     from gradlab.torch.overfitting import Overfit
-    from gradlab.torch.probing import Probe, Seen, Weight
+    from gradlab.torch.probing import Probe, Weight
+    from gradlab.torch.seeing import Seen
 
 VANISHED, EXPLODED = 1e-4, 1e4
 """First against last: below or above, a signal has vanished or exploded."""
 DEAD, SATURATED = 0.9, 0.9
-STILL, WILD = 1e-7, 0.5
-"""An update ratio below or above: a weight that does not move, or is thrown about."""
+STUCK, STILL, WILD = 1e-10, 1e-7, 0.5
+"""Update ratios: below, a weight does not move at all; below, hardly; above, it is thrown about."""
 ADAPTIVE = ("Adam", "RMSprop", "Adagrad", "Adadelta", "Lion", "Adafactor", "NAdam", "RAdam")
 BOUNDED = ("Tanh", "Sigmoid", "Hardtanh", "Hardsigmoid", "Softsign")
+
+
+NOTHING_SEEN = "Nothing was seen: no forward pass of this model ran while the probe looked."
+NO_BACKWARD = "No backward pass was seen: only activations are judged."
 
 
 @dataclass(frozen=True)
@@ -47,11 +52,13 @@ class Findings:
     found: tuple[Finding, ...]
     overfit: Overfit | None = None
     """What came of learning one batch by heart, if that was asked for."""
+    notes: tuple[str, ...] = ()
+    """What could not be judged."""
 
     @property
     def healthy(self) -> bool:
-        """Whether nothing was found."""
-        return not self.found
+        """Whether nothing was found, and there was something to look at."""
+        return not self.found and NOTHING_SEEN not in self.notes
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -59,7 +66,8 @@ class Findings:
         return tuple(finding.name for finding in self.found)
 
     def __str__(self) -> str:
-        lines = [*map(str, self.found)] or ["Nothing is wrong that the probe can see."]
+        quiet = [] if NOTHING_SEEN in self.notes else ["Nothing is wrong that the probe can see."]
+        lines = [*([*map(str, self.found)] or quiet), *self.notes]
         lines += (
             [f"One batch can be learned by heart: {self.overfit.words}."] if self.overfit and self.overfit.ok else []
         )
@@ -77,8 +85,13 @@ def findings(probe: Probe, overfit: Overfit | None = None) -> Findings:
     """What the numbers of a probe say, and the attempt to overfit, if there was one."""
     seen = sorted(probe.seen.values(), key=lambda each: each.order)
     broken = list(_not_finite(seen, probe.weights))
-    found = broken or [*_signals(probe, seen), *_units(seen)]
-    return Findings((*found, *_weights(probe), *_by_heart(probe, overfit)), overfit)
+    if not seen:
+        return Findings((), overfit, (NOTHING_SEEN,))
+    notes = [] if any(each.deltas for each in seen) or probe._gradients else [NO_BACKWARD]
+    if probe.skipped:
+        notes.append(f"Not looked into: {_listed(list(probe.skipped))} ({next(iter(probe.skipped.values()))}).")
+    found = broken or [*_signals(probe, seen), *_units(probe, seen)]
+    return Findings((*found, *_weights(probe), *_by_heart(probe, overfit)), overfit, tuple(notes))
 
 
 def _by_heart(probe: Probe, overfit: Overfit | None) -> Iterator[Finding]:
@@ -101,11 +114,13 @@ def _not_finite(seen: Sequence[Seen], weights: Sequence[Weight]) -> Iterator[Fin
                 "float16 overflow",
             )  # fmt: skip
             return
-    for each in reversed(seen):
+    for place, each in reversed(list(enumerate(seen))):
         if each.delta_nonfinite:
+            after = f"the backward pass of {seen[place + 1].name}" if place + 1 < len(seen) else "the loss"
             yield Finding(
                 "NaN or infinity", each.name,
-                f"the gradient of its output is not finite ({each.delta_nonfinite} entries), and nothing after it is",
+                f"the gradient of its output is not finite ({each.delta_nonfinite} entries), and it is the last such "
+                f"module, so that {after} made it so",
                 "a smaller loss scale, or a guard where the forward pass meets 0",
             )  # fmt: skip
             return
@@ -119,7 +134,7 @@ def _not_finite(seen: Sequence[Seen], weights: Sequence[Weight]) -> Iterator[Fin
 def _signals(probe: Probe, seen: Sequence[Seen]) -> Iterator[Finding]:
     """Backwards and forwards: from the first module to the last."""
     moved = [w.update_ratio for w in probe.weights if w.update_ratio is not None and len(w.shape) > 1]
-    adaptive = probe.optimizer is not None and type(probe.optimizer).__name__.startswith(ADAPTIVE)
+    adaptive = bool(probe.optimizers) and all(type(o).__name__.startswith(ADAPTIVE) for o in probe.optimizers)
     excused = adaptive and bool(moved) and min(moved) > STILL
     deltas = [(each.name, each.delta) for each in seen if each.delta is not None]
     # a gradient that is exactly 0 everywhere is a cut, not a decay: told by the parameters
@@ -167,8 +182,10 @@ def _ends(values: Sequence[float]) -> float:
     return float(np.median(values[:count]) / np.median(values[-count:]))
 
 
-def _units(seen: Sequence[Seen]) -> Iterator[Finding]:
-    dead = [each for each in seen if each.dead > DEAD and "Dropout" not in each.kind and each.kind != "Identity"]
+def _units(probe: Probe, seen: Sequence[Seen]) -> Iterator[Finding]:
+    owners = {weight.names[0].rpartition(".")[0] for weight in probe.weights if len(weight.shape) > 1}
+    quiet = {each.name for each in seen if "Dropout" in each.kind or each.kind == "Identity"} | owners
+    dead = [each for each in seen if each.dead > DEAD and each.name not in quiet]  # weights may begin at 0
     if dead:
         yield Finding(
             "dead units", dead[0].name,
@@ -203,11 +220,19 @@ def _weights(probe: Probe) -> Iterator[Finding]:
         yield Finding(
             "frozen", _listed(frozen), "requires_grad is False", "leave it so if it is meant; else requires_grad_(True)"
         )
-    loose = [w.names[0] for w in probe.weights if w.held is False and w.trainable]
+    loose = [w.names[0] for w in probe.weights if w.held is False and w.trainable and not w.update_ratio]
     if loose:
         yield Finding(
             "not in the optimiser", _listed(loose), "the optimiser does not hold them, so they never change",
             "build the optimiser after the model is complete, from model.parameters()",
+        )  # fmt: skip
+    still = [w for w in probe.weights if w.grad_l2 and w.held and w.update_ratio is not None and w.update_ratio < STUCK]
+    matrices = [w for w in probe.weights if w.held and w.trainable and len(w.shape) > 1]
+    if still and 2 * sum(len(w.shape) > 1 for w in still) >= len(matrices) > 0:
+        yield Finding(
+            "does not move", _listed([w.names[0] for w in still]),
+            f"a step left {len(still)} parameter tensors where they were, although they have gradients",
+            "is the learning rate 0, or so small that the step is rounded away (bfloat16 weights)?",
         )  # fmt: skip
     wild = [w for w in probe.weights if w.update_ratio is not None and w.update_ratio > WILD and len(w.shape) > 1]
     if wild:

@@ -2,29 +2,40 @@
 
 from __future__ import annotations
 
-from threading import Lock
+from threading import RLock
 from typing import Any
 
 import torch
 
-_lock = Lock()
+_lock = RLock()
 _looking = 0
 _stance: Any = None
 
 
 class Eager:
-    """A context in which compiled functions and modules run as they are written; nothing is compiled anew after it."""
+    """From `begin` to `end` compiled functions and modules run as they are written; none is compiled anew for it."""
 
-    def __enter__(self) -> None:
+    def __init__(self) -> None:
+        self._on = False
+
+    def begin(self) -> None:
+        """Somebody looks."""
         global _looking, _stance
         with _lock:
+            if self._on:
+                return
+            self._on = True
             _looking += 1
             if _looking == 1 and hasattr(torch.compiler, "set_stance"):
                 _stance = torch.compiler.set_stance("force_eager")
 
-    def __exit__(self, *error: object) -> None:
+    def end(self) -> None:
+        """And looks no more; may be said twice."""
         global _looking, _stance
         with _lock:
+            if not self._on:
+                return
+            self._on = False
             _looking -= 1
             if _looking == 0 and _stance is not None:
                 _stance.__exit__(None, None, None)

@@ -16,7 +16,8 @@ import numpy as np
 from gradlab.trial.outcome import LayerTable
 
 if TYPE_CHECKING:
-    from gradlab.torch.probing import Probe, Seen, Weight
+    from gradlab.torch.probing import Probe, Weight
+    from gradlab.torch.seeing import Seen
 
 
 @dataclass(frozen=True)
@@ -78,11 +79,16 @@ def _measures(seen: Seen, weights: Sequence[Weight], after: Sequence[Seen]) -> d
         "update_ratio": _moved(matrices),
         "activation_mean.pre": seen.mean,
         "activation_std.pre": seen.std,
-        "dead_share": max((each.dead for each in after), default=seen.dead),
+        "dead_share": max((each.dead for each in after if _acts(each, seen)), default=None),
         "delta_rms": seen.delta,
         "delta_l2": None if seen.delta is None else seen.delta * math.sqrt(math.prod(seen.shape)),
     }
     return {name: value for name, value in found.items() if value is not None}
+
+
+def _acts(after: Seen, layer: Seen) -> bool:
+    """Whether a module after a layer is its nonlinearity, as far as shapes tell; a functional one is not seen."""
+    return after.shape == layer.shape and "Dropout" not in after.kind and after.kind != "Identity"
 
 
 def _norm(values: Sequence[float | None]) -> float | None:

@@ -1,12 +1,14 @@
-"""Can a network learn one batch by heart? If not, something is broken that no data, depth or patience will mend.
+"""Can a network learn one batch by heart? If not, data, depth and patience are not what it needs.
 
-A copy of the model is trained, without dropout, by a copy of its optimiser (Adam where there is none). It has to get
-far below where it began, and far below the best answer that is the same for every sample.
+A copy of the model is trained, without dropout, by a copy of its optimiser (Adam where there is none). The loss has to
+go nine tenths of the way from where it began, and from the best answer that is the same for every sample, down to the
+least that any answers could reach.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
@@ -14,13 +16,16 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from gradlab.errors import InvalidInput
 from gradlab.handwritten.seeding import seeded
 
 STEPS = 300
 RATE = 3e-3
 """Adam's learning rate where no optimiser was given."""
 ENOUGH = 0.1
-"""Below this share of the loss at the start, and of the best constant answer's, a batch is learned."""
+"""So much of the way down to the floor may be left."""
+CLEARLY = 0.9
+"""A floor that is no lower than this share of the best constant answer's loss is none."""
 
 
 @dataclass(frozen=True)
@@ -32,14 +37,17 @@ class Overfit:
     """The lowest loss of the last tenth of the steps."""
     constant: float | None
     """Of the best answer that is the same for every sample; None where no such answer can be made."""
+    floor: float
+    """The least that any answers could reach: 0, but for smoothed labels and their like."""
     steps: int
     optimizer: str
 
     @property
     def ok(self) -> bool:
         """Whether the batch was learned."""
-        bar = self.first if self.constant is None else min(self.first, self.constant)
-        return math.isfinite(self.last) and (self.last <= ENOUGH * bar or self.last < 1e-12)
+        told = self.constant is not None and self.constant - self.floor > ENOUGH * abs(self.first - self.floor)
+        bar = min(self.first, self.constant) if told and self.constant is not None else self.first
+        return math.isfinite(self.last) and self.last - self.floor <= max(ENOUGH * (bar - self.floor), 1e-12)
 
     @property
     def words(self) -> str:
@@ -47,47 +55,78 @@ class Overfit:
         same = (
             ""
             if self.constant is None
-            else f"; the best answer that is the same for every sample gets {self.constant:.3g}"
+            else f"the best answer that is the same for every sample gets {self.constant:.3g}"
         )
-        went = f"the loss on it went from {self.first:.3g} to {self.last:.3g}"
-        return f"in {self.steps} steps of {self.optimizer} {went}{same}"
+        least = "" if abs(self.floor) < 1e-3 * abs(self.first) else f"no answers could get below {self.floor:.3g}"
+        went = f"in {self.steps} steps of {self.optimizer} the loss on it went from {self.first:.3g} to {self.last:.3g}"
+        return "; ".join(filter(None, [went, same, least]))
 
 
 def try_overfitting(
-    model: nn.Module, batch: tuple[Any, Any], loss: Any, optimizer: Any = None, steps: int = STEPS
+    model: nn.Module, batch: tuple[Any, Any], loss: Any, optimizers: Sequence[Any] = (), steps: int = STEPS
 ) -> Overfit:
     """Train a copy on one batch of (input, target); the model itself is not touched."""
+    if not isinstance(batch, tuple | list) or len(batch) != 2:
+        raise InvalidInput("overfit: one batch, as (input, target)")
     x, y = batch
     with seeded(0):
-        copied, its = deepcopy((model, optimizer))
-        for module in copied.modules():
-            if "Dropout" in type(module).__name__ and hasattr(module, "p"):
-                module.p = 0.0
-        held = [p for p in copied.parameters() if p.requires_grad]
-        if its is None:
-            its = torch.optim.Adam(held, RATE) if held else None
+        copied, its = _copies(model, optimizers)
         losses: list[float] = []
         output: Any = None
-        for _ in range(steps):
+
+        def closure() -> Any:
+            nonlocal output
+            copied.zero_grad()
             output = copied(x)
             value = loss(output, y)
             losses.append(float(value.detach()))
-            if its is None or not value.requires_grad or not math.isfinite(losses[-1]):
+            if value.requires_grad:
+                value.backward()
+            return value
+
+        for _ in range(steps):
+            for each in its:
+                each.step(closure)
+            if not its:
+                closure()
+            if not its or not math.isfinite(losses[-1]):
                 break
-            its.zero_grad()
-            value.backward()
-            its.step()
         tail = losses[-max(1, len(losses) // 10) :]
-        name = type(its).__name__ if its is not None else "nothing (no parameter is trainable)"
-        return Overfit(losses[0], min(tail), _constant(output, y, loss), len(losses), name)
+        names = ", ".join(dict.fromkeys(type(each).__name__ for each in its)) or "nothing (no parameter is trainable)"
+        free = _best(output, y, loss, same=False)
+        constant = _best(output, y, loss, same=True)
+        bar = losses[0] if constant is None else min(losses[0], constant)
+        floor = free if free is not None and free < CLEARLY * bar else 0.0  # of a loss that draws numbers there is none
+        return Overfit(losses[0], min(tail), constant, floor, steps, names)
 
 
-def _constant(output: Any, target: Any, loss: Any) -> float | None:
-    """The loss of the best output that does not depend on the sample."""
+def _copies(model: nn.Module, optimizers: Sequence[Any]) -> tuple[nn.Module, list[Any]]:
+    """Of model and optimisers, which go on holding the copy's parameters; without dropout."""
+    try:
+        copied, its = deepcopy((model, list(optimizers)))
+    except Exception as error:
+        raise InvalidInput(
+            f"overfit: the model cannot be copied ({error}); try it on one that has not run yet"
+        ) from None
+    for original, each in zip(optimizers, its, strict=True):
+        if hasattr(original, "_params"):  # LBFGS: not part of what it lets be copied
+            each._params, each._numel_cache = each.param_groups[0]["params"], None
+    for module in copied.modules():
+        if "Dropout" in type(module).__name__ and hasattr(module, "p"):
+            module.p = 0.0
+        if isinstance(getattr(module, "dropout", None), float):  # inside attention, between recurrent layers
+            module.dropout = 0.0
+    held = [parameter for parameter in copied.parameters() if parameter.requires_grad]
+    return copied, its or ([torch.optim.Adam(held, RATE)] if held else [])
+
+
+def _best(output: Any, target: Any, loss: Any, *, same: bool) -> float | None:
+    """The loss of the best output, whatever it is, or of the best that does not depend on the sample."""
     if not isinstance(output, Tensor) or output.dim() < 1 or len(output) < 2:
         return None
-    answer = output.detach().mean(0, keepdim=True).clone().requires_grad_()
-    by = torch.optim.LBFGS([answer], max_iter=60, line_search_fn="strong_wolfe")
+    start = output.detach().mean(0, keepdim=True) if same else output.detach()
+    answer = start.clone().requires_grad_()
+    by = torch.optim.LBFGS([answer], lr=1.0, max_iter=200, tolerance_grad=1e-9, line_search_fn="strong_wolfe")
 
     def closure() -> Any:
         by.zero_grad()
@@ -98,6 +137,6 @@ def _constant(output: Any, target: Any, loss: Any) -> float | None:
     try:
         by.step(closure)
         found = float(loss(answer.expand_as(output), target).detach())
-    except (RuntimeError, ValueError, IndexError):  # a loss that wants more than the output
+    except (RuntimeError, ValueError, IndexError, TypeError, AttributeError):  # a loss that wants more than the output
         return None
     return found if math.isfinite(found) else None

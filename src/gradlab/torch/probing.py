@@ -3,23 +3,27 @@
 Every module that computes (a leaf, or one that owns parameters) gets a forward hook; the tensors it returns get a hook
 for their gradient, which is the backprop signal; every parameter gets one that sees its gradient as it is accumulated,
 before anybody clips, unscales or clears it. Nothing of the model is changed, and every hook is gone afterwards, also
-after an exception. There is no list of supported layers.
+after an exception. There is no list of supported layers; a module that cannot be looked into is named in `skipped`.
 """
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator
-from contextlib import ExitStack
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
-from gradlab.errors import InvalidInput
+from gradlab.errors import InvalidInput, shortened
+from gradlab.torch import seeing
 from gradlab.torch.eager import Eager
+from gradlab.torch.hooks import Hook
 from gradlab.torch.overfitting import STEPS, try_overfitting
+from gradlab.torch.seeing import Gradient, Seen
 from gradlab.torch.tensors import tensors_in
 
 if TYPE_CHECKING:
@@ -29,34 +33,7 @@ if TYPE_CHECKING:
     from gradlab.torch.diagnosis import Findings
 
 MOST = 65_536
-"""Entries of a tensor that are looked at: every k-th of a larger one."""
-NEAR = 0.97
-"""Beyond this share of its range a bounded output is saturated."""
-
-
-@dataclass
-class Seen:
-    """One module, over all its calls."""
-
-    name: str
-    kind: str
-    order: int
-    calls: int = 0
-    shape: tuple[int, ...] = ()
-    mean: float = 0.0
-    std: float = 0.0
-    rms: float = 0.0
-    zeros: float = 0.0
-    """Share of exact zeros."""
-    dead: float = 0.0
-    """Share of units that are 0 throughout."""
-    saturated: float = 0.0
-    """Share of entries near the ends of a bounded range."""
-    nonfinite: int = 0
-    delta: float | None = None
-    """Root mean square of the gradient of its output."""
-    delta_nonfinite: int = 0
-    deltas: list[float] = field(default_factory=list, repr=False)
+"""Entries of an activation that are looked at: every k-th of a larger one."""
 
 
 @dataclass(frozen=True)
@@ -67,19 +44,13 @@ class Weight:
     shape: tuple[int, ...]
     trainable: bool
     held: bool | None
-    """Whether the optimiser has it; None where no optimiser was given."""
+    """Whether an optimiser has it; None where none was given."""
     grad_l2: float | None
     grad_mean_abs: float | None
     weight_l2: float
+    """Before the step, if there was one."""
     update_ratio: float | None
-    nonfinite: int
-
-
-class Gradient(NamedTuple):
-    """Of one parameter tensor, unscaled."""
-
-    l2: float
-    mean_abs: float
+    """‖ΔW‖/‖W‖ of the step; None where there was none, or where W was 0."""
     nonfinite: int
 
 
@@ -93,34 +64,50 @@ class Probe:
         *,
         scaler: Any = None,
         sample: int = MOST,
-        training_only: bool = False,
+        watched: bool = False,
     ) -> None:
-        self.model = getattr(model, "_orig_mod", model)  # a compiled model is looked into through its original
-        self.optimizer, self.scaler, self.sample = optimizer, scaler, sample
-        self.training_only = training_only
-        """Whether passes of the model in evaluation mode are left out."""
-        self.seen: dict[str, Seen] = {}
-        self.weights: tuple[Weight, ...] = ()
+        self.model = model_of(model)
+        self.optimizers, self.scaler, self.sample = optimizers_of(optimizer), scaler, sample
+        self._watched = watched
+        """Whether it is one of a watch: evaluations are left out, and the watch says when a step was made."""
+        self.seconds = 0.0
+        """What looking took."""
         self._handles: list[Any] = []
+        self._eager = Eager()
+        weakref.finalize(self, self._eager.end)  # one that is forgotten does not keep the compiler off
+        self._clear()
+
+    def _clear(self) -> None:
+        self.seen: dict[str, Seen] = {}
+        self.skipped: dict[str, str] = {}
+        """Module -> why it could not be looked into."""
+        self.weights: tuple[Weight, ...] = ()
+        self.stepped = False
+        """Whether an optimiser made a step."""
         self._before: dict[int, Tensor] = {}
         self._gradients: dict[int, Gradient] = {}
-        self._stack = ExitStack()
+        self._axes: dict[tuple[int, ...], int] = {}
 
     # ------------------------------------------------------------------ in and out
 
     def __enter__(self) -> Self:
         if self._handles:
-            raise RuntimeError("this probe is already attached")
-        self._stack.enter_context(Eager())
+            raise InvalidInput("this probe is already looking; make another for another pass")
+        self._clear()
+        self._eager.begin()
         try:
             for name, module in self.model.named_modules():
                 if not list(module.children()) or list(module.parameters(recurse=False)):
-                    self._handles.append(module.register_forward_hook(self._hook(name or "(model)", module)))
-            for parameter in self.model.parameters():
+                    self._attach(name or "(model)", module)
+            for parameter in self._ready():
                 if parameter.requires_grad:
-                    self._handles.append(parameter.register_post_accumulate_grad_hook(self._accumulated))
-            if self.optimizer is not None:
-                self._before = {id(p): p.detach().clone() for p in self.model.parameters()}
+                    hook = Hook(self, "gradients", Probe._accumulated)
+                    self._handles.append(parameter.register_post_accumulate_grad_hook(hook))
+            for optimizer in () if self._watched else self.optimizers:
+                if hasattr(optimizer, "register_step_post_hook"):
+                    self._handles.append(optimizer.register_step_post_hook(Hook(self, "step", Probe._made_step)))
+            if self.optimizers:
+                self._before = {id(parameter): parameter.detach().clone() for parameter in self._ready()}
         except BaseException:
             self._let_go()
             raise
@@ -132,100 +119,75 @@ class Probe:
             for seen in self.seen.values():
                 seen.delta = max(seen.deltas, default=None) if seen.deltas else None
             self.weights = tuple(self._weights())
-            self._before.clear()
+        self._before.clear()
 
     def _let_go(self) -> None:
         for handle in self._handles:
             handle.remove()
         self._handles.clear()
-        self._stack.close()
+        self._eager.end()
+
+    def _attach(self, name: str, module: nn.Module) -> None:
+        try:
+            self._handles.append(module.register_forward_hook(Hook(self, name, Probe._look, name)))
+        except (RuntimeError, AttributeError) as error:  # a scripted module may refuse
+            self.skipped[name] = f"{type(error).__name__}: {error}".splitlines()[0]
+
+    def _ready(self) -> Iterator[nn.Parameter]:
+        """Parameters that have values: a lazy module's have none before its first pass, one on `meta` never."""
+        return (p for p in self.model.parameters() if not is_lazy(p) and p.device.type != "meta")
 
     # ------------------------------------------------------------------ looking
 
-    def _hook(self, name: str, module: nn.Module) -> Any:
-        def look(_: nn.Module, __: Any, output: Any) -> None:
-            if self.training_only and not self.model.training:
-                return
-            seen = self.seen.setdefault(name, Seen(name, type(module).__name__, len(self.seen) + 1))
-            seen.calls += 1
-            for tensor in tensors_in(output):
-                if not tensor.is_floating_point() or tensor.numel() == 0:
-                    continue
-                self._look(seen, tensor)
-                if tensor.requires_grad:
-                    self._handles.append(tensor.register_hook(self._signal(seen)))
-                break  # further outputs are states and weights of the same signal
+    def _look(self, name: str, module: nn.Module, _: Any, output: Any) -> None:
+        if self._watched and not self.model.training:
+            return
+        if self.scaler is not None and any(gradient.nonfinite for gradient in self._gradients.values()):
+            self._start_over()  # the scaler has skipped that step, as it is meant to
+        seen = self.seen.setdefault(name, Seen(name, type(module).__name__, len(self.seen) + 1))
+        seen.calls += 1
+        tensors = [t for t in tensors_in(output) if (t.is_floating_point() or t.is_complex()) and t.numel()]
+        for tensor in tensors:
+            if tensor.requires_grad:
+                self._handles.append(tensor.register_hook(Hook(self, name, Probe._signal, seen)))
+        if tensors:  # further outputs are states of the same signal
+            seeing.look(seen, tensors[0], seeing.unit_axis(module, tensors[0], self._axes), self.sample)
 
-        return look
-
-    def _look(self, seen: Seen, tensor: Tensor) -> None:
-        with torch.no_grad():
-            values = self._sampled(tensor)
-            finite = torch.isfinite(values)
-            seen.nonfinite += int((~finite).sum())
-            kept = values[finite]
-            seen.shape = tuple(tensor.shape)
-            if kept.numel() == 0:
-                return
-            seen.mean, seen.rms = float(kept.mean()), float(kept.square().mean().sqrt())
-            seen.std = float(kept.std(correction=0))
-            seen.zeros = float((kept == 0).float().mean())
-            seen.dead = _dead(tensor)
-            low, high = float(kept.min()), float(kept.max())
-            if low >= -1 and high <= 1:
-                ends = kept.abs() > NEAR if low < 0 else (kept > NEAR) | (kept < 1 - NEAR)
-                seen.saturated = float(ends.float().mean())
-
-    def _signal(self, seen: Seen) -> Any:
-        def look(gradient: Tensor) -> None:
-            values = self._sampled(gradient) / self._scale()
-            finite = torch.isfinite(values)
-            seen.delta_nonfinite += int((~finite).sum())
-            if finite.any():
-                seen.deltas.append(float(values[finite].square().mean().sqrt()))
-
-        return look
+    def _signal(self, seen: Seen, gradient: Tensor) -> None:
+        seeing.signal(seen, gradient, self._scale(), self.sample)
 
     def _accumulated(self, parameter: Tensor) -> None:
-        assert parameter.grad is not None
-        gradient = parameter.grad.detach()
-        gradient = gradient.coalesce().values() if gradient.is_sparse else gradient
-        values, scale = _precise(gradient), self._scale()
-        self._gradients[id(parameter)] = Gradient(
-            float(torch.linalg.vector_norm(values)) / scale,
-            float(values.abs().sum()) / max(parameter.numel(), 1) / scale,
-            int((~torch.isfinite(values)).sum()),
-        )
+        self._gradients[id(parameter)] = seeing.gradient_of(parameter, self._scale())
 
-    def _sampled(self, tensor: Tensor) -> Tensor:
-        flat = tensor.detach().reshape(-1)
-        return _precise(flat[:: max(1, flat.numel() // self.sample)])
+    def _made_step(self, *_: Any) -> None:
+        self.stepped = True
+
+    def _start_over(self) -> None:
+        self.seen.clear()
+        self._gradients.clear()
 
     def _scale(self) -> float:
         return 1.0 if self.scaler is None else float(self.scaler.get_scale())
 
     def _weights(self) -> Iterator[Weight]:
         names: dict[int, list[str]] = {}
-        by_id: dict[int, nn.Parameter] = {}
         for name, parameter in self.model.named_parameters(remove_duplicate=False):
             names.setdefault(id(parameter), []).append(name)
-            by_id[id(parameter)] = parameter
-        held = None
-        if self.optimizer is not None:
-            held = {id(p) for group in self.optimizer.param_groups for p in group["params"]}
-        for key, parameter in by_id.items():
-            gradient = self._gradients.get(key)
-            size = float(torch.linalg.vector_norm(_precise(parameter.detach())))
-            before = self._before.get(key)
+        held = {id(p) for optimizer in self.optimizers for group in optimizer.param_groups for p in group["params"]}
+        for parameter in self._ready():
+            key = id(parameter)
+            gradient, before = self._gradients.get(key), self._before.get(key)
+            size = gradient.size if gradient is not None else seeing.norm(parameter)
             moved = None
-            if before is not None and not torch.equal(before, parameter.detach()):
-                step, was = _precise(parameter.detach()) - _precise(before), _precise(before)
-                moved = float(step.norm()) / max(float(was.norm()), 1e-300)
+            if before is not None and (self.stepped or not torch.equal(before, parameter.detach())):
+                size = seeing.norm(before)
+                step = seeing.norm(seeing.precise(parameter.detach()) - seeing.precise(before))
+                moved = step / size if size else None
             yield Weight(
                 tuple(names[key]),
                 tuple(parameter.shape),
                 parameter.requires_grad,
-                None if held is None else key in held,
+                key in held if self.optimizers else None,
                 None if gradient is None else gradient.l2,
                 None if gradient is None else gradient.mean_abs,
                 size,
@@ -277,12 +239,14 @@ class Probe:
             return findings(self)
         if loss is None:
             raise InvalidInput("diagnose: overfit needs the loss too: diagnose(overfit=(x, y), loss=loss_fn)")
-        return findings(self, try_overfitting(self.model, overfit, loss, self.optimizer, steps))
+        return findings(self, try_overfitting(self.model, overfit, loss, self.optimizers, steps))
 
     def against(self, before: Probe) -> Change:
         """This probe after a fix, and another before it: what is gone, what is new, what moved."""
         from gradlab.torch.change import Change
 
+        if not isinstance(before, Probe):
+            raise InvalidInput(f"against: another probe, from before the fix, not {shortened(before)}")
         return Change(before, self)
 
     def figure(self, ax: Any = None) -> Any:
@@ -295,15 +259,26 @@ class Probe:
         return str(self.table().to_html()) + str(self.parameters().to_html())
 
 
-def _precise(tensor: Tensor) -> Tensor:
-    """In the highest precision that the device has."""
-    return tensor.float() if tensor.device.type == "mps" else tensor.double()
+def model_of(model: Any) -> nn.Module:
+    """The module itself; a compiled one is looked into through its original."""
+    if not isinstance(model, nn.Module):
+        raise InvalidInput(f"a model is an nn.Module, not {shortened(model)}")
+    return getattr(model, "_orig_mod", model)
 
 
-def _dead(tensor: Tensor) -> float:
-    """Share of units (channels of pictures, else the last axis) that are exactly 0 everywhere."""
-    if tensor.dim() < 2:
-        return 0.0
-    axis = 1 if tensor.dim() == 4 else tensor.dim() - 1
-    others = tuple(index for index in range(tensor.dim()) if index != axis)
-    return float((tensor.detach().abs().amax(dim=others) == 0).float().mean())
+def optimizers_of(given: Any) -> tuple[Any, ...]:
+    """The optimisers that were given, none, one or several, out of the wrappers that frameworks put them in."""
+    listed = () if given is None else tuple(given) if isinstance(given, list | tuple) else (given,)
+    bare = tuple(_bare(optimizer) for optimizer in listed)
+    for optimizer in bare:
+        if not hasattr(optimizer, "param_groups"):
+            raise InvalidInput(
+                f"an optimiser has param_groups, as those of torch.optim; {shortened(optimizer)} has none"
+            )
+    return bare
+
+
+def _bare(optimizer: Any) -> Any:
+    """The steps of the optimiser inside are counted: a wrapper may skip some."""
+    inner = getattr(optimizer, "optimizer", None)
+    return _bare(inner) if hasattr(inner, "register_step_post_hook") else optimizer

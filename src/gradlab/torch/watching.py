@@ -19,10 +19,11 @@ from torch import nn
 
 from gradlab.errors import InvalidInput
 from gradlab.handwritten.keeping import keep_one
+from gradlab.handwritten.returned import LOOKING
 from gradlab.report.axis_chart import HeatChart
 from gradlab.report.draw import draw_one
 from gradlab.torch.layers import layer_table, layers_of
-from gradlab.torch.probing import Probe
+from gradlab.torch.probing import Probe, model_of, optimizers_of
 from gradlab.trial.outcome import LayerTable
 
 if TYPE_CHECKING:
@@ -56,31 +57,39 @@ class Watch:
     ) -> None:
         if every < 1:
             raise InvalidInput(f"every: at least 1, not {every}")
+        self._model, self._optimizers = model_of(model), optimizers_of(optimizer)
+        if not self._optimizers:
+            raise InvalidInput("watch: give the optimiser too: its steps are counted")
         self.every, self.step = every, 0
         self.moments: list[Moment] = []
-        self._model, self._optimizer, self._scaler, self._quiet = model, _bare(optimizer), scaler, quiet
+        self._scaler, self._quiet = scaler, quiet
         self._open: Probe | None = None
-        self._seconds: dict[bool, list[float]] = {True: [], False: []}
+        self._spent, self._elapsed = 0.0, 0.0
         self._last = perf_counter()
-        self._handles = [self._optimizer.register_step_post_hook(self._after)]
+        self._handles = [self._optimizers[-1].register_step_post_hook(self._after)]
+        LOOKING.add(self)
         self._begin()
 
     def _begin(self) -> None:
         """If the coming step is one to be looked at, a probe goes on."""
         if self.step % self.every == 0:
-            self._open = Probe(self._model, self._optimizer, scaler=self._scaler, training_only=True)
+            start = perf_counter()
+            self._open = Probe(self._model, list(self._optimizers), scaler=self._scaler, watched=True)
             self._open.__enter__()
+            self._spent += perf_counter() - start
 
     def _after(self, *_: Any) -> None:
-        looked = self._open is not None
         if self._open is not None:
+            start = perf_counter()
+            self._open.stepped = True
             self._open.__exit__(None, None, None)
             if self._open.seen:
                 self.moments.append(Moment(self.step, self._open))
+            self._spent += self._open.seconds + perf_counter() - start
             self._open = None
         self.step += 1
         now = perf_counter()
-        self._seconds[looked].append(now - self._last)
+        self._elapsed += now - self._last
         self._last = now
         self._begin()
 
@@ -94,6 +103,7 @@ class Watch:
         for handle in self._handles:
             handle.remove()
         self._handles = []
+        LOOKING.discard(self)
 
     def __enter__(self) -> Self:
         return self
@@ -105,12 +115,12 @@ class Watch:
 
     @property
     def overhead(self) -> float | None:
-        """How much longer training takes for being watched, as a share; None before there is anything to compare."""
-        looked, plain = self._seconds[True][1:], self._seconds[False]
-        if not looked or not plain:
-            return None
-        each = float(np.median(plain))
-        return max(float(np.median(looked)) - each, 0.0) / (self.every * each)
+        """How much longer everything took for being watched, as a share; None before there is anything to compare.
+
+        What is counted is the time inside the hooks, and of putting them on and taking them off.
+        """
+        rest = self._elapsed - self._spent
+        return self._spent / rest if self.moments and rest > 0 else None
 
     def table(self) -> pd.DataFrame:
         """One row per step, module and measure, as the lab's own layer tables."""
@@ -135,15 +145,19 @@ class Watch:
         """A measure over modules and steps, as a heat map."""
         if measure not in MEASURES:
             raise InvalidInput(f"{measure!r} is not a measure of a watch; there are {', '.join(MEASURES)}")
+        self._something()
         frame = self.table().query("measure == @measure").pivot_table(index="layer", columns="step", values="value")
         panel = (type(self._model).__name__, frame.to_numpy(), tuple(int(step) for step in frame.columns))
         title = f"{MEASURES[measure][0].upper()}{MEASURES[measure][1:]} by module and step"
         return draw_one(HeatChart(title, "step", "module", (panel,), MEASURES[measure]), ax)
 
-    def diagnose(self) -> Findings:
-        """The diagnosis of the latest step that was looked at."""
+    def _something(self) -> None:
         if not self.moments:
             raise InvalidInput("nothing was watched yet: the model has not been trained since the watch began")
+
+    def diagnose(self) -> Findings:
+        """The diagnosis of the latest step that was looked at."""
+        self._something()
         return self.moments[-1].probe.diagnose()
 
     def layer_table(self) -> LayerTable:
@@ -162,13 +176,12 @@ class Watch:
         A run that is already there is moved aside. Besides, every module (not only those with weights) is kept in
         `modules.parquet`, every parameter tensor in `parameters.parquet`.
         """
-        if not self.moments:
-            raise InvalidInput("nothing was watched yet: there is nothing to keep")
+        self._something()
         parameters = self.parameters()
         parameters["shape"] = parameters["shape"].map(str)
         return keep_one(
             folder,
-            type(self._model),
+            self._model,
             {"every": self.every, "steps": self.step},
             self,
             question=question or f"What happens inside {type(self._model).__name__} while it trains?",
@@ -189,17 +202,11 @@ class Watch:
     @property
     def summary(self) -> str:
         """How many steps were looked at, and what that cost."""
-        share = "" if self.overhead is None else f", training took {100 * self.overhead:.1f} % longer for it"
+        share = "" if self.overhead is None else f", {100 * self.overhead:.1f} % longer for it"
         return f"watched {type(self._model).__name__}: {len(self.moments):,} of {self.step:,} steps looked at{share}"
 
     def __repr__(self) -> str:
         return f"<Watch: {self.summary}>"
-
-
-def _bare(optimizer: Any) -> Any:
-    """The optimiser inside the wrappers of training frameworks: its steps are counted, theirs may be skipped."""
-    inner = getattr(optimizer, "optimizer", None)
-    return _bare(inner) if hasattr(inner, "register_step_post_hook") else optimizer
 
 
 def _parquet(frame: pd.DataFrame) -> bytes:
