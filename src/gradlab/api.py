@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from gradlab import lab
 from gradlab.audits.verdict import Audit
 from gradlab.engines.autograd.require import require_torch
+from gradlab.errors import InvalidInput
 from gradlab.handwritten import comparing
 from gradlab.result import Result
 
@@ -23,16 +24,21 @@ def audit(what: Any, *, seed: int = 0, **options: Any) -> Audit:
     `what` is a study (options as for `load`), or arms by name, each a function without arguments that returns
     (model, optimiser, loader, loss) in PyTorch; they are all called under the same `seed`.
     """
-    if isinstance(what, Mapping) and what and all(callable(factory) for factory in what.values()):
-        require_torch()
-        from gradlab.torch.auditing import audit_code
-
-        return audit_code(what, seed)
+    if isinstance(what, Mapping) and any(callable(value) for value in what.values()):
+        return audit_factories(what, seed)
     return lab.audit(what, **options)
 
 
-audited = audit
-"""The same, where `audit` is the name of something else."""
+def audit_factories(arms: Any, seed: int = 0) -> Audit:
+    """Is a comparison of hand-written arms fair? Each is a function that returns (model, optimiser, loader, loss)."""
+    if not isinstance(arms, Mapping) or not all(callable(factory) for factory in arms.values()):
+        raise InvalidInput(
+            "audit: arms by name, each a function without arguments that returns (model, optimiser, loader, loss)"
+        )
+    require_torch()
+    from gradlab.torch.auditing import audit_code
+
+    return audit_code(arms, seed)
 
 
 def compare(
@@ -64,8 +70,8 @@ def compare(
     `seed` is always one; Python's, NumPy's and PyTorch's generators are set to it before each call. It returns names
     with numbers, lists of numbers (curves) or a `gradlab.watch` (layers). `metric` answers the `question` (the first of
     the usual ones, if not given); `claims` are those of a study file. `audit` is an audit, or arms by name as for
-    `gradlab.audit`. With `out`, finished trials are kept as they come and not called again unless the code, the
-    settings or the versions change; Ctrl-C keeps what is finished.
+    `gradlab.audit`. With `out`, finished trials are kept as they come and not called again unless the code or the
+    settings change (under other versions of NumPy or PyTorch a run is not continued); Ctrl-C keeps what is finished.
     """
     return comparing.compare(
         train,
@@ -75,7 +81,7 @@ def compare(
         name=name,
         metric=metric,
         claims=claims,
-        audit=audit if audit is None or isinstance(audit, Audit) else audited(audit),
+        audit=audit if audit is None or isinstance(audit, Audit) else audit_factories(audit),
         out=out,
         force=force,
         mixed=mixed,

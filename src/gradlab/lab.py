@@ -278,7 +278,7 @@ def suited_executor(plan: Plan, left: int, workers: int | None = None) -> str:
     return suited(plan, left, fitting_workers(plan, workers))
 
 
-def finished(folder: str | Path, plan: Plan) -> int:
+def finished(folder: str | Path, plan: Outline) -> int:
     """How many trials of a plan are already done in a run's folder; 0 where there is no such run."""
     path = Path(folder)
     try:

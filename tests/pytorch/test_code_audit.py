@@ -95,11 +95,130 @@ def _normed(model: Net) -> None:
         ({"change": _normed}, {"parameters", "parameter shapes", "normalisation", "optimiser"}),
         ({"change": lambda model: model.eval()}, {"mode"}),
         ({"change": lambda model: model.double().float()}, set()),
-        ({"change": lambda model: torch.rand(1)}, {"first batches"}),
+        ({"change": lambda model: torch.rand(1)}, {"first batches", "data tensors"}),
     ],
 )
 def test_a_planted_difference_is_found_and_named(changes: Any, expected: set[str]) -> None:
     assert undeclared(**changes) == expected
+
+
+def changed(change: Any) -> Any:
+    """A residual factory whose model, optimiser, loader or loss was tampered with."""
+
+    def make() -> Any:
+        made = factory(True, 0.2)()
+        return change(*made)
+
+    return make
+
+
+class Extra(nn.Module):
+    """Nothing but a place for modules that do not act in this forward pass."""
+
+    def __init__(self, net: nn.Module, *others: nn.Module) -> None:
+        super().__init__()
+        self.net, self.others = net, nn.ModuleList(others)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.net(x)
+
+
+def pair(first: Any, second: Any) -> set[str]:
+    found = gradlab.audit({"first": changed(first), "second": changed(second)}, seed=3)
+    return {row.trait for row in found.rows if row.status == UNDECLARED}
+
+
+def grouped(*decays: float) -> Any:
+    def change(model: Any, _: Any, loader: Any, loss: Any) -> Any:
+        own = list(model.parameters())
+        groups = [{"params": own[:20], "weight_decay": decays[0]}, {"params": own[20:], "weight_decay": decays[1]}]
+        return model, torch.optim.SGD(groups, lr=0.1), loader, loss
+
+    return change
+
+
+def with_modules(*modules: nn.Module) -> Any:
+    def change(model: Any, _: Any, loader: Any, loss: Any) -> Any:
+        whole = Extra(model, *modules)
+        return whole, torch.optim.SGD(whole.net.parameters(), lr=0.1), loader, loss
+
+    return change
+
+
+def with_loss(loss: Any) -> Any:
+    return lambda model, optimiser, loader, _: (model, optimiser, loader, loss)
+
+
+def of_size(count: int) -> Any:
+    data = torch.linspace(-1, 1, 1024 * 64).reshape(1024, 64)[:count]
+    loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(data, data), 32)
+    return lambda model, optimiser, _, loss: (model, optimiser, loader, loss)
+
+
+SUBTLE = {
+    "the second dropout": (with_modules(nn.Dropout(0.1), nn.Dropout(0.2)),
+                           with_modules(nn.Dropout(0.1), nn.Dropout(0.5)), "dropout"),
+    "dropout inside attention": (with_modules(nn.MultiheadAttention(8, 2, dropout=0.1)),
+                                 with_modules(nn.MultiheadAttention(8, 2, dropout=0.5)), "dropout"),
+    "a norm's epsilon": (with_modules(nn.BatchNorm1d(4)), with_modules(nn.BatchNorm1d(4, eps=0.1)), "normalisation"),
+    "a module in evaluation mode": (with_modules(nn.Dropout(0.1)), with_modules(nn.Dropout(0.1).eval()), "mode"),
+    "swapped weight decays": (grouped(0.5, 0.0), grouped(0.0, 0.5), "optimiser"),
+    "another loss of the same name": (with_loss(lambda o, y: (o - y).square().mean()),
+                                      with_loss(lambda o, y: 2 * (o - y).square().mean()), "loss"),
+    "fewer data": (of_size(1024), of_size(512), "data"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SUBTLE)
+def test_a_subtle_difference_is_found_too(name: str) -> None:
+    first, second, trait = SUBTLE[name]
+    assert trait in pair(first, second)
+    assert pair(first, first) == set()
+
+
+def test_which_tensors_are_in_which_group_counts() -> None:
+    def backwards(model: Any, _: Any, loader: Any, loss: Any) -> Any:
+        own = list(model.parameters())
+        groups = [{"params": own[20:], "weight_decay": 0.5}, {"params": own[:20], "weight_decay": 0.0}]
+        return model, torch.optim.SGD(groups, lr=0.1), loader, loss
+
+    assert "parameter groups" in pair(grouped(0.5, 0.0), backwards)
+
+
+def test_equal_arms_are_told_so() -> None:
+    found = gradlab.audit({"a": factory(True, 0.2), "b": factory(True, 0.2)})
+    assert "The only difference: none" in found.answer
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"a": 1, "b": 2},
+        {"a": lambda: 1, "b": lambda: 2},
+        {"a": factory(True, 0.2), "b": lambda: 1 / 0},
+        {"a": factory(True, 0.2), "b": changed(lambda m, o, d, f: (m, None, d, f))},
+        {"a": factory(True, 0.2), "b": changed(lambda m, o, d, f: (m, o, None, f))},
+    ],
+)
+def test_a_mistake_in_a_factory_is_told_not_thrown(wrong: Any) -> None:
+    with pytest.raises(gradlab.GradlabError):
+        gradlab.audit(wrong)
+
+
+def test_outputs_of_any_kind_and_steps_by_closure() -> None:
+    class Named(nn.Module):
+        def __init__(self, net: nn.Module) -> None:
+            super().__init__()
+            self.net = net
+
+        def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
+            return {"out": self.net(x)}
+
+    def change(model: Any, _: Any, loader: Any, loss: Any) -> Any:
+        named = Named(model)
+        return named, torch.optim.LBFGS(named.parameters()), loader, lambda o, y: loss(o["out"], y)
+
+    assert pair(change, change) == set()
 
 
 def test_names_may_differ_as_long_as_order_and_shapes_agree() -> None:

@@ -94,6 +94,20 @@ def test_an_optimiser_of_the_users_own_runs_on_the_host(tree: dict[str, Any], tm
     np.testing.assert_allclose(Torch().train(setup).theta, Reference().train(setup).theta, rtol=1e-9)
 
 
+def test_nesterov_without_momentum_is_plain_descent(tree: dict[str, Any]) -> None:
+    agree(setup_of(tree, "none", "relu", "none", {"kind": "nesterov", "momentum": 0.0}))
+
+
+def test_any_number_of_workers_gives_the_same_bits(tree: dict[str, Any]) -> None:
+    """Products large enough for torch to divide them among threads."""
+    tree["base"]["data"] |= {"dim": 256, "samples": 512}
+    tree["base"]["model"] |= {"width": 256}
+    tree["base"]["train"] |= {"batch": 256, "steps": 10, "engine": "torch", "precision": "float32"}
+    tree |= {"seeds": 4, "measure": {"layers": ["start", "end"]}}
+    hashes = {gradlab.run(tree, workers=workers).measured.hash for workers in (1, 2, 2)}
+    assert len(hashes) == 1
+
+
 def test_torchs_settings_are_given_back(tree: dict[str, Any]) -> None:
     torch.set_num_threads(2)
     tree["base"]["train"]["engine"] = "torch"

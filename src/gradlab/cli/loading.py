@@ -6,6 +6,7 @@ import importlib
 import importlib.util
 import sys
 from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -33,10 +34,13 @@ def loaded(target: str) -> Any:
     return getattr(module, name)
 
 
-@cache
 def module_of(target: str) -> ModuleType:
-    """The module of MODULE:NAME: a Python file, or what can be imported from here."""
-    name = target.rpartition(":")[0]
+    """The module of MODULE:NAME: a Python file, or what can be imported from here; its code is run once."""
+    return _module(target.rpartition(":")[0])
+
+
+@cache
+def _module(name: str) -> ModuleType:
     try:
         if not name.endswith(".py"):
             if "" not in sys.path:
@@ -45,11 +49,12 @@ def module_of(target: str) -> ModuleType:
         path = Path(name).resolve()
         if str(path.parent) not in sys.path:  # what stands beside a script can be imported from it, as by python itself
             sys.path.insert(0, str(path.parent))
-        spec = importlib.util.spec_from_file_location(path.stem, path)
+        # under a name of its own: a script may be called like a module that is already there
+        own = f"gradlab_user_{sha256(str(path).encode()).hexdigest()[:8]}_{path.stem}"
+        spec = importlib.util.spec_from_file_location(own, path)
         assert spec is not None
         assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        sys.modules.setdefault(path.stem, module)  # classes look their module up
+        module = sys.modules[own] = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
         return module
     except FileNotFoundError:

@@ -86,6 +86,7 @@ def keep_one(
         seeds=(0,),
         headline={"metric": "grad_l2", "at": {"layer": 1, "step": "end"}},
         remarks=tuple(remarks),
+        watched=True,
         code=code,
     )
     plan = code_plan(study, numerics())

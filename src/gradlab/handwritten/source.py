@@ -177,7 +177,7 @@ class _Walk:
             module = sys.modules.get(thing.__module__)
             self.add(thing.__module__, module) if module is not None else self._file(str(file))
             return
-        name = f"{thing.__module__}.{thing.__qualname__}"
+        name = thing.__qualname__
         with suppress(OSError, TypeError):  # typed at a prompt: there is only what it was compiled to
             self._note(f"text of {name}", text := dedent(inspect.getsource(thing)))
             self.readable.setdefault(text, text)
@@ -201,7 +201,7 @@ class _Walk:
             self._note(f"compiled {name}.{code.co_name}", _compiled(code))
             for used in code.co_names:
                 if used in thing.__globals__:
-                    self.add(f"{thing.__module__}.{used}", thing.__globals__[used])
+                    self.add(used, thing.__globals__[used])
             for imported in _imported(code):
                 module = sys.modules.get(imported)
                 self.add(imported, module) if module is not None else self._file(_file_of_module(imported))

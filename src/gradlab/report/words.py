@@ -41,6 +41,8 @@ def methods(measured: Measured, audit: Audit | None, environment: Mapping[str, A
         sentences.append(
             f"Before training, conditions were compared object by object ({_compared(measured)}), which {verdict}."
         )
+    if len(measured.group_names) < 2:
+        return " ".join([*sentences, f"{_by(engines)}: gradlab {version}, results hash {measured.hash}."])
     sentences.append(
         "Differences are paired over seeds and judged by Student's t, on logarithms for quantities over decades; "
         "shares by "
@@ -73,6 +75,13 @@ def _networks(measured: Measured) -> list[str]:
 
 def _code(measured: Measured) -> list[str]:
     study = measured.study
+    if getattr(study, "watched", False):
+        (group,) = measured.group_names
+        moments = measured.moments(group)
+        return [
+            f"A training loop of our own was watched: {group} was looked into at {len(moments)} steps, from "
+            f"{moments[0]:,} to {moments[-1]:,}; layers are its modules that own a weight matrix."
+        ]
     return [
         f"Training code of our own was called under {len(measured.group_names)} conditions "
         f"({', '.join(measured.group_names)}; they differ in {', '.join(study.factor) or 'their settings'}), with "

@@ -47,6 +47,8 @@ class CodeStudy(Frozen):
     figures: tuple[str, ...] | None = None
     remarks: tuple[Text, ...] = ()
     """What the reader has to know before all else."""
+    watched: bool = False
+    """Whether somebody else ran the code, and the lab only looked on."""
     code: Code
 
     @field_validator("seeds", mode="before")

@@ -44,7 +44,7 @@ def command(
     if is_target(study):
         if overrides or seeds is not None or suggest is not None:
             raise StudyError("--set, --seeds and --suggest belong to studies; the functions decide that themselves")
-        found = api.audit(_factories(study, loaded(study)))
+        found = api.audit_factories(_made(study, loaded(study)))
     else:
         found = lab.audit(study, overrides=tuple(overrides or ()), seeds=seeds)
     if suggest is not None:
@@ -63,11 +63,13 @@ def command(
         raise typer.Exit(UNFAIR)
 
 
-def _factories(target: str, arms: Any) -> dict[str, Any]:
-    """Arms of the user's own, checked."""
+def _made(target: str, arms: Any) -> Any:
+    """A dict of functions, or what a function makes of it."""
     from gradlab.errors import InvalidInput
 
-    made = arms() if callable(arms) else arms
-    if not isinstance(made, dict) or not all(callable(factory) for factory in made.values()):
-        raise InvalidInput(f"{target}: a dict of functions, each returning (model, optimiser, loader, loss)")
-    return made
+    if not callable(arms):
+        return arms
+    try:
+        return arms()
+    except Exception as error:
+        raise InvalidInput(f"{target}: {type(error).__name__}: {error}; name a dict of functions") from error

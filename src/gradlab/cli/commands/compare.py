@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -28,10 +29,15 @@ def command(
     ] = None,
     audit: Annotated[
         str | None,
-        typer.Option(metavar="MODULE:ARMS", help="Factories by arm: ask first whether the comparison is fair."),
+        typer.Option(
+            metavar="MODULE:ARMS", help="Functions that build the arms: audited first, and told in the report."
+        ),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="The folder of the run [default: runs/FUNCTION].")] = None,
     force: Annotated[bool, typer.Option("--force", help="Start afresh; an old run is moved aside.")] = False,
+    mixed: Annotated[
+        bool, typer.Option("--mixed", help="Go on with a run that was begun under other versions or elsewhere.")
+    ] = False,
     fail_fast: Annotated[bool, typer.Option("--fail-fast", help="Stop at the first error of the function.")] = False,
     check: Annotated[bool, typer.Option("--check", help="Exit with 4 if a claim is not reproduced.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")] = False,
@@ -40,12 +46,15 @@ def command(
 
     FUNCTION is called with the settings of an arm as keywords, and `seed`; it returns names with numbers, curves (lists
     of numbers) or a gradlab.watch. Everything is kept in the run's folder as it comes: the same command goes on with
-    what is left, and calls nothing again unless the code, the settings or the versions change. Statistics, verdicts and
-    report are those of a study. Exit codes: 1 a call failed, 3 the audit failed, 4 (with --check) a claim did.
+    what is left, and calls nothing again unless the code or the settings change. Statistics, verdicts and report are
+    those of a study. Exit codes: 1 a call failed, 3 the audit failed (it still runs, and is marked), 4 (with --check) a
+    claim did.
     """
     import shlex
+    from contextlib import redirect_stdout
 
-    from gradlab.api import audited
+    from gradlab import lab
+    from gradlab.api import audit_factories
     from gradlab.cli import show
     from gradlab.cli.loading import loaded, module_of
     from gradlab.cli.progress import Progress
@@ -60,14 +69,17 @@ def command(
     name = name_from(target.rpartition(":")[2])
     said: dict[str, Any] = {"name": name, "metric": metric, "question": question, "claims": _claims(claims)}
     plan = comparing.plan_of(train, arms, seeds, **said)
-    found = None if audit is None else audited(loaded(audit))
+    found = None if audit is None else audit_factories(loaded(audit))
     folder = out if out is not None else Path("runs") / name
     if not as_json:
-        show.begins(plan, len(plan.trials))
+        show.begins(plan, len(plan.trials) - (0 if force else lab.finished(folder, plan)))
         if found is not None:
             show.audit_line(found)
-    words = ["gradlab", "compare", target, *(w for text in arm or () for w in ("--arm", text)), "--seeds", str(seeds)]
-    with Progress(plan) as progress:
+    options = {"--seeds": seeds, "--metric": metric, "--question": question, "--claims": claims, "--audit": audit}
+    given = {**options, "--out": out}
+    words = ["gradlab", "compare", target, *(word for text in arm or () for word in ("--arm", text))]
+    words += [str(word) for option, value in given.items() if value is not None for word in (option, value)]
+    with Progress(plan) as progress, redirect_stdout(sys.stderr if as_json else sys.stdout):
         result = comparing.compare(
             train,
             arms,
@@ -76,6 +88,7 @@ def command(
             audit=found,
             out=folder,
             force=force,
+            mixed=mixed,
             fail_fast=fail_fast,
             command=shlex.join(words),
             on_start=progress.on_start,
@@ -96,7 +109,7 @@ def _arms(texts: list[str]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for text in texts:
         value = yaml_text.parse(text, "--arm")
-        own = {value: value} if isinstance(value, str) else value
+        own = {value: value} if isinstance(value, str) and not set(value) & set("{}[]:") else value
         if not isinstance(own, dict) or len(own) != 1:
             raise InvalidInput(f"--arm {text!r}: write it as 'NAME: {{setting: value}}'")
         ((name, settings),) = own.items()

@@ -33,6 +33,8 @@ def command(
     """
     from gradlab.cli import show
 
+    if against is not None and overfit:
+        raise InvalidInput("--overfit and --against: one at a time")
     probe, batch, loss = _probed(target)
     if against is not None:
         change = probe.against(_probed(against)[0])
@@ -63,7 +65,7 @@ def _probed(target: str) -> tuple[Any, tuple[Any, Any], Any]:
     try:
         with api.probe(model) as probe:
             loss(model(x), y).backward()
-    except (RuntimeError, TypeError, ValueError) as error:  # shapes that do not fit, a loss of another kind
+    except Exception as error:  # shapes that do not fit, a loss of another kind: it is the user's code
         raise InvalidInput(f"{target}: {type(error).__name__} in forward or backward: {error}") from error
     return probe, (x, y), loss
 
@@ -77,8 +79,9 @@ def _made(target: str) -> tuple[Any, tuple[Any, Any], Any]:
         raise InvalidInput(f"{target} is not a function; it has to return (model, (input, target), loss)")
     try:
         model, (x, y), loss = factory()
-    except (TypeError, ValueError) as error:
-        raise InvalidInput(f"{target}: has to return (model, (input, target), loss): {error}") from error
+    except Exception as error:
+        words = f"{type(error).__name__}: {error}"
+        raise InvalidInput(f"{target}: has to return (model, (input, target), loss): {words}") from error
     if not callable(getattr(model, "named_modules", None)) or not callable(loss):
         raise InvalidInput(f"{target}: has to return (model, (input, target), loss), a module and a function")
     return model, (x, y), loss

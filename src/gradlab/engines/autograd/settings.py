@@ -1,4 +1,4 @@
-"""Torch's settings for the whole process, as trials need them: set while any trial trains, given back afterwards."""
+"""Torch's settings as trials need them: set while a trial trains, given back afterwards."""
 
 from __future__ import annotations
 
@@ -12,10 +12,17 @@ _before: dict[str, Any] = {}
 
 
 class Repeatable:
-    """One thread (their number changes bits, and trials run side by side), deterministic algorithms, no TF32."""
+    """One thread (their number changes bits, and trials run side by side), deterministic algorithms, no TF32.
+
+    The number of threads belongs to the thread that asks, the rest to the process.
+    """
 
     def __enter__(self) -> None:
         global _training
+        import torch
+
+        self._threads = torch.get_num_threads()
+        torch.set_num_threads(1)
         with _lock:
             _training += 1
             if _training == 1:
@@ -23,6 +30,9 @@ class Repeatable:
 
     def __exit__(self, *error: object) -> None:
         global _training
+        import torch
+
+        torch.set_num_threads(self._threads)
         with _lock:
             _training -= 1
             if _training == 0:
@@ -33,14 +43,12 @@ def _set() -> None:
     import torch
 
     _before.update(
-        threads=torch.get_num_threads(),
         deterministic=torch.are_deterministic_algorithms_enabled(),
         warn_only=torch.is_deterministic_algorithms_warn_only_enabled(),
         tf32=torch.backends.cuda.matmul.allow_tf32,
         benchmark=torch.backends.cudnn.benchmark,
     )
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read when cuBLAS is first used; without CUDA, nothing
-    torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True, warn_only=True)
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cudnn.benchmark = False
@@ -49,7 +57,6 @@ def _set() -> None:
 def _give_back() -> None:
     import torch
 
-    torch.set_num_threads(_before["threads"])
     torch.use_deterministic_algorithms(_before["deterministic"], warn_only=_before["warn_only"])
     torch.backends.cuda.matmul.allow_tf32 = _before["tf32"]
     torch.backends.cudnn.benchmark = _before["benchmark"]

@@ -17,8 +17,9 @@ from gradlab.optim.optimizers.base import Optimizer
 
 
 def _sgd(parameters: Iterable[Tensor], own: dict[str, Any], nesterov: bool = False) -> torch.optim.Optimizer:
-    return torch.optim.SGD(
-        parameters, 1.0, momentum=own.get("momentum", 0.0), weight_decay=own["weight_decay"], nesterov=nesterov
+    momentum = own.get("momentum", 0.0)
+    return torch.optim.SGD(  # torch refuses Nesterov's form without momentum, where it is plain descent
+        parameters, 1.0, momentum=momentum, weight_decay=own["weight_decay"], nesterov=nesterov and momentum > 0
     )
 
 
