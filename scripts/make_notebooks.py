@@ -121,7 +121,7 @@ NOTEBOOKS = {
         "                optimiser.zero_grad()\n                value.backward()\n                optimiser.step()\n"
         "                losses.append(value.item())\n"
         "    return {'loss': losses, 'final_loss': sum(losses[-4:]) / 4, 'inside': inside}\n\n\n"
-        "result = gradlab.compare(train, {'small': {'gain': 0.5}, 'he': {'gain': 2}}, seeds=3)\nresult",
+        "result = gradlab.compare(train, {'small': {'gain': 0.5}, 'he': {'gain': 2}}, seeds=5)\nresult",
         "With `out='runs/mine'` every finished trial is on the disk at once, the same call goes on where it "
         "stood, and the "
         "report is a page of its own.",

@@ -7,14 +7,15 @@ from pathlib import Path
 import pytest
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
+NOTEBOOKS = sorted(EXAMPLES.glob("*.ipynb"))
 
 
 def test_there_are_four() -> None:
-    assert len(list(EXAMPLES.glob("*.ipynb"))) == 4
+    assert len(NOTEBOOKS) == 4
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.ipynb")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [*NOTEBOOKS[::3], *(pytest.param(p, marks=pytest.mark.slow) for p in NOTEBOOKS[1:3])])
 def test_a_notebook_runs_from_top_to_bottom(path: Path, tmp_path: Path) -> None:
     nbformat = pytest.importorskip("nbformat")
     nbclient = pytest.importorskip("nbclient")

@@ -87,6 +87,7 @@ def test_force_starts_beside_and_says_where_the_old_run_is(folder: Path) -> None
     assert (folder / "mine~1/report.md").is_file()
 
 
+@pytest.mark.slow
 def test_the_executor_does_not_change_the_hash(folder: Path) -> None:
     words = [("--executor", "inline"), ("--executor", "pool", "-j", "2"), ("--executor", "processes", "-j", "2")]
     found = [gradlab("run", "small.yaml", "--json", "--out", f"by{n}", *w, cwd=folder) for n, w in enumerate(words)]

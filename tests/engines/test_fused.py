@@ -241,6 +241,7 @@ def test_without_numba_the_lab_takes_the_reference_engine_and_says_so(tmp_path: 
     assert found.split("\n")[:2] == ["reference - numba is not installed", "4 False"]
 
 
+@pytest.mark.slow
 def test_the_cache_lies_outside_the_package_and_serves_the_next_process(tmp_path: Path) -> None:
     environment = {**os.environ, "GRADLAB_CACHE": str(tmp_path)}
     code = (

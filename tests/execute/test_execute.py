@@ -181,6 +181,7 @@ def test_progress_counts_what_is_done_and_guesses_what_is_left(tree: dict[str, A
     assert any(look["running"] for look in looks)
 
 
+@pytest.mark.slow
 def test_a_pool_does_not_hold_on_to_results_that_were_taken(tree: dict[str, Any]) -> None:
     import gc
     import weakref

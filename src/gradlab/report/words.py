@@ -83,11 +83,15 @@ def _code(measured: Measured) -> list[str]:
             f"{moments[0]:,} to {moments[-1]:,}; layers are its modules that own a weight matrix."
         ]
     return [
-        f"Training code of our own was called under {len(measured.group_names)} conditions "
+        f"Training code of our own was called under {_count(len(measured.group_names), 'condition')} "
         f"({', '.join(measured.group_names)}; they differ in {', '.join(study.factor) or 'their settings'}), with "
-        f"{len(study.trial_seeds)} random seeds each; the generators of Python, NumPy and PyTorch were set to the seed "
+        f"{_count(len(study.trial_seeds), 'random seed')} each; the generators of Python, NumPy and PyTorch were set to the seed "
         "before each call, so that conditions that draw in the same order get the same numbers."
     ]
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number:,} {word}{'' if number == 1 else 's'}"
 
 
 def _by(engines: list[str]) -> str:
