@@ -85,7 +85,8 @@ def _code(measured: Measured) -> list[str]:
     return [
         f"Training code of our own was called under {_count(len(measured.group_names), 'condition')} "
         f"({', '.join(measured.group_names)}; they differ in {', '.join(study.factor) or 'their settings'}), with "
-        f"{_count(len(study.trial_seeds), 'random seed')} each; the generators of Python, NumPy and PyTorch were set to the seed "
+        f"{_count(len(study.trial_seeds), 'random seed')} each; the generators of Python, NumPy and PyTorch were "
+        "set to the seed "
         "before each call, so that conditions that draw in the same order get the same numbers."
     ]
 
