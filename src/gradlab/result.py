@@ -19,7 +19,7 @@ from gradlab.microworld.diagnosis import Diagnosis, diagnose
 from gradlab.microworld.film import Film
 from gradlab.plan.plan import Plan
 from gradlab.report.charts import Chart
-from gradlab.report.draw import charts, column_pdf, draw_one, draw_overview, image
+from gradlab.report.draw import charts, column_pdf, draw_one, draw_overview, image, images
 from gradlab.report.evidence import with_figures
 from gradlab.report.export import chart_csv, checked, export_latex, export_table
 from gradlab.report.fairness import marked
@@ -240,7 +240,8 @@ class Result:
         for name, chart in self.charts.items():
             try:
                 canvas = draw_one(chart)
-                files |= {f"{name}.{kind}": image(canvas, kind) for kind in kinds if kind != "pdf"}
+                made = images(canvas, [kind for kind in kinds if kind != "pdf"])
+                files |= {f"{name}.{kind}": content for kind, content in made.items()}
                 if "pdf" in kinds:
                     files |= {f"{name}.pdf": column_pdf(chart), f"{name}.csv": chart_csv(chart)}
             except Exception as error:
@@ -251,7 +252,7 @@ class Result:
         if self.film is not None and "png" in kinds:
             for scene in scenes(self.film):
                 canvas = draw_scene(scene, self.film)
-                files |= {f"{scene.name}.{kind}": image(canvas, kind) for kind in ("png", "svg")}
+                files |= {f"{scene.name}.{kind}": content for kind, content in images(canvas, ("png", "svg")).items()}
         return files, broken
 
     def to_json(self) -> dict[str, Any]:

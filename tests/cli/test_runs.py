@@ -79,6 +79,7 @@ def test_export_writes_to_stdout_or_a_file(folder: Path) -> None:
     assert "accepted: csv, parquet, json, latex" in wrong.stderr
 
 
+@pytest.mark.slow
 def test_force_starts_beside_and_says_where_the_old_run_is(folder: Path) -> None:
     gradlab("run", "small.yaml", "--out", "mine", cwd=folder)
     found = gradlab("run", "small.yaml", "--out", "mine", "--force", cwd=folder)

@@ -200,8 +200,15 @@ def test_a_pool_does_not_hold_on_to_results_that_were_taken(tree: dict[str, Any]
     assert max(alive) < 15
 
 
-@pytest.mark.parametrize("executor", ["pool", "processes"])
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    ("executor", "number"),
+    [
+        ("pool", signal.SIGTERM),
+        ("processes", signal.SIGINT),
+        pytest.param("pool", signal.SIGINT, marks=pytest.mark.slow),
+        pytest.param("processes", signal.SIGTERM, marks=pytest.mark.slow),
+    ],
+)
 def test_a_signal_to_all_processes_at_any_moment_ends_in_a_report(
     executor: str, number: signal.Signals, tree: dict[str, Any], tmp_path: Path
 ) -> None:

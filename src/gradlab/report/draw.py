@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import warnings
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -100,6 +101,15 @@ def image(canvas: Any, kind: str) -> bytes:
         warnings.filterwarnings("ignore", "Glyph .* missing")  # a letter the font lacks is drawn as a box
         canvas.savefig(buffer, format=kind, metadata=undated[kind])
     return buffer.getvalue()
+
+
+def images(canvas: Any, kinds: Sequence[str]) -> dict[str, bytes]:
+    """One figure as several kinds of files; it is laid out once."""
+    found = {}
+    for kind in kinds:
+        found[kind] = image(canvas, kind)
+        canvas.set_layout_engine(None)  # what is laid out stays so, and is drawn once instead of twice
+    return found
 
 
 def column_pdf(chart: Chart) -> bytes:
