@@ -185,6 +185,8 @@ def test_modules_of_the_users_own_count_wherever_they_are_reached(name: str, tmp
         ("from functools import partial\ndef f(d): return d\nC = partial(f, d=1)",
          "from functools import partial\ndef f(d): return d\nC = partial(f, d=2)"),
         ("class O:\n    pass\nC = O(); C.x = 1", "class O:\n    pass\nC = O(); C.x = 2"),
+        ("import dataclasses\n@dataclasses.dataclass\nclass O:\n    x: int = 0\nC = O(1)",
+         "import dataclasses\n@dataclasses.dataclass\nclass O:\n    x: int = 0\nC = O(2)"),
         ("A = 1\nclass C:\n    x = A", "A = 2\nclass C:\n    x = A"),
         ("def g(): return 1\nclass C:\n    g = staticmethod(g)",
          "def g(): return 2\nclass C:\n    g = staticmethod(g)"),

@@ -257,9 +257,7 @@ def _file_of(thing: Any) -> Path | None:
         file: str | None = thing.__code__.co_filename
     elif isinstance(thing, type):
         module = sys.modules.get(thing.__module__)
-        methods = (m for m in vars(thing).values() if isinstance(m, FunctionType) and m.__module__ == thing.__module__)
-        first = next((m.__code__.co_filename for m in methods if not m.__code__.co_filename.startswith("<")), None)
-        file = first or getattr(module, "__file__", None)
+        file = getattr(module, "__file__", None)
     else:
         file = getattr(thing, "__file__", None)
     if file is None or file.startswith("<"):
