@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import io
+import warnings
 from typing import Any
 
 import pytest
@@ -56,6 +57,15 @@ def test_a_module_that_cannot_be_looked_into_is_named_and_the_pass_goes_on() -> 
     assert torch.allclose(found[:, 0], model(x), atol=1e-6)
     assert p.skipped
     assert "Not looked into" in str(p.diagnose())
+
+
+def test_a_scripted_module_is_named_too() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        scripted: Any = torch.jit.script(mlp(1))
+    words = str(probed(scripted).diagnose())
+    assert "Nothing was seen" in words
+    assert "not supported on ScriptModules" in words
 
 
 def test_lazy_and_meta_modules() -> None:

@@ -27,6 +27,8 @@ ADAPTIVE = ("Adam", "RMSprop", "Adagrad", "Adadelta", "Lion", "Adafactor", "NAda
 BOUNDED = ("Tanh", "Sigmoid", "Hardtanh", "Hardsigmoid", "Softsign")
 
 
+LONGEST = 160
+"""Letters of an error that a note repeats."""
 NOTHING_SEEN = "Nothing was seen: no forward pass of this model ran while the probe looked."
 NO_BACKWARD = "No backward pass was seen: only activations are judged."
 
@@ -85,13 +87,19 @@ def findings(probe: Probe, overfit: Overfit | None = None) -> Findings:
     """What the numbers of a probe say, and the attempt to overfit, if there was one."""
     seen = sorted(probe.seen.values(), key=lambda each: each.order)
     broken = list(_not_finite(seen, probe.weights))
+    skipped = _not_looked_into(probe)
     if not seen:
-        return Findings((), overfit, (NOTHING_SEEN,))
-    notes = [] if any(each.deltas for each in seen) or probe._gradients else [NO_BACKWARD]
-    if probe.skipped:
-        notes.append(f"Not looked into: {_listed(list(probe.skipped))} ({next(iter(probe.skipped.values()))}).")
+        return Findings((), overfit, (NOTHING_SEEN, *skipped))
+    notes = [*([] if any(each.deltas for each in seen) or probe._gradients else [NO_BACKWARD]), *skipped]
     found = broken or [*_signals(probe, seen), *_units(probe, seen)]
     return Findings((*found, *_weights(probe), *_by_heart(probe, overfit)), overfit, tuple(notes))
+
+
+def _not_looked_into(probe: Probe) -> list[str]:
+    if not probe.skipped:
+        return []
+    why = next(iter(probe.skipped.values()))
+    return [f"Not looked into: {_listed(list(probe.skipped))} ({why if len(why) < LONGEST else why[:LONGEST] + '…'})."]
 
 
 def _by_heart(probe: Probe, overfit: Overfit | None) -> Iterator[Finding]:
