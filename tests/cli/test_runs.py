@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -100,7 +101,7 @@ def test_the_executor_does_not_change_the_hash(folder: Path) -> None:
 
 def test_progress_on_a_terminal_shows_counts_rate_and_losses(tree: dict[str, Any], tmp_path: Path) -> None:
     """In a pseudo-terminal, as a user sees it."""
-    tree["base"]["train"] |= {"engine": "reference", "steps": 3000}
+    tree["base"]["train"] |= {"engine": "reference", "steps": 8000}
     (tmp_path / "small.yaml").write_text(dump({**tree, "figures": []}))
     code = "import pty, sys; sys.exit(pty.spawn([sys.executable, '-m', 'gradlab', 'run', 'small.yaml', '--live']) >> 8)"
     found = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=120)
@@ -108,7 +109,7 @@ def test_progress_on_a_terminal_shows_counts_rate_and_losses(tree: dict[str, Any
     assert "of 4 trials, " in found.stdout
     assert "running" in found.stdout
     assert "per second" in found.stdout
-    assert "plain · seed 0: step " in found.stdout
+    assert re.search(r"(plain|residual) · seed \d: step ", found.stdout), "whichever is in training when it is drawn"
     assert ", loss 0." in found.stdout
 
 
