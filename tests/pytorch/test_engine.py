@@ -49,7 +49,7 @@ def _has_alpha() -> bool:
     return "alpha" in BUILT_IN.get("skip", "rezero").parameter_names()
 
 
-def agree(setup: Any) -> None:
+def assert_agreement(setup: Any) -> None:
     """Twenty steps of both, norm-wise."""
     ours, theirs = Torch().train(setup), Reference().train(setup)
     model = setup.trial.config.model
@@ -65,7 +65,7 @@ def agree(setup: Any) -> None:
 def test_twenty_steps_agree_with_the_reference(
     tree: dict[str, Any], skip: str, activation: str, norm: str, optimiser: str
 ) -> None:
-    agree(setup_of(tree, skip, activation, norm, optimiser))
+    assert_agreement(setup_of(tree, skip, activation, norm, optimiser))
 
 
 @pytest.mark.slow
@@ -73,13 +73,13 @@ def test_twenty_steps_agree_with_the_reference(
 def test_every_combination_agrees_with_the_reference(
     tree: dict[str, Any], skip: str, activation: str, norm: str, optimiser: str
 ) -> None:
-    agree(setup_of(tree, skip, activation, norm, optimiser))
+    assert_agreement(setup_of(tree, skip, activation, norm, optimiser))
 
 
 @pytest.mark.parametrize("optimiser", OPTIMISERS)
 def test_clipping_weight_decay_and_schedules_agree_too(tree: dict[str, Any], optimiser: str) -> None:
     decay = {"kind": optimiser, "weight_decay": 0.05}
-    agree(setup_of(tree, "identity", "relu", "none", decay, clip=0.01, schedule="cosine", warmup=3))
+    assert_agreement(setup_of(tree, "identity", "relu", "none", decay, clip=0.01, schedule="cosine", warmup=3))
 
 
 def test_an_optimiser_of_the_users_own_runs_on_the_host(tree: dict[str, Any], tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_an_optimiser_of_the_users_own_runs_on_the_host(tree: dict[str, Any], tm
 
 
 def test_nesterov_without_momentum_is_plain_descent(tree: dict[str, Any]) -> None:
-    agree(setup_of(tree, "none", "relu", "none", {"kind": "nesterov", "momentum": 0.0}))
+    assert_agreement(setup_of(tree, "none", "relu", "none", {"kind": "nesterov", "momentum": 0.0}))
 
 
 def test_any_number_of_workers_gives_the_same_bits(tree: dict[str, Any]) -> None:

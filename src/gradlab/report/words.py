@@ -75,7 +75,7 @@ def _networks(measured: Measured) -> list[str]:
 
 def _code(measured: Measured) -> list[str]:
     study = measured.study
-    if getattr(study, "watched", False):
+    if study.watched:
         (group,) = measured.group_names
         moments = measured.moments(group)
         return [

@@ -6,15 +6,15 @@ It asks, claims and compares as any study does; what a trial is, only the code k
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, ClassVar
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field
 
-from gradlab.spec.base import Frozen, refusal
+from gradlab.spec.base import Frozen
 from gradlab.spec.claims import Claim
 from gradlab.spec.config import Target
 from gradlab.spec.place import Label, Text
-from gradlab.spec.study import Headline, Level, Name, Published, Seeds, Tree
+from gradlab.spec.study import Headline, Level, Name, Published, Seeds, Tree, listed
 
 
 class Code(Frozen):
@@ -51,21 +51,10 @@ class CodeStudy(Frozen):
     """Whether somebody else ran the code, and the lab only looked on."""
     code: Code
 
-    @field_validator("seeds", mode="before")
-    @classmethod
-    def _listed(cls, raw: Any) -> Any:
-        return tuple(raw) if isinstance(raw, range) else raw
-
-    @model_validator(mode="after")
-    def _seeds_once(self) -> Self:
-        if len(set(self.trial_seeds)) != len(self.trial_seeds):
-            raise refusal("a seed is listed twice", where="seeds")
-        return self
-
     @property
     def trial_seeds(self) -> tuple[int, ...]:
         """The seeds that every arm is trained under."""
-        return tuple(range(self.seeds)) if isinstance(self.seeds, int) else self.seeds
+        return listed(self.seeds)
 
     @property
     def seed(self) -> int:

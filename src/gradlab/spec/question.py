@@ -84,5 +84,9 @@ class Question(Protocol):
         """Of the report; None: all that apply."""
 
     @property
+    def watched(self) -> bool:
+        """Whether somebody else ran the training, and the lab only looked on."""
+
+    @property
     def remarks(self) -> tuple[str, ...]:
         """What the reader has to know before all else."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from gradlab.spec.axes import Axis
 from gradlab.spec.base import Frozen, refusal
@@ -14,7 +14,26 @@ from gradlab.spec.config import Measure, Target
 from gradlab.spec.place import At, Label, Text
 
 Seed = Annotated[int, Field(ge=0, lt=2**63, strict=True)]
-Seeds = Annotated[int, Field(ge=1, le=1_000_000, strict=True)] | Annotated[tuple[Seed, ...], Field(min_length=1)]
+
+
+def _each_once(seeds: tuple[int, ...]) -> tuple[int, ...]:
+    if len(set(seeds)) != len(seeds):
+        raise refusal("a seed is listed twice")
+    return seeds
+
+
+Seeds = (
+    Annotated[int, Field(ge=1, le=1_000_000, strict=True)]
+    | Annotated[tuple[Seed, ...], Field(min_length=1), AfterValidator(_each_once)]
+)
+"""How many trial seeds (0, 1, 2, …), or which."""
+
+
+def listed(seeds: int | tuple[int, ...]) -> tuple[int, ...]:
+    """The seeds themselves."""
+    return tuple(range(seeds)) if isinstance(seeds, int) else seeds
+
+
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,59}$")]
 Tree = Mapping[str, Any]
 
@@ -143,19 +162,22 @@ class Study(Frozen):
             raise refusal(f"zipped axes have as many values as each other; {counted}", where="zip")
         for path in set(self.zip or ()) & set(self.axes or ()):
             raise refusal(f"{path} is also an axis; leave it in one of the two", where=f"zip.{path}")
-        if isinstance(self.seeds, tuple) and len(set(self.seeds)) != len(self.seeds):
-            raise refusal("a seed is listed twice", where="seeds")
         return self
 
     @property
     def trial_seeds(self) -> tuple[int, ...]:
         """The seeds that every group is trained with."""
-        return tuple(range(self.seeds)) if isinstance(self.seeds, int) else self.seeds
+        return listed(self.seeds)
 
     @property
     def target(self) -> Target | None:
         """A value of a metric whose reaching is timed."""
         return self.measure.target
+
+    @property
+    def watched(self) -> bool:
+        """The lab trains its own networks itself."""
+        return False
 
     @property
     def remarks(self) -> tuple[str, ...]:
