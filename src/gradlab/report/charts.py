@@ -226,7 +226,7 @@ def draw_levels(levels: tuple[tuple[float, str], ...], ax: Any, colour: str = SO
     """Dotted lines at values that mean something, with their names."""
     for index, (value, name) in enumerate(levels):  # names at alternate ends: two levels may be close
         ax.axhline(value, color=colour, linewidth=1, linestyle=(0, (1, 2)))
-        end, side = (1, "right") if index % 2 == 0 else (0.08, "left")
+        end, side = (1, "right") if index % 2 == 0 else (0.3, "left")  # not at the start, where curves fall steeply
         ax.annotate(
             name, (end, value), (-2, 3), xycoords=("axes fraction", "data"), textcoords="offset points",
             ha=side, color=colour, fontsize=8,

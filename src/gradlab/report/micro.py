@@ -146,7 +146,7 @@ def _highway(film: Film) -> Scene | None:
         + tuple(_curve(film, arm, lambda one: one.gains[:, 0], f"{film.arms[arm]}, largest", True) for arm in (0, 1)),
     )  # fmt: skip
     spectrum = Panel(
-        "end to end", "singular value, largest first", "of ∂out/∂input",
+        "end to end", "number, largest first", "singular values of ∂out/∂input",
         tuple(_curve(film, arm, lambda one: one.spectrum) for arm in (0, 1)),
     )  # fmt: skip
     told = []
