@@ -82,18 +82,6 @@ def test_clipping_weight_decay_and_schedules_agree_too(tree: dict[str, Any], opt
     assert_agreement(setup_of(tree, "identity", "relu", "none", decay, clip=0.01, schedule="cosine", warmup=3))
 
 
-def test_an_optimiser_of_the_users_own_runs_on_the_host(tree: dict[str, Any], tmp_path: Path) -> None:
-    (tmp_path / "mine.py").write_text(
-        "import numpy as np\nfrom gradlab.optim import Optimizer\n\n\nclass Sign(Optimizer):\n"
-        "    'Δ = −η sign g.'\n\n    name = 'sign'\n\n    def init(self, theta):\n        return {}\n\n"
-        "    def update(self, gradient, state, theta, lr):\n        return -lr * np.sign(gradient), state\n"
-    )
-    tree["base"]["train"]["optimizer"] = "sign"
-    study = {**tree, "parts": [str(tmp_path / "mine.py")], "arms": None, "seeds": 1}
-    setup = prepare(gradlab.dry_run(study).trials[0])
-    np.testing.assert_allclose(Torch().train(setup).theta, Reference().train(setup).theta, rtol=1e-9)
-
-
 def test_nesterov_without_momentum_is_plain_descent(tree: dict[str, Any]) -> None:
     assert_agreement(setup_of(tree, "none", "relu", "none", {"kind": "nesterov", "momentum": 0.0}))
 
@@ -162,16 +150,31 @@ def test_classes_are_evaluated_and_float32_works(tree: dict[str, Any]) -> None:
     )
 
 
-def test_a_part_of_the_users_own_runs_at_once(tree: dict[str, Any], tmp_path: Path) -> None:
-    (tmp_path / "mine.py").write_text(
-        "import numpy as np\nfrom gradlab.network import Activation\n\n\nclass Soft(Activation):\n"
+OWN = {
+    "model.activation": (
+        "soft",
+        "from gradlab.network import Activation\n\n\nclass Soft(Activation):\n"
         "    'f(x) = log(1 + exp x).'\n\n    name = 'soft'\n\n    def forward(self, x):\n"
         "        return np.logaddexp(0, x).astype(x.dtype)\n\n    def slope(self, x, y):\n"
-        "        return (1 / (1 + np.exp(-x))).astype(x.dtype)\n"
-    )
-    tree["base"]["model"]["activation"] = "soft"
+        "        return (1 / (1 + np.exp(-x))).astype(x.dtype)\n",
+    ),
+    "train.optimizer": (
+        "sign",
+        "from gradlab.optim import Optimizer\n\n\nclass Sign(Optimizer):\n"
+        "    'Δ = −η sign g.'\n\n    name = 'sign'\n\n    def init(self, theta):\n        return {}\n\n"
+        "    def update(self, gradient, state, theta, lr):\n        return -lr * np.sign(gradient), state\n",
+    ),
+}
+
+
+@pytest.mark.parametrize("path", OWN)
+def test_a_part_of_the_users_own_runs_at_once_by_its_numpy_code(
+    tree: dict[str, Any], tmp_path: Path, path: str
+) -> None:
+    name, text = OWN[path]
+    (tmp_path / "mine.py").write_text(f"import numpy as np\n{text}")
     study = {**tree, "parts": [str(tmp_path / "mine.py")], "arms": None, "seeds": 1}
-    setup = prepare(gradlab.dry_run(study).trials[0])
+    setup = prepare(gradlab.dry_run(study, overrides={path: name}).trials[0])
     np.testing.assert_allclose(Torch().train(setup).theta, Reference().train(setup).theta, rtol=1e-9)
 
 
