@@ -173,11 +173,11 @@ def against(found: Against) -> None:
             print_table(to, table)
 
 
-def print_table(to: Console, table: Table) -> None:
-    """A table with its notes; a very long one is cut, its report is not."""
+def print_table(to: Console, table: Table, whole: str = "in the report") -> None:
+    """A table with its notes; a very long one is cut, and it is said where it is whole."""
     to.print(_rich(table))
     if len(table.rows) > MOST_ROWS:
-        to.print(f"  and {len(table.rows) - MOST_ROWS:,} rows more, in the report")
+        to.print(f"  and {len(table.rows) - MOST_ROWS:,} rows more, {whole}")
     for note in table.notes:
         to.print(escape(f"  {note}"))
 
@@ -237,7 +237,7 @@ def frames(tables: Sequence[tuple[str, Any]], closing: str, stream: TextIO) -> N
     to = console(stream)
     for title, frame in tables:
         rows = tuple(tuple(_cell(value) for value in row) for row in frame.itertuples(index=False))
-        print_table(to, Table(title, tuple(map(str, frame.columns)), rows))
+        print_table(to, Table(title, tuple(map(str, frame.columns)), rows), "with --json")
     to.print(escape(closing), highlight=False)
 
 
