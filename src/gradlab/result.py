@@ -287,7 +287,7 @@ class Result:
         for entry in named:
             if entry is None or entry.metric is None or entry.at.layer is None or "/" in entry.metric:
                 continue
-            for at in entry.at.places():
+            for at in measured.places(entry.at, group):
                 found[where(entry.metric, at)] = measured.summary(entry.metric, group, at).to_json()
         return found
 

@@ -178,6 +178,12 @@ class Measured:
         cost = self.entries[group].cost
         return max(cost.steps_per_epoch, 1) if cost is not None else 1
 
+    def places(self, at: At, group: str) -> tuple[At, ...]:
+        """One place per layer that `at` names; `all` stands for every layer of the group's network."""
+        if at.layer != "all":
+            return at.places()
+        return tuple(At(step=at.step, layer=layer) for layer in range(1, self.layer_count(group) + 1))
+
     def step_number(self, group: str, step: int | str | None, seed: int | None = None) -> int:
         """`start`, `end` (also the default: after the whole budget) or a number, as a number of steps.
 
@@ -204,7 +210,7 @@ class Measured:
         return found
 
     def values(self, metric: str, group: str, at: At | None = None) -> dict[int, float | int | None]:
-        """Trial seed -> value of a trial metric, or of a layer measure at a layer and step."""
+        """Trial seed -> value of a trial metric, or of a layer measure at one layer and step (see `places`)."""
         at = at or At()
         trials = self.by_group[group]
         if at.layer is None:

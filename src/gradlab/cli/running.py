@@ -35,7 +35,7 @@ class Wish:
 
 
 def run_study(study: str, wish: Wish) -> tuple[int, dict[str, Any]]:
-    """Exit code and the JSON object of a study that was run, or only planned."""
+    """Exit code of a study that was run, or only planned, and with --json its object."""
     planned = lab.dry_run(study, overrides=wish.overrides, seeds=wish.seeds, quick=wish.quick)
     name = planned.resolved.study.name + ("-quick" if wish.quick else "")
     folder = wish.out if wish.out is not None else Path("runs") / name
@@ -44,7 +44,7 @@ def run_study(study: str, wish: Wish) -> tuple[int, dict[str, Any]]:
     if not wish.as_json:
         show.plan(planned, sys.stdout if wish.dry_run else sys.stderr, done)
     if wish.dry_run:
-        return 0, show.plan_json(planned, done)
+        return 0, show.plan_json(planned, done) if wish.as_json else {}
     with Progress(planned, wish.live) as progress:
         result = lab.run(
             planned,
@@ -61,7 +61,7 @@ def run_study(study: str, wish: Wish) -> tuple[int, dict[str, Any]]:
         )
     if not wish.as_json:
         show.result(result, folder)
-    return exit_code(result, wish.check), result.to_json()
+    return exit_code(result, wish.check), result.to_json() if wish.as_json else {}
 
 
 def watched_run(planned: Plan, **options: Any) -> Result:

@@ -95,7 +95,7 @@ def _instances(measured: Measured, claim: Claim, rows: Sequence[Sequence[str]]) 
 def _places(measured: Measured, claim: Claim, group: str) -> list[tuple[At, ...]]:
     if claim.at.layer != "all":
         return [claim.at.places()]
-    return [(At(step=claim.at.step, layer=layer),) for layer in range(1, measured.layer_count(group) + 1)]
+    return [(place,) for place in measured.places(claim.at, group)]
 
 
 def _effects(measured: Measured, claim: Claim, groups: Sequence[str]) -> Test | None:

@@ -1,0 +1,98 @@
+"""Runs that earlier versions left on a disk: they open, report, export and go on with this one."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+import gradlab
+from gradlab.cli import main
+from gradlab.errors import StoreError
+
+HERE = Path(__file__).parent
+RUNS = sorted(path.parent for path in HERE.glob("*/*/plan.json"))
+TRIALS = {"finished": 6, "unfinished": 3, "digits": 8, "own-parts": 4, "comparison": 6, "watch": 1}
+"""Name -> trials with a result."""
+
+
+@pytest.fixture(params=RUNS, ids=lambda path: f"{path.parent.name}/{path.name}")
+def run(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of a stored run, in a folder where nothing else is."""
+    monkeypatch.chdir(tmp_path)
+    return Path(shutil.copytree(request.param, tmp_path / request.param.name))
+
+
+def command(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
+    """Exit code and stdout of `gradlab WORDS…`."""
+    sys.argv = ["gradlab", *words]
+    with pytest.raises(SystemExit) as ended:
+        main()
+    return int(ended.value.code or 0), capsys.readouterr().out
+
+
+def test_every_version_has_every_kind_of_run() -> None:
+    kinds = {path.parent.name: set() for path in RUNS}
+    for path in RUNS:
+        kinds[path.parent.name].add(path.name)
+    assert kinds
+    assert all(found == set(TRIALS) for found in kinds.values())
+
+
+def test_it_opens_with_all_its_results(run: Path) -> None:
+    found = gradlab.status(run)
+    assert found.done == TRIALS[run.name]
+    assert not found.damaged
+    result = gradlab.open_run(run)
+    assert len(result.trials()) == TRIALS[run.name]
+    assert len(result.curves()) + len(result.layers()) > 0
+    assert result.answer
+    assert result.unfinished == (run.name == "unfinished")
+    assert not [note for note in result.notes if "damaged" in note]
+
+
+def test_it_is_reported_and_exported_by_the_command_line(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, text = command(capsys, "report", str(run), "--json")
+    assert code == 0
+    told = json.loads(text)
+    assert sum(told["trials"].values()) >= TRIALS[run.name]
+    assert all(group["metrics"] for group in told["groups"])
+    assert (run / "report.html").stat().st_size > 100_000
+    assert (run / "report.md").is_file()
+    code, text = command(capsys, "export", str(run), "--to", "csv", "--table", "trials")
+    assert code == 0
+    assert len(text.splitlines()) == TRIALS[run.name] + 1
+    for table in ("summary", "trials", "curves", "layers"):
+        code, _ = command(capsys, "export", str(run), "--to", "parquet", "--table", table, "--out", "out.parquet")
+        assert code == 0
+        assert pq.read_table("out.parquet").num_columns > 0
+    assert command(capsys, "export", str(run), "--to", "latex")[0] == 0
+
+
+@pytest.mark.parametrize("name", ["finished", "unfinished", "digits", "own-parts"])
+@pytest.mark.parametrize("version", sorted({path.parent.name for path in RUNS}))
+def test_it_goes_on_and_finished_trials_are_not_run_again(
+    version: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = Path(shutil.copytree(HERE / version / name, tmp_path / name))
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(HERE / "own_parts.py", tmp_path)
+    before = {row["trial"]: row["digest"] for row in gradlab.open_run(run).arrow("trials").to_pylist()}
+    shutil.copy(run / "study.yaml", tmp_path / f"{name}.yaml")
+    fresh = []
+    try:
+        result = gradlab.run(
+            f"{name}.yaml", out=run, mixed=True, executor="inline", figures=False, on_results=fresh.extend
+        )
+    except StoreError as refused:  # an engine of a later version computes other bits, and says so
+        assert "other numerics" in str(refused)
+        return
+    assert not result.unfinished
+    after = {row["trial"]: row["digest"] for row in result.arrow("trials").to_pylist()}
+    assert before.items() <= after.items()
+    assert len(fresh) == len(after) - len(before)
+    assert len(after) == (6 if name == "unfinished" else TRIALS[name])
