@@ -1,4 +1,4 @@
-"""Makes the stored runs of this folder with the version of gradlab that is installed: `python tests/stored/make.py NAME`.
+"""Make a set of stored runs with the version of gradlab that is installed: `python tests/stored/make.py NAME`.
 
 A set is made once, by the version it is named after, and never again: tests open, report, export and resume it with
 every later version. Reports and figures are left out (they are made from the rest at any time).
@@ -32,7 +32,14 @@ IDENTITY: dict[str, Any] = {
     "headline": {"metric": "final_loss"},
     "claims": [
         {"text": "The skip ends lower", "metric": "final_loss", "arms": ["residual", "plain"], "op": "<"},
-        {"text": "Gradients are alive", "metric": "grad_l2", "arms": "residual", "at": {"layer": "all", "step": "end"}, "op": ">", "value": 1e-9},
+        {
+            "text": "Gradients are alive",
+            "metric": "grad_l2",
+            "arms": "residual",
+            "at": {"layer": "all", "step": "end"},
+            "op": ">",
+            "value": 1e-9,
+        },
     ],
     "published": [{"metric": "final_loss", "arms": "plain", "value": 0.3}],
 }

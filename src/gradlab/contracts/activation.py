@@ -8,6 +8,7 @@ import numpy as np
 
 from gradlab.contracts.base import Check, check, random, require, unchanged
 from gradlab.contracts.small import require_right_gradient, small_model
+from gradlab.contracts.trained import engines_agree
 from gradlab.network.activations.base import Activation
 
 
@@ -41,3 +42,4 @@ def checks(part: Activation) -> Iterator[Check]:
     yield check("slope is the derivative of forward", slope_is_derivative)
     yield check("NaN goes through", nan_goes_through)
     yield check("a network's gradient is right with it", lambda: require_right_gradient(small_model(part)))
+    yield engines_agree(part)

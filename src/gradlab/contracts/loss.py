@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from gradlab.contracts.base import Check, check, random, require, unchanged
+from gradlab.contracts.trained import engines_agree
 from gradlab.network.losses.base import Loss
 
 
@@ -34,3 +35,4 @@ def checks(part: Loss) -> Iterator[Check]:
     )
     yield check("gradient is right", gradient)
     yield check("value and value_and_gradient agree", same)
+    yield engines_agree(part)

@@ -8,6 +8,7 @@ import numpy as np
 
 from gradlab.contracts.base import Check, check, random, require, unchanged
 from gradlab.contracts.small import require_right_gradient, small_model, small_state
+from gradlab.contracts.trained import engines_agree
 from gradlab.network.norms.base import Norm, Running
 
 
@@ -34,3 +35,4 @@ def checks(part: Norm) -> Iterator[Check]:
     for skip in ("none", "identity", "add_then_activate", "pre_activation"):
         model = small_model(part, skip=skip)
         yield check(f"gradient is right, skip {skip}", lambda model=model: require_right_gradient(model))  # type: ignore[misc]
+    yield engines_agree(part)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from gradlab.contracts.base import Check, check, random, require, unchanged
+from gradlab.contracts.trained import engines_agree
 from gradlab.optim.optimizers.base import Optimizer
 
 
@@ -39,3 +40,4 @@ def checks(part: Optimizer) -> Iterator[Check]:
     yield check("does not change what it is given", pure)
     yield check("keeps float32", keeps_dtype)
     yield check("goes downhill", descends)
+    yield engines_agree(part)

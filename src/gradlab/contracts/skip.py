@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from gradlab.contracts.base import Check, check, random, require, unchanged
 from gradlab.contracts.small import require_right_gradient, small_model
+from gradlab.contracts.trained import engines_agree
 from gradlab.network.skips.base import Skip
 
 
@@ -29,3 +30,4 @@ def checks(part: Skip) -> Iterator[Check]:
             model = small_model(part, layers_per_block=layers, norm=norm)
             what = f"gradient is right, {layers} per block, norm {norm}"
             yield check(what, lambda model=model: require_right_gradient(model))  # type: ignore[misc]
+    yield engines_agree(part)

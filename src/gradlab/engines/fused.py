@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 
 from gradlab.engines import lanes
 from gradlab.engines.base import Engine, Tick, require_denormals
+from gradlab.engines.kernels.supported import LOSSES, OPTIMIZERS, unsupported
 from gradlab.network.norms.base import Running
-from gradlab.parts import BUILT_IN, Catalog
+from gradlab.parts import Catalog
 from gradlab.spec.config import Config
 from gradlab.trial.inside import evaluation_is_due, evaluations, measure
 from gradlab.trial.outcome import Outcome
@@ -38,12 +39,10 @@ LONGEST = 20_000
 """Steps of a stretch: a sign of life comes after each."""
 MOST_WORK = 2e10
 """FLOPs of a stretch, a fraction of a second: the same sign of life for large networks."""
-OPTIMIZERS = {"sgd": 0, "momentum": 1, "nesterov": 2, "rmsprop": 3, "adam": 4, "adamw": 5}
-LOSSES = {"cross_entropy": 0, "mse": 1}
 
 
 class Fused(Engine):
-    """Numba kernels with explicit SIMD; every built-in network, loss and optimiser, float32 and float64."""
+    """Numba kernels with explicit SIMD; every part in kernels/supported.py, float32 and float64."""
 
     name = "fused"
     numerics: ClassVar[int] = 1
@@ -63,11 +62,7 @@ class Fused(Engine):
             config.train.loss,
             config.train.optimizer,
         ]
-        own = {"loss": LOSSES, "optimizer": OPTIMIZERS}
-        for choice in parts:
-            if choice.name not in own.get(choice.part, BUILT_IN.names(choice.part)):
-                return f"it has no kernel for the {choice.part} {choice.name!r}"
-        return None
+        return next(filter(None, (unsupported(choice.part, choice.name, catalog) for choice in parts)), None)
 
     def numerics_of(self, config: Config, catalog: Catalog) -> str:
         """Lanes, tiles and BLAS round differently, so the path is part of the id."""
@@ -234,8 +229,8 @@ class _State:
         return (
             *self.network(),
             data.pixels, data.values, data.factor, data.offset, data.labels, data.targets,
-            self._order(done, stop), setup.batch, LOSSES[setup.loss.name],
-            OPTIMIZERS[setup.optimizer.name], float(first_rate), float(o.get("beta2", 0.0)),
+            self._order(done, stop), setup.batch, LOSSES[setup.loss.name].code,
+            OPTIMIZERS[setup.optimizer.name].code, float(first_rate), float(o.get("beta2", 0.0)),
             float(o.get("epsilon", 0.0)), float(o.get("weight_decay", 0.0)),
             float(setup.trial.config.train.clip or 0.0), setup.rates[done:stop], done,
             self.theta, self.gradient, self.m, self.v, self.before, self.work, self.inverse, self.mean, self.var,

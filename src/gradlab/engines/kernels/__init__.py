@@ -9,6 +9,7 @@ backward.py    one backward pass
 losses.py      loss, its gradient, correct answers
 update.py      one pass per optimiser
 stretch.py     the loop over the steps between two looks from outside
+supported.py   which parts there are kernels for (plain Python)
 layout.py      where everything lies in memory (plain Python)
 compiled.py    how kernels are compiled and cached
 """

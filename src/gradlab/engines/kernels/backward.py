@@ -9,7 +9,7 @@ general   skip, activation, norm: one loop each
 
 from __future__ import annotations
 
-from gradlab.engines.kernels import elementwise
+from gradlab.engines.kernels import supported
 from gradlab.engines.kernels.compiled import kernel, window
 from gradlab.engines.kernels.elementwise import add_to, inner, scale, scaled, slope_times
 from gradlab.engines.kernels.layout import (
@@ -40,8 +40,9 @@ from gradlab.engines.kernels.layout import (
     W,
     Z,
 )  # fmt: skip
-from gradlab.engines.kernels.normalise import NONE, norm_backward
+from gradlab.engines.kernels.normalise import norm_backward
 from gradlab.engines.kernels.product import column_sums, input_gradient, product
+from gradlab.engines.kernels.supported import NONE
 from gradlab.engines.kernels.tile import ADD_BEFORE, KEEP, MASK, MASKED_COPY
 from gradlab.engines.kernels.update import update
 
@@ -67,9 +68,9 @@ def backward_fast(
     after = has_skip and place == AFTER
     stream, spare, delta, other = buffers[0], buffers[1], buffers[2], buffers[3]
     top = table[last]
-    if top[ACT] == elementwise.RELU:  # no head: the output is a ReLU's, or the stream behind it
+    if top[ACT] == supported.RELU:  # no head: the output is a ReLU's, or the stream behind it
         post = window(work, top[POST])
-        slope_times(elementwise.RELU, theta.dtype.type(0), post, post, stream, delta, n * top[HP])
+        slope_times(supported.RELU, theta.dtype.type(0), post, post, stream, delta, n * top[HP])
     elif after and top[BLOCK] >= 0:  # a linear layer whose output joins a stream: δ and the stream's gradient are equal
         scaled(stream, theta.dtype.type(1), delta, n * top[HP])
     else:  # a head: its output is z itself
@@ -82,7 +83,7 @@ def backward_fast(
                 update(optimizer, c, theta, gradient, m, v, layer[W], layer[END])
             return
         below = table[index - 1]
-        relu = below[ACT] == elementwise.RELU
+        relu = below[ACT] == supported.RELU
         adds = has_skip and layer[BLOCK] >= 0
         flags = ADD_BEFORE if adds else 0
         along = stream if place == AFTER else delta

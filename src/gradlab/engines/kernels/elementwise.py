@@ -13,8 +13,8 @@ from numba import types
 from numba.extending import overload
 
 from gradlab.engines.kernels.compiled import kernel
+from gradlab.engines.kernels.supported import GELU, IDENTITY, LEAKY_RELU, RELU, SIGMOID, TANH
 
-IDENTITY, RELU, LEAKY_RELU, TANH, SIGMOID, GELU, SILU = range(7)
 _ROOT_HALF, _INVERSE_ROOT_2PI = math.sqrt(0.5), 1 / math.sqrt(2 * math.pi)
 
 

@@ -6,7 +6,7 @@ general   product, norm, skip inside, activation, skip after: one loop each
 
 from __future__ import annotations
 
-from gradlab.engines.kernels import elementwise
+from gradlab.engines.kernels import supported
 from gradlab.engines.kernels.compiled import kernel, window
 from gradlab.engines.kernels.elementwise import activate, add_scaled, add_to
 from gradlab.engines.kernels.layout import (
@@ -37,8 +37,9 @@ from gradlab.engines.kernels.layout import (
     W,
     Z,
 )  # fmt: skip
-from gradlab.engines.kernels.normalise import NONE, norm_forward
+from gradlab.engines.kernels.normalise import norm_forward
 from gradlab.engines.kernels.product import product
+from gradlab.engines.kernels.supported import NONE
 from gradlab.engines.kernels.tile import ADD_AFTER, ADD_BEFORE, BIAS, KEEP, RELU
 
 
@@ -50,7 +51,7 @@ def forward_fast(table, at, simd, place, has_skip, theta, work, n):
         flags, bias = 0, theta
         if layer[B] >= 0:
             flags, bias = BIAS, window(theta, layer[B])
-        if layer[HIDDEN] and layer[ACT] == elementwise.RELU:
+        if layer[HIDDEN] and layer[ACT] == supported.RELU:
             flags |= RELU
         if has_skip and layer[BLOCK] >= 0:
             flags |= ADD_BEFORE if place == INSIDE else KEEP | ADD_AFTER

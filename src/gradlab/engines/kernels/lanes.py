@@ -21,21 +21,17 @@ from numba.extending import intrinsic
 
 from gradlab.engines.kernels.compiled import kernel, window
 from gradlab.engines.kernels.elementwise import activate, slope_times
-from gradlab.engines.kernels.losses import CROSS_ENTROPY
+from gradlab.engines.kernels.supported import CROSS_ENTROPY, MOMENTUM, NESTEROV, RMSPROP, SGD
 from gradlab.engines.kernels.update import (
     BETA,
     DECAY,
     EPSILON,
     LR,
-    MOMENTUM,
     MU,
-    NESTEROV,
     NUMBERS,
     REST,
     REST2,
-    RMSPROP,
     ROOT,
-    SGD,
     SHRINK,
     STEP,
     step_numbers,

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gradlab.engines.kernels import elementwise, normalise
+from gradlab.engines.kernels.supported import ACTIVATIONS, ADDS, NORMS, SKIPS
 from gradlab.engines.kernels.tile import LANES
 from gradlab.network.mlp import MLP, Layer
 
@@ -31,17 +31,6 @@ Array = NDArray[Any]
 
 AFTER, INSIDE, BEFORE = range(3)
 PLACES = {"after": AFTER, "inside": INSIDE, "before": BEFORE}
-ACTIVATIONS = {
-    "identity": elementwise.IDENTITY,
-    "relu": elementwise.RELU,
-    "leaky_relu": elementwise.LEAKY_RELU,
-    "tanh": elementwise.TANH,
-    "sigmoid": elementwise.SIGMOID,
-    "gelu": elementwise.GELU,
-    "silu": elementwise.SILU,
-}
-NORMS = {"none": normalise.NONE, "layer": normalise.LAYER, "rms": normalise.RMS, "batch": normalise.BATCH}
-SKIPS = ("none", "identity", "add_then_activate", "pre_activation", "scaled", "rezero")
 
 
 @dataclass(frozen=True)
@@ -88,7 +77,7 @@ def lay_out(mlp: MLP, samples: int, simd: bool) -> Memory:
     lanes = LANES if simd else 1
     table = np.full((len(mlp.layers), COLUMNS), -1, np.int64)
     place = PLACES[mlp.skip.place]
-    has_skip = mlp.skip.name != "none"
+    has_skip = SKIPS[mlp.skip.name].code == ADDS
     fast = _finished_by_tiles(mlp)
     slots, parameters, alpha_at = _parameters(mlp, table, lanes)
     workspace = _Room()
@@ -104,7 +93,7 @@ def lay_out(mlp: MLP, samples: int, simd: bool) -> Memory:
     for layer, row in zip(mlp.layers, table, strict=True):
         row[K], row[KC], row[KP] = layer.fan_in, _padded(layer.fan_in, lanes), _row(layer.fan_in, lanes)
         row[H], row[HC], row[HP] = layer.fan_out, _padded(layer.fan_out, lanes), _row(layer.fan_out, lanes)
-        row[ACT], row[NORM] = ACTIVATIONS[layer.activation.name], NORMS[layer.norm.name]
+        row[ACT], row[NORM] = ACTIVATIONS[layer.activation.name].code, NORMS[layer.norm.name].code
         row[HIDDEN] = layer is not mlp.head
         block, first, last = block_of.get(layer.number, (-1, True, True))
         row[BLOCK], row[FIRST], row[LAST] = block, first, last

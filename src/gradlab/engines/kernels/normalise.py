@@ -12,8 +12,7 @@ import math
 import numpy as np
 
 from gradlab.engines.kernels.compiled import kernel
-
-NONE, LAYER, RMS, BATCH = range(4)
+from gradlab.engines.kernels.supported import BATCH, LAYER, NONE, RMS
 
 
 @kernel

@@ -12,8 +12,8 @@ import math
 import numpy as np
 
 from gradlab.engines.kernels.compiled import kernel, window
+from gradlab.engines.kernels.supported import ADAM, ADAMW, MOMENTUM, NESTEROV, RMSPROP, SGD
 
-SGD, MOMENTUM, NESTEROV, RMSPROP, ADAM, ADAMW = range(6)
 LR, MU, REST, BETA, REST2, ROOT, EPSILON, STEP, SHRINK, DECAY, NUMBERS = range(11)
 
 

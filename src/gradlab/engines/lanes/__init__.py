@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from gradlab.data.base import Task
 from gradlab.engines.base import Tick
+from gradlab.engines.kernels.supported import ACTIVATIONS, LOSSES, OPTIMIZERS
 from gradlab.network.norms.base import Running
 from gradlab.parts import Catalog
 from gradlab.spec.config import Config
@@ -113,7 +114,6 @@ class _Lanes:
     """Every array of a group of networks in training; the last axis runs over the networks."""
 
     def __init__(self, setups: Sequence[Setup]) -> None:
-        from gradlab.engines.fused import LOSSES, OPTIMIZERS
         from gradlab.engines.kernels.lanes import NETS
         from gradlab.engines.kernels.update import NUMBERS
 
@@ -125,7 +125,7 @@ class _Lanes:
         self.table, numbers = _table(first)
         self.n = n
         self.slope = dtype.type(first.trial.config.model.activation.parameters.get("negative_slope", 0))
-        self.loss, self.optimizer = LOSSES[first.loss.name], OPTIMIZERS[first.optimizer.name]
+        self.loss, self.optimizer = LOSSES[first.loss.name].code, OPTIMIZERS[first.optimizer.name].code
         rows = [setup.dataset.gather(setup.dataset.train, dtype) for setup in filled]
         self.work = np.zeros((numbers, NETS), dtype)
         self.work[: n * mlp.layers[0].fan_in] = np.stack([x.reshape(-1) for x, _ in rows], axis=1)
@@ -177,7 +177,6 @@ def _numbers(setup: Setup) -> tuple[float, float, float, float]:
 def _table(setup: Setup) -> tuple[Array, int]:
     """Where a network's numbers lie, in rows of the workspace and of the parameters; and how many rows there are."""
     from gradlab.engines.kernels.lanes import ACT, BIAS, COLUMNS, FAN_IN, FAN_OUT, INPUT, POST, PRE, WEIGHT
-    from gradlab.engines.kernels.layout import ACTIVATIONS
 
     mlp, n = setup.mlp, len(setup.dataset.train)
     starts = {(slot.owner, slot.role): slot.start for slot in mlp.layout.slots}
@@ -186,7 +185,7 @@ def _table(setup: Setup) -> tuple[Array, int]:
     for layer, row in zip(mlp.layers, table, strict=True):
         row[FAN_IN], row[FAN_OUT] = layer.fan_in, layer.fan_out
         row[WEIGHT], row[BIAS] = starts[layer.number, "weight"], starts.get((layer.number, "bias"), -1)
-        row[ACT] = ACTIVATIONS[layer.activation.name]
+        row[ACT] = ACTIVATIONS[layer.activation.name].code
         row[INPUT], row[PRE] = place, room
         row[POST] = place = room + n * layer.fan_out
         room += 2 * n * layer.fan_out

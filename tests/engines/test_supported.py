@@ -1,0 +1,104 @@
+"""A built-in part that the kernels do not know is refused by the fused engine, never trained as something else."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gradlab import parts
+from gradlab.contracts import check_part
+from gradlab.contracts.trials import small_tree
+from gradlab.engines.fused import Fused
+from gradlab.engines.kernels import supported
+from gradlab.engines.kernels.supported import Kernel, unsupported
+from gradlab.engines.reference import Reference
+from gradlab.execute.base import run_trial
+from gradlab.parts import BUILT_IN
+from gradlab.plan.plan import make_plan
+from gradlab.spec.files import resolve
+
+NEW = {
+    ("skip", "halved"): """
+        from gradlab.network.skips.base import Skip
+
+        class Halved(Skip):
+            '''y = x/2 + F(x).'''
+            name = "halved"
+            formula = "x/2 + f(Wx + b)"
+            def combine(self, x, branch, alpha): return 0.5 * x + branch
+            def backward(self, dy, branch, alpha): return 0.5 * dy, dy, 0.0
+    """,
+    ("activation", "cubed"): """
+        import numpy as np
+        from gradlab.network.activations.base import Activation
+
+        class Cubed(Activation):
+            '''f(x) = x + 0.01 x³.'''
+            name = "cubed"
+            def forward(self, x): return x + x.dtype.type(0.01) * x**3
+            def slope(self, x, y): return 1 + x.dtype.type(0.03) * x**2
+    """,
+}
+
+
+@pytest.fixture
+def new_files(tmp_path: Path) -> Iterator[None]:
+    """A new file in the folder of its kind is all that a new built-in part needs."""
+    folders = []
+    for (kind, name), source in NEW.items():
+        folder = sys.modules.get(parts.FOLDERS[kind]) or __import__(parts.FOLDERS[kind], fromlist=["_"])
+        (tmp_path / kind).mkdir()
+        (tmp_path / kind / f"{name}.py").write_text(dedent(source))
+        folder.__path__.append(str(tmp_path / kind))
+        folders.append(folder)
+    parts.built_in_names.cache_clear()
+    yield
+    for folder in folders:
+        folder.__path__.pop()
+    for kind, name in NEW:
+        sys.modules.pop(f"{parts.FOLDERS[kind]}.{name}", None)
+    parts.built_in_names.cache_clear()
+
+
+@pytest.mark.usefixtures("new_files")
+@pytest.mark.parametrize(("kind", "name"), NEW)
+def test_a_new_built_in_part_is_trained_by_the_reference_engine(kind: str, name: str) -> None:
+    assert name in BUILT_IN.names(kind)
+    (trial, *_) = make_plan(resolve({**small_tree(**{kind: name}), "arms": None}, "new")).trials
+    assert Fused().refusal(trial.config, trial.catalog) == f"it has no kernel for the {kind} {name!r}"
+    engine, reason = trial.config.train.engine.build(trial.catalog).chosen(trial.config, trial.catalog)
+    assert engine == Reference()
+    assert reason
+    result = run_trial(trial)
+    assert result.status == "done", result.error
+    assert check_part(BUILT_IN.make(kind, name, {})).problems == []
+
+
+@pytest.mark.usefixtures("new_files")
+def test_a_table_that_promises_too_much_is_caught_by_the_contract(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gradlab.engines.kernels.layout.SKIPS", {**supported.SKIPS, "halved": Kernel(supported.ADDS)})
+    monkeypatch.setitem(supported._TABLES, "skip", {**supported.SKIPS, "halved": Kernel(supported.ADDS)})
+    problems = check_part(BUILT_IN.make("skip", "halved", {})).problems
+    assert any("'fused' trains something else" in problem for problem in problems), problems
+
+
+def test_a_parameter_that_no_kernel_reads_is_a_reason_to_refuse(monkeypatch: pytest.MonkeyPatch) -> None:
+    less: dict[str, Any] = {**supported.NORMS, "layer": replace(supported.NORMS["layer"], parameters=())}
+    monkeypatch.setitem(supported._TABLES, "norm", less)  # type: ignore[index]
+    assert unsupported("norm", "layer", BUILT_IN) == "its kernels do not read epsilon of the norm 'layer'"
+    assert unsupported("norm", "rms", BUILT_IN) is None
+
+
+@pytest.mark.parametrize("kind", supported._TABLES)
+def test_the_table_names_only_parts_and_parameters_that_exist(kind: str) -> None:
+    for name, kernel in supported._TABLES[kind].items():
+        assert set(kernel.parameters) <= set(BUILT_IN.get(kind, name).parameter_names())
+    codes = [kernel.code for kernel in supported._TABLES[kind].values()]
+    assert kind == "skip" or sorted(codes) == list(np.arange(len(codes)))
