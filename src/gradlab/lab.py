@@ -25,7 +25,6 @@ from gradlab.execute.base import Executor, TrialResult
 from gradlab.execute.bundles import executed, suited
 from gradlab.microworld.film import Film, choose, shoot
 from gradlab.microworld.frame import Frame
-from gradlab.parts import BUILT_IN
 from gradlab.plan.outline import Outline
 from gradlab.plan.plan import Plan, fitting_workers, make_plan
 from gradlab.plan.saved import CODE, PARTS, restored, restored_code
@@ -265,7 +264,7 @@ def _with_updates(film: Film, measured: Measured) -> Film:
 
 def _executor(name: str, plan: Plan, workers: int | None = None) -> Executor:
     """The executor of this name, with as many workers as asked for, or as cores and memory allow."""
-    part = BUILT_IN.get("executor", name)
+    part = plan.catalog.get("executor", name)
     sized = {"workers": fitting_workers(plan, workers)} if "workers" in part.parameter_names() else {}
     return part.parse(sized)  # type: ignore[return-value]
 

@@ -9,10 +9,10 @@ checked by pydantic and settable from YAML:
 
     class LeakyRelu(Activation):
         name = "leaky_relu"
-        slope: float = 0.01
+        negative_slope: float = 0.01
 
     activation: leaky_relu                          # in a study
-    activation: {kind: leaky_relu, slope: 0.2}
+    activation: {kind: leaky_relu, negative_slope: 0.2}
 """
 
 from __future__ import annotations

@@ -21,10 +21,10 @@ from gradlab.plan.plan import Plan
 from gradlab.report.charts import Chart
 from gradlab.report.draw import charts, column_pdf, draw_one, draw_overview, image, images
 from gradlab.report.evidence import with_figures
-from gradlab.report.export import chart_csv, checked, export_latex, export_table
+from gradlab.report.export import checked, export_latex, export_table, rows_csv
 from gradlab.report.fairness import marked
 from gradlab.report.markdown import markdown_report, relative_links
-from gradlab.report.micro import SCENES, draw_scene, scenes
+from gradlab.report.micro import SCENES, draw_scene, scene_rows, scenes
 from gradlab.report.notebook import html_view
 from gradlab.report.page import html_page
 from gradlab.report.story import Story
@@ -243,7 +243,7 @@ class Result:
                 made = images(canvas, [kind for kind in kinds if kind != "pdf"])
                 files |= {f"{name}.{kind}": content for kind, content in made.items()}
                 if "pdf" in kinds:
-                    files |= {f"{name}.pdf": column_pdf(chart), f"{name}.csv": chart_csv(chart)}
+                    files |= {f"{name}.pdf": column_pdf(chart), f"{name}.csv": rows_csv(*chart.table())}
             except Exception as error:
                 broken[name] = f"{name}: {type(error).__name__}: {error}"
         whole = {name: chart for name, chart in self.charts.items() if name not in broken}
@@ -251,8 +251,9 @@ class Result:
             files["overview.png"] = image(draw_overview(whole, self.study.question), "png")
         if self.film is not None and "png" in kinds:
             for scene in scenes(self.film):
-                canvas = draw_scene(scene, self.film)
-                files |= {f"{scene.name}.{kind}": content for kind, content in images(canvas, ("png", "svg")).items()}
+                made = images(draw_scene(scene, self.film), kinds)
+                files |= {f"{scene.name}.{kind}": content for kind, content in made.items()}
+                files[f"{scene.name}.csv"] = rows_csv(*scene_rows(scene, self.film))
         return files, broken
 
     def to_json(self) -> dict[str, Any]:

@@ -125,9 +125,7 @@ def test_a_mixture_is_told_by_share_median_and_escapes() -> None:
     assert calm is not None
     assert (calm.share.count, calm.escapes, calm.mixed) == (0, (1,) * 5, False)
     text = findings(found)
-    assert (
-        "At chance ended: depth=30, skip=none 4 of 5 (28–99 %), median 0.1, the others escaped after epoch 3." in text
-    )
+    assert "Ended at chance: depth=30, skip=none 4 of 5 (28–99 %), median 0.1, the other escaped after epoch 3." in text
 
 
 def test_a_regression_has_nothing_to_collapse(tree: dict[str, Any]) -> None:
@@ -266,3 +264,17 @@ def test_a_diverged_network_counts_at_chance_among_the_effects() -> None:
     cells = [found.mains[0].means, found.mains[1].means]
     assert all(0 < mean < 1 for means in cells for mean in means)
     assert "diverged networks counted at chance" in findings(result.measured)
+
+
+def test_a_network_that_rose_and_fell_back_did_not_escape() -> None:
+    def outcome(settings: Mapping[str, Any], seed: int) -> tuple[Numbers, dict[str, list[float]]]:
+        curves = {0: [0.1, 0.3, 0.1], 1: [0.1, 0.1, 0.4]}.get(seed, [0.1, 0.1, 0.1])
+        last = curves[-1]
+        return {"test_accuracy": last, "collapsed": int(last < 0.15)}, {"test_accuracy": curves}
+
+    found = measured(mnist(axes={"model.depth": [2, 30]}), outcome)
+    collapse = collapse_of(found, found.group_names[0])
+    assert collapse is not None
+    assert (collapse.share.count, collapse.share.n, collapse.escapes) == (4, 5, (3,))
+    assert "the other escaped after epoch 3" in findings(found)
+    assert "the others" not in findings(found)

@@ -208,8 +208,8 @@ def test_a_mixture_is_judged_by_its_median_not_its_mean(
     class Mixed(Told):
         metrics = ("test_accuracy", "collapsed")
 
-        def curve(self, metric: str, group: str) -> list[Any]:
-            return []
+        def curves_by_seed(self, metric: str, group: str) -> dict[int, Any]:
+            return {}
 
     (verdict,) = judge(Mixed(plan, None, numbers))  # type: ignore[arg-type]
     assert "median" in verdict.measured

@@ -15,9 +15,11 @@ from typer.testing import CliRunner
 import gradlab
 from gradlab import lab
 from gradlab.audits.realise import Realise
+from gradlab.audits.start import gain_of, start_of
 from gradlab.audits.study import audit_plan
 from gradlab.audits.verdict import UNDECLARED, Audit
 from gradlab.cli import app
+from gradlab.probes.base import l2, rms
 from gradlab.spec.yaml_text import dump
 from gradlab.trial.setup import Setup, prepare
 from gradlab.trial.trial import Trial
@@ -382,3 +384,41 @@ def test_check_turns_an_unreproduced_claim_into_exit_code_4(tree: dict[str, Any]
     assert RUNNER.invoke(app(), command).exit_code == 0
     assert RUNNER.invoke(app(), [*command, "--check"]).exit_code == 4
     assert "not reproduced" in RUNNER.invoke(app(), command).stdout
+
+
+# ---------------------------------------------------------------------- sizes below and above what squares can hold
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e-160, 1.0, 1e160, 1e300])
+def test_sizes_whose_squares_underflow_or_overflow_are_right(scale: float) -> None:
+    values = np.array([3.0, 4.0]) * scale
+    assert l2(values) == pytest.approx(5 * scale, rel=1e-14)
+    assert rms(values) == pytest.approx(5 * scale / np.sqrt(2), rel=1e-14)
+    assert l2(np.zeros(3)) == 0
+    assert np.isnan(l2(np.array([1.0, np.nan])))
+    assert l2(np.array([1.0, np.inf])) == np.inf
+
+
+def test_a_gain_is_that_of_the_layers_however_small_the_sizes_get() -> None:
+    found = gain_of([14.5**-layer for layer in range(200)])
+    assert found is not None
+    assert found.per_layer == pytest.approx(1 / 14.5)
+    died = gain_of([1.0, 0.1, 0.01, 0.0, 0.0])
+    assert died is not None
+    assert (died.per_layer, died.in_all) == (pytest.approx(0.1), 0.0)
+    assert died.end == "exactly 0 within 4 layers"
+    at_once = gain_of([1.0, 0.0, 0.0])
+    assert at_once is not None
+    assert (at_once.per_layer, at_once.in_all) == (0.0, 0.0)
+    burst = gain_of([1.0, 10.0, np.inf, np.nan])
+    assert burst is not None
+    assert (burst.per_layer, burst.in_all) == (pytest.approx(10), np.inf)
+
+
+def test_the_deepest_network_of_the_identity_write_up_has_the_gain_of_its_init() -> None:
+    plan = gradlab.dry_run("identity-depth", seeds=1)
+    plain = next(trial for trial in plan.trials if trial.group == "depth=200, skip=none, norm=none")
+    start = start_of(prepare(plain))
+    assert start.delta is not None
+    assert 1 / start.delta.per_layer == pytest.approx(np.sqrt(200), rel=0.05)
+    assert start.delta.in_all > 0

@@ -250,3 +250,30 @@ def test_a_part_that_exits_is_a_failed_trial(tree: dict[str, Any], tmp_path: Pat
     tree["base"]["model"]["activation"] = "sleepy"
     result = gradlab.run({**tree, "parts": [str(tmp_path / "sleepy.py")]})
     assert result.measured.errors() == {"SystemExit: 3": 4}
+
+
+OWN_EXECUTOR = """
+from gradlab.execute import Executor, run_bundle
+from pathlib import Path
+
+class Noted(Executor):
+    'Inline, and leaves a note.'
+    name = "noted"
+    def run(self, bundles, watch):
+        for bundle in bundles:
+            with open("noted.txt", "a") as file:
+                file.write(f"{len(bundle)}\\n")
+            yield run_bundle(bundle, watch)
+"""
+
+
+def test_an_executor_of_the_users_own_is_named_like_any_other(tree: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(OWN_EXECUTOR)
+    (tmp_path / "study.yaml").write_text(dump({**tree, "figures": [], "parts": ["./mine.py"]}))
+    command = [sys.executable, "-m", "gradlab", "run", "study.yaml", "--executor", "noted"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert sum(map(int, (tmp_path / "noted.txt").read_text().split())) == 4
+    wrong = subprocess.run([*command[:-1], "note"], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert wrong.returncode == 2
+    assert "did you mean 'noted'?" in wrong.stderr

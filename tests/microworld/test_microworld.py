@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,7 @@ from gradlab import lab
 from gradlab.microworld.diagnosis import diagnose
 from gradlab.microworld.film import Film, choose
 from gradlab.microworld.frame import _end_to_end, frame
-from gradlab.report.micro import draw_scene, scenes
+from gradlab.report.micro import _share_above, draw_scene, scenes
 from gradlab.trial.setup import Setup, prepare
 
 SKIPS = ("none", "identity", "scaled", "rezero", "pre_activation", "add_then_activate")
@@ -114,7 +116,7 @@ def test_the_diagnosis_of_the_identity_networks_names_state_cause_and_cure() -> 
     configs = {planned.group.name: planned.group.config for planned in plan.groups}
     plain, residual = diagnose(film, (configs["plain"], configs["residual"]))
     assert plain.state == "vanishing"
-    assert "δ loses a factor of 4.57 per layer, down to 3e-13 over 19 layers" in plain.words
+    assert "δ loses a factor of 4.57 per layer, down to 2.9e-13 over 19 layers" in plain.words
     assert "he_normal with the scale 1/sqrt(depth)" in plain.words
     assert "an identity skip or scale 1 would remove it" in plain.words
     assert residual.state == "healthy"
@@ -128,3 +130,25 @@ def test_the_diagnosis_of_the_identity_networks_names_state_cause_and_cure() -> 
 def test_shallow_studies_have_no_micro_world() -> None:
     assert choose(gradlab.dry_run("scaling-init")) is None
     assert choose(gradlab.dry_run("depth")) == ("depth=30, skip=none", "depth=30, skip=add_then_activate")
+
+
+def test_a_narrow_last_layer_is_counted_by_its_own_units() -> None:
+    row = np.array([0.5, 0.2, 0.0, 0.3, np.nan, np.nan, np.nan, np.nan])
+    assert _share_above(row, 1e-3) == 0.75
+    assert _share_above(np.array([np.nan, 1.0]), 1e-3) == 0.5  # a network that diverged: NaN is no signal
+    assert _share_above(np.full(3, np.nan), 1e-3) == 0
+
+
+def test_every_scene_has_its_data_and_its_pdf(tree: dict[str, Any], tmp_path: Path) -> None:
+    tree["base"]["model"]["depth"] = 5
+    result = gradlab.run({**tree, "seeds": 1, "figures": []}, out=tmp_path / "run", executor="inline")
+    assert result.film is not None
+    for scene in scenes(result.film):
+        for kind in ("png", "svg", "pdf", "csv"):
+            assert (tmp_path / "run/figures" / f"{scene.name}.{kind}").stat().st_size > 50
+    with open(tmp_path / "run/figures/one_input.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    last = result.film.frames[0][-1]
+    assert len({(row["arm"], row["step"]) for row in rows}) == sum(map(len, result.film.frames))
+    found = [float(r["value"]) for r in rows if r["arm"] == result.film.arms[0] and r["step"] == str(last.step)]
+    np.testing.assert_allclose(found, last.journey[~np.isnan(last.journey)].ravel(), atol=1e-6)

@@ -3,9 +3,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
 import gradlab
 from gradlab.errors import StudyError
+from gradlab.plan import cost
 from gradlab.plan import plan as planning
 from gradlab.plan.cost import measure_speed
 
@@ -87,3 +89,17 @@ def test_the_memory_estimate_is_not_below_the_measured_peak(override: str, tree:
 
 
 PINNED = "9be50129dd77abe1"
+
+
+def test_the_speed_is_measured_on_one_blas_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+
+    def timed(action: object) -> float:
+        seen.extend(pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas")
+        return 1e-6
+
+    monkeypatch.setattr(cost, "_best", timed)
+    with threadpool_limits(2):
+        measure_speed()
+    assert seen
+    assert set(seen) == {1}

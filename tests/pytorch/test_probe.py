@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from typer.testing import CliRunner
 
 import gradlab
 from gradlab.cli import app
+from gradlab.torch.diagnosis import _first_to_last
 from torch_zoo import BROKEN, HEALTHY, LogOfZero, Transformer, batch, mlp
 
 RUNNER = CliRunner()
@@ -201,3 +203,20 @@ def test_a_wrong_target_is_refused_without_a_traceback(target: str) -> None:
     done = RUNNER.invoke(app(), ["probe", target])
     assert done.exit_code != 0
     assert isinstance(done.exception, gradlab.GradlabError | SystemExit)
+
+
+def test_the_diagnosis_tells_the_numbers_of_the_table() -> None:
+    torch.manual_seed(0)
+    p = probed(mlp(60, he=True, scale=0.5))
+    (finding,) = [one for one in p.diagnose().found if one.name == "vanishing gradients"]
+    deltas = p.table().delta.dropna()
+    whole, steps = deltas.iloc[-1] / deltas.iloc[0], len(deltas) - 1
+    told, each = (float(word) for word in re.findall(r"\d+(?:\.\d+)?(?:e[+-]?\d+)?", finding.evidence)[:2])
+    assert told == pytest.approx(whole, rel=0.06)
+    assert each == pytest.approx(whole ** (1 / steps), rel=0.06)
+
+
+def test_one_odd_module_at_an_end_is_no_trend() -> None:
+    assert _first_to_last([1e-9, *[1.0] * 19]) == 1.0
+    assert _first_to_last([1.0] * 19 + [1e-9]) == 1.0
+    assert _first_to_last([0.1**k for k in range(20)]) == pytest.approx(1e19)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import gradlab
+from gradlab.parts import BUILT_IN
 from gradlab.report.charts import BoxChart, Line, LineChart, draw
 from gradlab.report.draw import draw_one, image
 from gradlab.report.markdown import escape
@@ -229,3 +230,18 @@ def test_heat_maps_and_axes_draw_infinities_zeros_and_single_values() -> None:
     values = np.array([[0.0, np.inf, 1.0], [np.nan, 1.0, 1.0]])
     chart = HeatChart("Title", "step", "layer", (("a, b", values, (0, 1, 2)),), "label")
     assert image(draw_one(chart), "png").startswith(b"\x89PNG")
+
+
+def test_a_study_of_no_steps_speaks_of_no_training(tree: dict[str, Any]) -> None:
+    tree["base"]["train"]["steps"] = 0
+    tree["measure"] = {"layers": ["start"]}
+    result = gradlab.run({**tree, "figures": ["gradient_by_layer", "activation_std_by_layer", "signal_by_layer"]})
+    assert [chart.title.rpartition(", ")[2] for chart in result.charts.values()] == ["at initialization"] * 3
+    assert "none was trained" in result.report()
+    assert "0 updates" not in result.report()
+    assert "after training" not in result.report().lower()
+
+
+def test_no_two_figures_have_the_same_rank() -> None:
+    ranks = [BUILT_IN.get("figure", name).rank for name in BUILT_IN.names("figure")]  # type: ignore[attr-defined]
+    assert len(ranks) == len(set(ranks))

@@ -25,7 +25,7 @@ class Collapse:
     share: Share
     median: float
     escapes: tuple[int, ...]
-    """Epochs after which accuracy first was above 1.5 × chance, of the seeds that escaped, in order."""
+    """Epochs after which accuracy first was above 1.5 × chance, of the seeds that did not end at chance, in order."""
 
     @property
     def mixed(self) -> bool:
@@ -48,7 +48,10 @@ def collapse_of(measured: Measured, group: str) -> Collapse | None:
 def _escapes(measured: Measured, metric: str, group: str) -> list[int]:
     classes, per_epoch = measured.entries[group].classes, measured.steps_per_epoch(group)
     epochs = []
-    for steps, values in measured.curve(metric, group):
+    ended = measured.values("collapsed", group)
+    for seed, (steps, values) in measured.curves_by_seed(metric, group).items():
+        if ended[seed] != 0:  # it may have risen above chance on the way, and fallen back
+            continue
         above = np.flatnonzero(values > COLLAPSED / classes) if classes else np.empty(0, int)
         if len(above):
             epochs.append(int(-(-steps[above[0]] // per_epoch)))

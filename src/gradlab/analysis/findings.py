@@ -83,7 +83,7 @@ def _collapses(measured: Measured) -> str:
         return ""
     if not fallen:
         return "No network stayed at chance."
-    return f"At chance ended: {'; '.join(map(collapse_words, fallen[:MOST]))}{_more(len(fallen))}."
+    return f"Ended at chance: {'; '.join(map(collapse_words, fallen[:MOST]))}{_more(len(fallen))}."
 
 
 def collapse_words(c: Collapse) -> str:
@@ -91,7 +91,9 @@ def collapse_words(c: Collapse) -> str:
     words = f"{c.group} {c.share.count} of {c.share.n} ({100 * c.share.low:.0f}–{100 * c.share.high:.0f} %)"
     words += f", median {number(c.median, 3)}"
     if c.mixed and c.escapes:
-        words += f", the others escaped after epoch {', '.join(map(str, c.escapes[:6]))}"
+        who, when = ("other", "epoch") if len(c.escapes) == 1 else ("others", "epochs")
+        more = ", …" if len(c.escapes) > 6 else ""
+        words += f", the {who} escaped after {when} {', '.join(map(str, c.escapes[:6]))}{more}"
     return words
 
 

@@ -15,6 +15,7 @@ from gradlab.analysis.layer_index import LayerIndex
 from gradlab.analysis.rules import by_logs
 from gradlab.analysis.summary import Summary, summarise
 from gradlab.plan.outline import Entry, Outline
+from gradlab.spec.claims import ClaimAt
 from gradlab.spec.place import At
 from gradlab.spec.question import Question
 from gradlab.store.records import Records, results_hash
@@ -180,7 +181,7 @@ class Measured:
 
     def places(self, at: At, group: str) -> tuple[At, ...]:
         """One place per layer that `at` names; `all` stands for every layer of the group's network."""
-        if at.layer != "all":
+        if not (isinstance(at, ClaimAt) and at.layer == "all"):
             return at.places()
         return tuple(At(step=at.step, layer=layer) for layer in range(1, self.layer_count(group) + 1))
 
@@ -247,10 +248,14 @@ class Measured:
 
     def curve(self, metric: str, group: str) -> list[tuple[NDArray[np.int64], NDArray[np.float64]]]:
         """(steps, values) of a curve, one per trial that has it."""
+        return list(self.curves_by_seed(metric, group).values())
+
+    def curves_by_seed(self, metric: str, group: str) -> dict[int, tuple[NDArray[np.int64], NDArray[np.float64]]]:
+        """Seed -> (steps, values) of a curve, for the trials that have it."""
         if metric not in self._curves:
             self._curves[metric] = _by_trial(self.records.curves(metric))
         found = self._curves[metric]
-        return [found[trial.id] for trial in self.by_group[group] if trial.id in found]
+        return {trial.seed: found[trial.id] for trial in self.by_group[group] if trial.id in found}
 
 
 def _plain_words(schema: Any) -> Any:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TextIO
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as RichTable
@@ -35,6 +37,8 @@ WIDE = 200
 """Columns of a table that goes to a file or a pipe."""
 MOST_ROWS = 60
 """Rows of a table on the terminal."""
+LONGEST_WORD, LONGEST_HEADER = 24, 12
+"""Letters of a word that is not folded."""
 
 
 def json_text(value: Any) -> str:
@@ -175,21 +179,69 @@ def against(found: Against) -> None:
 
 def print_table(to: Console, table: Table, whole: str = "in the report") -> None:
     """A table with its notes; a very long one is cut, and it is said where it is whole."""
-    to.print(_rich(table))
+    shown = replace(table, rows=table.rows[:MOST_ROWS])
+    for piece in _side_by_side(shown, to.width):
+        to.print(_rich(piece, to.width))
     if len(table.rows) > MOST_ROWS:
         to.print(f"  and {len(table.rows) - MOST_ROWS:,} rows more, {whole}")
     for note in table.notes:
         to.print(escape(f"  {note}"))
 
 
-def _rich(table: Table) -> RichTable:
-    rich = RichTable(title=table.title, title_justify="left", title_style="bold", header_style="bold")
-    for index, name in enumerate(table.header):
-        numbers = index > 0 and all(_is_numeric(row[index]) for row in table.rows)
-        rich.add_column(escape(name), justify="right" if numbers else "left")
-    for row in table.rows[:MOST_ROWS]:
+def _rich(table: Table, width: int) -> RichTable:
+    rich = RichTable(title=escape(table.title), title_justify="left", title_style="bold", header_style="bold")
+    for index, (name, room) in enumerate(zip(table.header, _widths(table, width), strict=True)):
+        side: Any = "right" if index > 0 and _numeric(table, index) else "left"
+        rich.add_column(escape(name), justify=side, width=room, overflow="fold")
+    for row in table.rows:
         rich.add_row(*map(escape, row))
     return rich
+
+
+def _side_by_side(table: Table, width: int) -> list[Table]:
+    """The table, or where its words do not fit side by side, several below each other, each with the names of rows."""
+    least = _least_widths(table, width)
+    names = [0, 1] if len(table.header) > 2 and not _numeric(table, 1) and sum(least[:2]) < width // 2 else [0]
+    pieces: list[list[int]] = [names.copy()]
+    for index in range(len(names), len(table.header)):
+        if len(pieces[-1]) > len(names) and _with_frame(least[i] for i in (*pieces[-1], index)) > width:
+            pieces.append(names.copy())
+        pieces[-1].append(index)
+    if len(pieces) == 1:
+        return [table]
+    return [
+        replace(
+            table,
+            title=table.title if number == 0 else f"{table.title} (continued)",
+            header=tuple(table.header[i] for i in piece),
+            rows=tuple(tuple(row[i] for i in piece) for row in table.rows),
+        )
+        for number, piece in enumerate(pieces)
+    ]
+
+
+def _widths(table: Table, width: int) -> list[int]:
+    """As wide as each column's longest line, or narrower where that is too much for all, down to its longest word."""
+    found = _least_widths(table, width)
+    wanted = [max(map(cell_len, column)) for column in zip(table.header, *table.rows, strict=True)]
+    while _with_frame(found) < width and (narrow := [i for i, room in enumerate(found) if room < wanted[i]]):
+        found[min(narrow, key=lambda i: found[i])] += 1
+    return found
+
+
+def _least_widths(table: Table, width: int) -> list[int]:
+    """The longest word of each column. A number that is cut (4.512e-…) is wrong, so only names are ever folded."""
+    found = []
+    for index, (name, *cells) in enumerate(zip(table.header, *table.rows, strict=True)):
+        longest = max((cell_len(word) for cell in cells for word in cell.split()), default=1)
+        header = max(map(cell_len, name.split()), default=1)
+        found.append(max(min(longest, width // 3 if index == 0 else LONGEST_WORD), min(header, LONGEST_HEADER)))
+    return found
+
+
+def _with_frame(widths: Iterable[int]) -> int:
+    """The width of a table with columns of these widths."""
+    return 1 + sum(room + 3 for room in widths)
 
 
 def console(stream: TextIO) -> Console:
@@ -228,8 +280,12 @@ def scoreboard(board: Scoreboard, folder: Path, stream: TextIO) -> None:
     console(sys.stderr).print(escape(f"scoreboard: {folder / 'scoreboard.md'}"), soft_wrap=True)
 
 
+def _numeric(table: Table, index: int) -> bool:
+    return all(_is_numeric(row[index]) for row in table.rows)
+
+
 def _is_numeric(cell: str) -> bool:
-    return cell[:1].isdigit() or cell[:1] in "-−–∞" or cell.startswith(("NaN", "median", "never"))
+    return cell[:1].isdigit() or cell[:1] in "-−–∞[" or cell.startswith(("NaN", "median", "never"))
 
 
 def frames(tables: Sequence[tuple[str, Any]], closing: str, stream: TextIO) -> None:

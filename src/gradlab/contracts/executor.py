@@ -52,7 +52,7 @@ def _bundles(broken: bool = False) -> list[Bundle]:
         tree["base"]["model"] |= {"width": 5}
         tree["base"]["data"] |= {"dim": 5}
         odd = make_plan(resolve(tree, "contract")).trials[0]
-        narrow = odd.config.data.model_copy(update={"parameters": {"dim": 4, "samples": 32}})
+        narrow = type(odd.config.data).model_validate({"task": "identity", "dim": 4, "samples": 32})
         config = odd.config.model_copy(update={"data": narrow})
         bundles.insert(1, (type(odd)("broken", odd.group, odd.seed, odd.root, config, odd.catalog),))
     return bundles

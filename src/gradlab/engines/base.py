@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from gradlab.errors import EnvironmentFault
 from gradlab.parts import Catalog, Part
@@ -52,6 +53,12 @@ class Engine(Part):
     @abstractmethod
     def train(self, setup: Setup, tick: Tick | None = None) -> Outcome:
         """Train to the end, or to the step at which it diverges."""
+
+
+def one_blas_thread() -> threadpool_limits:
+    """A context in which BLAS uses one thread: their number changes the bits of float32 products."""
+    np.ones((2, 2)) @ np.ones((2, 2))  # the BLAS has to be loaded before it can be limited
+    return threadpool_limits(1)
 
 
 def require_denormals() -> None:

@@ -15,8 +15,6 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import ClassVar, Literal
 
-from threadpoolctl import threadpool_limits
-
 from gradlab.engines.base import Engine, Tick
 from gradlab.execute.watch import Stopped, Watch
 from gradlab.parts import Part
@@ -132,11 +130,3 @@ def run_together(trials: Sequence[Trial], ticks: Sequence[Tick | None]) -> list[
 
 def _ticker(trial: Trial, watch: Watch) -> Callable[[int, float], None]:
     return lambda steps, loss: watch.tick(trial, steps, loss)
-
-
-def one_blas_thread() -> threadpool_limits:
-    """A context in which BLAS uses one thread: their number changes the bits of float32 products."""
-    import numpy as np
-
-    np.ones((2, 2)) @ np.ones((2, 2))  # the BLAS has to be loaded before it can be limited
-    return threadpool_limits(1)

@@ -56,15 +56,17 @@ def _arm(name: str, frames: tuple[Frame, ...], config: Config) -> Diagnosis:
 
 
 def _size(t: Gain) -> float:
-    return max(t.in_all, 1 / t.in_all)
+    return max(t.in_all, 1 / t.in_all) if t.in_all > 0 else np.inf
 
 
 def _told(t: Gain) -> str:
     if 0.97 <= t.per_layer <= 1.03:
         return "keeps its size"
-    word, factor = ("loses", 1 / t.per_layer) if t.per_layer < 1 else ("gains", t.per_layer)
-    way = "down to" if t.per_layer < 1 else "up to"
-    return f"{word} a factor of {factor:.3g} per layer, {way} {t.in_all:.1g} over {t.layers} layers"
+    word, way = ("loses", "down to") if t.per_layer < 1 else ("gains", "up to")
+    if not 0 < t.per_layer < np.inf:
+        return f"{word} all at once, {way} {t.end}"
+    factor = 1 / t.per_layer if t.per_layer < 1 else t.per_layer
+    return f"{word} a factor of {factor:.3g} per layer, {way} {t.end}"
 
 
 def _cause(config: Config, falling: bool) -> str:

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from gradlab.audits.pairs import pairs_of
-from gradlab.execute.base import one_blas_thread, run_trial
+from gradlab.engines.base import one_blas_thread
+from gradlab.execute.base import run_trial
 from gradlab.microworld.frame import Frame, frame
 from gradlab.plan.cost import measure_speed
 from gradlab.plan.plan import Plan, PlannedGroup

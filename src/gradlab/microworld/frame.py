@@ -19,6 +19,7 @@ from gradlab.network.mlp import MLP, Layer, Tape
 from gradlab.network.norms.base import Running
 from gradlab.network.norms.none import NoNorm
 from gradlab.network.skips.base import Skip
+from gradlab.probes.base import rms
 from gradlab.trial.setup import Setup
 
 Array = NDArray[Any]
@@ -133,7 +134,7 @@ def _shown(tape: Tape, index: int) -> Array:
 
 
 def _rms(values: Array | None) -> float:
-    return float("nan") if values is None else float(np.sqrt(np.mean(values.astype(np.float64) ** 2)))
+    return float("nan") if values is None else rms(values)
 
 
 def _dead(layer: Layer, tape: Tape) -> float:

@@ -9,6 +9,7 @@ from time import perf_counter
 import numpy as np
 
 from gradlab.data.base import Facts
+from gradlab.engines.base import one_blas_thread
 from gradlab.network.mlp import MLP
 from gradlab.optim.schedules.base import Horizon
 from gradlab.trial.setup import EVALUATION_ROWS
@@ -77,12 +78,16 @@ ROUGHLY = Speed(2e10, 2e-6)
 
 
 def measure_speed() -> Speed:
-    """Two quick timings (about 0.1 s): a mid-sized product, and the small NumPy calls that make up a layer's step."""
+    """Two quick timings (about 0.1 s): a mid-sized product, and the small NumPy calls that make up a layer's step.
+
+    On one BLAS thread, as trials run: on a busy machine several wait for each other, a hundred times as long.
+    """
     rng = np.random.default_rng(0)
     a, b = rng.random((256, 128), np.float32), rng.random((128, 128), np.float32)
-    product = _best(lambda: a @ b)
     small = rng.random((64, 64), np.float32)
-    call = _best(lambda: np.maximum(small, 0))
+    with one_blas_thread():
+        product = _best(lambda: a @ b)
+        call = _best(lambda: np.maximum(small, 0))
     return Speed(2 * a.size * 128 / product, call)
 
 

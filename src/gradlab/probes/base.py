@@ -1,10 +1,12 @@
 """What a probe is: it declares what it needs and when, reads one layer at a time, and changes nothing.
 
-Norms are taken in float64: the square of a small float32 would already be zero.
+Norms are taken in float64 (the square of a small float32 would already be zero), and scaled first where even that is
+not enough.
 """
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -60,6 +62,23 @@ class Probe(Part):
 
 
 def l2(values: Array) -> float:
-    """√Σ v², in float64."""
+    """√Σ v², in float64, without underflow or overflow of the squares."""
     flat = values.ravel().astype(np.float64)
-    return float(np.sqrt(flat @ flat))
+    with np.errstate(all="ignore"):
+        total = float(flat @ flat)
+        if _SAFE[0] < total < _SAFE[1] or not flat.size:
+            return math.sqrt(total)
+        largest = float(np.abs(flat).max())
+        if largest == 0 or not np.isfinite(largest):
+            return largest
+        flat = flat / largest
+        return largest * float(np.sqrt(flat @ flat))
+
+
+def rms(values: Array) -> float:
+    """√(Σ v²/n), as careful as `l2`."""
+    return l2(values) / math.sqrt(values.size) if values.size else 0.0
+
+
+_SAFE = (1e-280, 1e280)
+"""A sum of squares in this range has lost nothing."""

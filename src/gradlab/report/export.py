@@ -5,10 +5,10 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from gradlab.errors import InvalidInput
-from gradlab.report.charts import Chart
 from gradlab.report.latex import latex_table
 from gradlab.report.tables import report_tables
 from gradlab.spec.canonical import plain_json
@@ -37,9 +37,8 @@ def export_table(table: Any, to: str) -> bytes:
     return buffer.getvalue()
 
 
-def chart_csv(chart: Chart) -> bytes:
+def rows_csv(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> bytes:
     """The data of a figure as CSV."""
-    header, rows = chart.table()
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(header)

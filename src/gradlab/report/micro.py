@@ -176,13 +176,19 @@ def _journey(film: Film) -> Scene:
         Heat(film.arms[arm], arm, tuple(np.round(one.journey, 6) for one in film.frames[arm])) for arm in (0, 1)
     )
     last = [film.frames[arm][-1].journey for arm in (0, 1)]
-    kept = [float(np.nanmean(np.abs(rows[-1]) > 1e-3)) for rows in last]
+    kept = [_share_above(rows[-1], 1e-3) for rows in last]
     caption = (
         "One input on its way: every column is a layer, every row a unit. At the last frame "
         f"{100 * kept[0]:.0f} % of the units of the last layer carry a signal (above .001) in {film.arms[0]}, "
         f"{100 * kept[1]:.0f} % in {film.arms[1]}."
     )
     return Scene("one_input", "One input, layer by layer", caption, heats=heats)
+
+
+def _share_above(row: Any, size: float) -> float:
+    """Of the units of a layer; a narrow layer's row is filled up with NaN at its end, which is no unit."""
+    units = row[: np.flatnonzero(np.isfinite(row))[-1] + 1] if np.isfinite(row).any() else row
+    return float(np.mean(np.abs(units) > size))
 
 
 def _units(film: Film) -> Scene:
@@ -213,6 +219,8 @@ def _ends(film: Film, arm: int, read: Any) -> str:
 def _over(found: Gain | None) -> str:
     if found is None:
         return "has too few layers to tell"
+    if found.in_all == 0:
+        return "falls to exactly 0"
     if 0.1 <= found.in_all <= 10:
         return f"hardly changes ({max(found.in_all, 1 / found.in_all):.1f}×)"
     way = "grows" if found.in_all > 1 else "falls"
@@ -227,14 +235,36 @@ def draw_scene(scene: Scene, film: Film) -> Any:
     count = len(scene.panels) or len(scene.heats)
     with look():
         canvas = canvas_of(4.1 * count, 4.3)
-        canvas.suptitle(
-            plain(f"{scene.title}, after {steps_of(film)[-1]:,} steps"), x=0.01, ha="left", fontweight="bold"
-        )
+        canvas.suptitle(plain(f"{scene.title}, {_moment(steps_of(film)[-1])}"), x=0.01, ha="left", fontweight="bold")
         if scene.heats:
             _draw_heats(scene.heats, canvas)
         for index, panel in enumerate(scene.panels):
             _draw_panel(panel, canvas.add_subplot(1, count, index + 1))
         return canvas
+
+
+def scene_rows(scene: Scene, film: Film) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+    """All that a scene shows, at every frame: a header and rows."""
+    rows: list[tuple[Any, ...]] = []
+    for panel in scene.panels:
+        for curve in panel.curves:
+            for one, values in zip(film.frames[curve.arm], curve.frames, strict=True):
+                rows += [(panel.title, curve.name, one.step, place, v) for place, v in enumerate(values, 1)]
+    if scene.panels:
+        return ("panel", "line", "step", "place", "value"), rows
+    for heat in scene.heats:
+        for one, layers in zip(film.frames[heat.arm], heat.frames, strict=True):
+            rows += [
+                (heat.title, one.step, layer, unit, float(value))
+                for layer, row in enumerate(layers, 1)
+                for unit, value in enumerate(row, 1)
+                if not np.isnan(value)
+            ]
+    return ("arm", "step", "layer", "unit", "value"), rows
+
+
+def _moment(step: int) -> str:
+    return f"after {step:,} step{'' if step == 1 else 's'}" if step else "at initialization"
 
 
 def _draw_panel(panel: Panel, ax: Any) -> None:

@@ -63,13 +63,16 @@ def _networks(measured: Measured) -> list[str]:
     losses, optimisers = ({getattr(c.train, name).kind for c in configs} for name in ("loss", "optimizer"))
     budgets = {planned.cost.steps for planned in entries if planned.cost is not None}
     return [
-        f"We trained multilayer perceptrons ({_span({c.model.depth for c in configs})} hidden layers of "
+        f"We {'trained' if any(budgets) else 'built'} multilayer perceptrons "
+        f"({_span({c.model.depth for c in configs})} hidden layers of "
         f"{_span({c.model.width for c in configs})} units, {first.model.activation.kind}) on the task "
         f"{first.data.task} under {len(entries)} conditions that differ in {differ}, "
         f"with {len(study.trial_seeds)} random seeds each, shared by all conditions (common random numbers: the same "
         "data, batch order and initial draws).",
         f"Networks were trained by {' or '.join(sorted(optimisers))} on {' or '.join(sorted(losses))} for "
-        f"{_span(budgets)} updates in {first.train.precision}.",
+        f"{_span(budgets)} updates in {first.train.precision}."
+        if any(budgets)
+        else f"Networks were measured at initialization, in {first.train.precision}; none was trained.",
     ]
 
 

@@ -1,7 +1,7 @@
 """A choice of a part: a name, and the part's own parameters beside it.
 
-    activation: relu                              # short
-    activation: {kind: leaky_relu, slope: 0.2}    # with parameters
+    activation: relu                                       # short
+    activation: {kind: leaky_relu, negative_slope: 0.2}    # with parameters
 
 Reading a choice checks the name against the catalog and the parameters against the part, and fills in
 every default, so that a resolved study states all it depends on.

@@ -148,8 +148,8 @@ def _signals(probe: Probe, seen: Sequence[Seen]) -> Iterator[Finding]:
     # a gradient that is exactly 0 everywhere is a cut, not a decay: told by the parameters
     positive = [(name, value) for name, value in deltas if value > 0]
     if len(positive) >= 4 and not excused:
-        ratio = _ends([value for _, value in positive])
-        steps = len(positive) - 1
+        values = [value for _, value in positive]
+        ratio, steps = _first_to_last(values), len(values) - 1
         if ratio < VANISHED:
             yield Finding(
                 "vanishing gradients", f"{positive[0][0]} to {positive[-1][0]}",
@@ -184,10 +184,17 @@ def _signals(probe: Probe, seen: Sequence[Seen]) -> Iterator[Finding]:
             )  # fmt: skip
 
 
-def _ends(values: Sequence[float]) -> float:
-    """The first quarter against the last, by medians."""
+def _first_to_last(values: Sequence[float]) -> float:
+    """How many times larger the first is than the last, as the table shows them.
+
+    Where the medians of the first and the last quarter do not say so too, it is the odd size of one module and no
+    trend: then it is what they say, over as many modules as there are.
+    """
     count = max(1, len(values) // 4)
-    return float(np.median(values[:count]) / np.median(values[-count:]))
+    ends = values[0] / values[-1]
+    quarters = float(np.median(values[:count]) / np.median(values[-count:]))
+    agree = (ends < VANISHED and quarters < VANISHED) or (ends > EXPLODED and quarters > EXPLODED)
+    return ends if agree else quarters
 
 
 def _units(probe: Probe, seen: Sequence[Seen]) -> Iterator[Finding]:

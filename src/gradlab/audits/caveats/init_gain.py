@@ -68,5 +68,7 @@ def _told(gain: Gain) -> str:
     if 0.97 <= gain.per_layer <= 1.03:
         return "keeps its size"
     way = "falls" if gain.per_layer < 1 else "grows"
+    if not 0 < gain.per_layer < float("inf"):
+        return f"{way} at once, to {gain.end}"
     factor = 1 / gain.per_layer if gain.per_layer < 1 else gain.per_layer
-    return f"{way} {factor:.3g}× per layer ({gain.in_all:.2g} over {gain.layers} layers)"
+    return f"{way} {factor:.3g}× per layer ({gain.end})"

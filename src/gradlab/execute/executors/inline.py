@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 
-from gradlab.execute.base import Bundle, Executor, TrialResult, one_blas_thread, run_bundle
+from gradlab.engines.base import one_blas_thread
+from gradlab.execute.base import Bundle, Executor, TrialResult, run_bundle
 from gradlab.execute.watch import Watch
 
 

@@ -8,7 +8,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from gradlab.execute.base import Bundle, Executor, TrialResult, one_blas_thread, run_bundle, workers_for
+from gradlab.engines.base import one_blas_thread
+from gradlab.execute.base import Bundle, Executor, TrialResult, run_bundle, workers_for
 from gradlab.execute.watch import Watch
 
 

@@ -16,8 +16,9 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from gradlab.engines.base import one_blas_thread
 from gradlab.errors import EnvironmentFault
-from gradlab.execute.base import Bundle, Executor, TrialResult, one_blas_thread, run_bundle, workers_for
+from gradlab.execute.base import Bundle, Executor, TrialResult, run_bundle, workers_for
 from gradlab.execute.watch import Stopped, Watch
 from gradlab.trial.trial import TrialLabel
 

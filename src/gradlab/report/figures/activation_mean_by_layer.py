@@ -11,9 +11,10 @@ class ActivationMeanByLayer(Figure):
     """Mean of what enters the nonlinearity (it can be negative, so a linear axis)."""
 
     name = "activation_mean_by_layer"
+    rank = 33
     shows = ("activation_mean.pre",)
 
     def chart(self, measured: Measured) -> LineChart | None:
         """On the probe batch, before the nonlinearity."""
-        title = "Activation mean by layer, after training"
+        title = "Activation mean by layer"
         return layer_chart(measured, "activation_mean.pre", title, "mean of Wx + b", log_y=False)

@@ -11,10 +11,9 @@ class ActivationStdByLayer(Figure):
     """Standard deviation of what enters the nonlinearity, on a log axis."""
 
     name = "activation_std_by_layer"
+    rank = 32
     shows = ("activation_std.pre",)
 
     def chart(self, measured: Measured) -> LineChart | None:
         """On the probe batch, before the nonlinearity."""
-        return layer_chart(
-            measured, "activation_std.pre", "Activation spread by layer, after training", "std of Wx + b"
-        )
+        return layer_chart(measured, "activation_std.pre", "Activation spread by layer", "std of Wx + b")

@@ -85,7 +85,7 @@ def layer_line(profile: Profile, label: str, style: int) -> Line | None:
 def layer_chart(
     measured: Measured, measure: str, title: str, y_label: str, *, step: str = "end", log_y: bool = True
 ) -> LineChart | None:
-    """A measure by layer, one line per group, published numbers beside."""
+    """A measure by layer, one line per group, published numbers beside; the title gets when it was taken."""
     if measure not in measured.measures:
         return None
     found = [
@@ -96,7 +96,7 @@ def layer_chart(
     if not lines:
         return None
     return LineChart(
-        title,
+        f"{title}, {_moment(measured, step)}",
         "layer",
         y_label,
         lines,
@@ -105,6 +105,12 @@ def layer_chart(
         whole_x=True,
         note=seeds_note(measured),
     )
+
+
+def _moment(measured: Measured, step: str) -> str:
+    """When a layer figure was taken: a study of 0 steps has no training to come after."""
+    trained = any(entry.cost is None or entry.cost.steps > 0 for entry in measured.plan.groups)
+    return "after training" if step == "end" and trained else "at initialization"
 
 
 def published_points(measured: Measured, measure: str, step: str) -> tuple[Points, ...]:

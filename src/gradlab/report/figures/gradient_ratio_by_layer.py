@@ -15,6 +15,7 @@ class GradientRatioByLayer(Figure):
     """Distribution over draws of the second arm's mean |dL/dW| over the first's, per layer, paired by seed."""
 
     name = "gradient_ratio_by_layer"
+    rank = 23
     shows = ("grad_mean_abs",)
 
     def chart(self, measured: Measured) -> BoxChart | None:

@@ -11,9 +11,10 @@ class MeanGradientByLayer(Figure):
     """Mean |dL/dW| of each layer at the start, on a log axis."""
 
     name = "mean_gradient_by_layer"
+    rank = 22
     shows = ("grad_mean_abs",)
 
     def chart(self, measured: Measured) -> LineChart | None:
         """On the probe batch."""
-        title = "Mean weight gradient by layer, at initialisation"
+        title = "Mean weight gradient by layer"
         return layer_chart(measured, "grad_mean_abs", title, "mean |dL/dW|", step="start")

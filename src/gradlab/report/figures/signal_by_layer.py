@@ -12,8 +12,8 @@ class SignalByLayer(Figure):
 
     name = "signal_by_layer"
     shows = ("delta_l2@start",)
-    rank = 30
+    rank = 31
 
     def chart(self, measured: Measured) -> LineChart | None:
         """On the probe batch."""
-        return layer_chart(measured, "delta_l2", "Backprop signal by layer, at initialisation", "‖δ‖₂", step="start")
+        return layer_chart(measured, "delta_l2", "Backprop signal by layer", "‖δ‖₂", step="start")

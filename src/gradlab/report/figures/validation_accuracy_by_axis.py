@@ -12,7 +12,7 @@ class ValidationAccuracyByAxis(Figure):
 
     name = "validation_accuracy_by_axis"
     shows = ("validation_accuracy",)
-    rank = 12
+    rank = 8
 
     def chart(self, measured: Measured) -> Chart | None:
         """Only where there are test data too: else the accuracy figure shows it already."""

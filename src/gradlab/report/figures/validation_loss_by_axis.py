@@ -12,7 +12,7 @@ class ValidationLossByAxis(Figure):
 
     name = "validation_loss_by_axis"
     shows = ("validation_loss",)
-    rank = 13
+    rank = 9
 
     def chart(self, measured: Measured) -> Chart | None:
         """Only where there are test data too: else the loss figure shows it already."""

@@ -1,0 +1,38 @@
+"""What the command line prints fits the terminal, and no number loses its end."""
+
+from __future__ import annotations
+
+import io
+import re
+
+import pytest
+from rich.console import Console
+
+from gradlab.cli.show import print_table
+from gradlab.report.tables import Table
+
+VALUES = ("8.690e-13", "−4.512e-05", "2.33e+12×", "[7.52e+11, 7.20e+12]", "123,456", "NaN")
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 100, 120])
+def test_a_number_is_never_cut_however_narrow_the_terminal(width: int) -> None:
+    header = ("module", *(f"a_rather_long_name_{i}" for i in range(9)))
+    rows = tuple(
+        (f"blocks.{i}.attention.projection", *(VALUES[(i + j) % len(VALUES)] for j in range(9))) for i in range(4)
+    )
+    text = io.StringIO()
+    print_table(Console(file=text, width=width, no_color=True), Table("Inside", header, rows))
+    lines = text.getvalue().splitlines()
+    assert max(map(len, lines)) <= width
+    assert "…" not in text.getvalue()
+    found = re.findall(r"8\.690e-13|−4\.512e-05|2\.33e\+12×|7\.52e\+11|7\.20e\+12", text.getvalue())
+    shown = sum(cell in ("8.690e-13", "−4.512e-05", "2.33e+12×") for row in rows for cell in row)
+    shown += 2 * sum(cell.startswith("[") for row in rows for cell in row)
+    assert len(found) == shown
+    assert text.getvalue().count("(continued)") == (0 if width > 220 else text.getvalue().count("module") - 1)
+
+
+def test_a_table_that_fits_stays_one() -> None:
+    text = io.StringIO()
+    print_table(Console(file=text, width=80), Table("Small", ("group", "loss"), (("plain", "1.000e-05"),)))
+    assert "continued" not in text.getvalue()
