@@ -18,7 +18,8 @@ from time import perf_counter
 from typing import Any
 
 import gradlab
-from gradlab.execute.base import one_blas_thread, run_trial
+from gradlab.engines.base import one_blas_thread
+from gradlab.execute.base import run_trial
 
 TRIVIAL = {
     "data": {"task": "identity", "dim": 2, "samples": 16},

@@ -1,10 +1,12 @@
-"""What many tests need: a tiny study, and a way to run trials."""
+"""What many tests need: a tiny study; and what keeps them quiet neighbors."""
 
 from __future__ import annotations
 
 import os
 
+# tests run side by side, one core each
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 # some virtual machines announce AMX and then kill the process that uses it, as PyTorch does for bfloat16
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
 

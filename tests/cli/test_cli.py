@@ -1,9 +1,8 @@
-"""The command line as a user meets it, in a process of its own."""
+"""The command line as a user meets it."""
 
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -13,14 +12,8 @@ from typing import Any
 
 import pytest
 
+from commands import ENVIRONMENT, gradlab, spawned
 from gradlab.spec.yaml_text import dump
-
-ENVIRONMENT = {**os.environ, "PYTHONWARNINGS": "error", "NO_COLOR": "1", "COLUMNS": "120"}
-
-
-def gradlab(*words: str, cwd: Path, **options: Any) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "gradlab", *words]
-    return subprocess.run(command, cwd=cwd, env=ENVIRONMENT, capture_output=True, text=True, timeout=120, **options)
 
 
 @pytest.fixture
@@ -31,7 +24,7 @@ def study(tree: dict[str, Any], tmp_path: Path) -> Path:
 
 
 def test_help_reads_like_a_short_manual(tmp_path: Path) -> None:
-    found = gradlab("--help", cwd=tmp_path)
+    found = spawned("--help", cwd=tmp_path)
     assert found.returncode == 0
     for word in ("A STUDY asks a question", "gradlab run identity", "Exit codes", "check-part", "schema"):
         assert word in found.stdout
@@ -41,7 +34,7 @@ def test_help_reads_like_a_short_manual(tmp_path: Path) -> None:
 
 def test_run_shows_the_answer_and_leaves_a_folder(tree: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "small.yaml").write_text(dump({**tree, "figures": ["training_loss"]}))
-    found = gradlab("run", "small.yaml", cwd=tmp_path)
+    found = spawned("run", "small.yaml", cwd=tmp_path)
     assert found.returncode == 0, found.stderr
     assert "final_loss: plain" in found.stdout
     assert "2 groups × 2 seeds = 4 trials" in found.stderr

@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from cli.test_cli import gradlab
+from commands import gradlab
 from gradlab.cli.progress import headline, running_lines
 from gradlab.spec.yaml_text import dump
 

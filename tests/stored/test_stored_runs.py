@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
 import gradlab
-from gradlab.cli import main
+from commands import gradlab as command
 from gradlab.errors import StoreError
 
 HERE = Path(__file__).parent
@@ -25,14 +24,6 @@ def run(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Monk
     """A copy of a stored run, in a folder where nothing else is."""
     monkeypatch.chdir(tmp_path)
     return Path(shutil.copytree(request.param, tmp_path / request.param.name))
-
-
-def command(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
-    """Exit code and stdout of `gradlab WORDS…`."""
-    sys.argv = ["gradlab", *words]
-    with pytest.raises(SystemExit) as ended:
-        main()
-    return int(ended.value.code or 0), capsys.readouterr().out
 
 
 def test_every_version_has_every_kind_of_run() -> None:
@@ -55,22 +46,22 @@ def test_it_opens_with_all_its_results(run: Path) -> None:
     assert not [note for note in result.notes if "damaged" in note]
 
 
-def test_it_is_reported_and_exported_by_the_command_line(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, text = command(capsys, "report", str(run), "--json")
-    assert code == 0
-    told = json.loads(text)
+def test_it_is_reported_and_exported_by_the_command_line(run: Path) -> None:
+    found = command("report", run.name, "--json", cwd=run.parent)
+    assert found.returncode == 0, found.stderr
+    told = json.loads(found.stdout)
     assert sum(told["trials"].values()) >= TRIALS[run.name]
     assert all(group["metrics"] for group in told["groups"])
     assert (run / "report.html").stat().st_size > 50_000
     assert (run / "report.md").is_file()
-    code, text = command(capsys, "export", str(run), "--to", "csv", "--table", "trials")
-    assert code == 0
-    assert len(text.splitlines()) == TRIALS[run.name] + 1
+    found = command("export", run.name, "--to", "csv", "--table", "trials", cwd=run.parent)
+    assert found.returncode == 0, found.stderr
+    assert len(found.stdout.splitlines()) == TRIALS[run.name] + 1
     for table in ("summary", "trials", "curves", "layers"):
-        code, _ = command(capsys, "export", str(run), "--to", "parquet", "--table", table, "--out", "out.parquet")
-        assert code == 0
-        assert pq.read_table("out.parquet").num_columns > 0
-    assert command(capsys, "export", str(run), "--to", "latex")[0] == 0
+        words = ("export", run.name, "--to", "parquet", "--table", table, "--out", "out.parquet")
+        assert command(*words, cwd=run.parent).returncode == 0
+        assert pq.read_table(run.parent / "out.parquet").num_columns > 0
+    assert command("export", run.name, "--to", "latex", cwd=run.parent).returncode == 0
 
 
 @pytest.mark.parametrize("name", ["finished", "unfinished", "digits", "own-parts"])

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from gradlab.report.charts import Chart, Numbers, Points, Rows, draw_levels, draw_points, legend_text
+from gradlab.report.log_axis import label_decades, log_x, log_y
 from gradlab.report.look import SOFT, plain, stroke
 
 
@@ -45,9 +46,9 @@ class AxisChart(Chart):
             self._draw(ax, series, self._shift(index))
         draw_points(self.points, ax)
         if self.log_x:
-            ax.set_xscale("log")
+            log_x(ax)
         if self.log_y:
-            ax.set_yscale("log")
+            log_y(ax)
         places, labels = zip(*self.ticks, strict=True)
         turned = {"rotation": 30, "ha": "right"} if self.crowded else {}
         ax.set_xticks(places, [plain(label) for label in labels], **turned)
@@ -148,7 +149,7 @@ class ParetoChart(Chart):
             label="nothing is better and cheaper",
         )  # fmt: skip
         if self.log_x:
-            ax.set_xscale("log")
+            log_x(ax)
         ax.margins(x=0.12, y=0.14)
         _label(self.offers, ax)
 
@@ -237,6 +238,7 @@ class HeatChart(Chart):
         ax.grid(visible=False)
         bar = ax.figure.colorbar(mesh, ax=ax, pad=0.02)
         bar.set_label(self.value_label, fontsize=8)
+        label_decades(bar.ax.yaxis)
         bar.ax.tick_params(labelsize=8)
 
 
@@ -289,6 +291,6 @@ class EffectChart(Chart):
             ticks += list(zip(x, (level for level, *_ in levels), strict=True))
             place += len(levels) + 0.8
         if self.log_y:
-            ax.set_yscale("log")
+            log_y(ax)
         ax.set_xticks([x for x, _ in ticks], [plain(text) for _, text in ticks], rotation=35, ha="right", fontsize=8)
         ax.grid(axis="x", visible=False)

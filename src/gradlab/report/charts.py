@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gradlab.report.log_axis import log_x, log_y
 from gradlab.report.look import GRID, INK, SOFT, WARNING, plain, stroke
 
 Numbers = NDArray[np.float64]
@@ -199,9 +200,9 @@ def _draw_lines(chart: LineChart, ax: Any) -> None:
             )
     draw_points(chart.points, ax)
     if (chart.log_y and any((line.high > 0).any() for line in chart.lines)) or floor is not None:
-        ax.set_yscale("log")
+        log_y(ax)
     if chart.log_x:
-        ax.set_xscale("log")
+        log_x(ax)
     if chart.whole_x:
         _whole_ticks(ax, chart.lines)
     draw_levels(chart.levels, ax)
@@ -279,7 +280,7 @@ def _draw_boxes(chart: BoxChart, ax: Any) -> None:
     ax.plot([], [], color=colour, linewidth=2.4, label="median; box 25–75 %, whiskers 5–95 %")
     draw_points(chart.points, ax)
     if chart.log_y:
-        ax.set_yscale("log")
+        log_y(ax)
     draw_levels(chart.levels, ax, INK)
     ax.grid(axis="x", visible=False)
     ax.set_facecolor("white")

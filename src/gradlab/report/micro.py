@@ -17,6 +17,7 @@ from gradlab.microworld.diagnosis import Diagnosis
 from gradlab.microworld.film import Film
 from gradlab.microworld.frame import Frame
 from gradlab.report.draw import canvas_of
+from gradlab.report.log_axis import log_y
 from gradlab.report.look import INK, SOFT, look, plain, stroke
 
 SCENES = ("signal_flow", "gradient_flow", "gradient_highway", "one_input", "units")
@@ -277,7 +278,7 @@ def _draw_panel(panel: Panel, ax: Any) -> None:
         style |= {"color": s.colour, "marker": None if curve.faint else s.marker, "markersize": 3.5}
         ax.plot(range(1, len(y) + 1), y, label=plain(curve.name), **style)
     if panel.log and smallest:
-        ax.set_yscale("log")
+        log_y(ax)
         if floor is not None and any(v == 0 for curve in panel.curves for v in curve.frames[-1]):
             ax.axhline(floor, color=INK, linewidth=0.8)
             place: Any = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points", "ha": "right"}

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from gradlab.report.charts import Chart, Numbers, Rows, draw_levels
+from gradlab.report.log_axis import log_y
 from gradlab.report.look import SOFT, plain, stroke
 
 BESIDE = 0.16
@@ -50,7 +51,7 @@ class SeedChart(Chart):
                 color=s.colour, marker=s.marker, markersize=8, capsize=4, linewidth=1.8, zorder=3,
             )  # fmt: skip
         if self.log_y:
-            ax.set_yscale("log")
+            log_y(ax)
         turned = {"rotation": 30, "ha": "right"} if self.crowded else {}
         ax.set_xticks(places, [plain(name) for name in self.groups], **turned)
         ax.set_xlim(-0.5, len(self.groups) - 0.5)

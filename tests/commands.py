@@ -1,0 +1,48 @@
+"""`gradlab WORDS…` as a test types it: in this process (a second less), or in one of its own where that matters."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+from contextlib import chdir, redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from gradlab.cli import main
+
+ENVIRONMENT = {**os.environ, "PYTHONWARNINGS": "error", "NO_COLOR": "1", "COLUMNS": "120"}
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a command left."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def gradlab(*words: str, cwd: Path) -> Done:
+    """The command in this process: the same entry point, its own streams and folder."""
+    out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf8", write_through=True) for _ in range(2))
+    words = ("gradlab", *words)
+    with (
+        chdir(cwd),
+        patch.object(sys, "argv", list(words)),
+        patch.dict(os.environ, {"NO_COLOR": "1", "COLUMNS": "120"}),redirect_stdout(out), redirect_stderr(err)
+    ):
+        try:
+            main()
+        except SystemExit as ended:
+            code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+    return Done(code, *(stream.buffer.getvalue().decode() for stream in (out, err)))  # type: ignore[attr-defined]
+
+
+def spawned(*words: str, cwd: Path, timeout: float = 120, **options: Any) -> subprocess.CompletedProcess[str]:
+    """The command in a process of its own."""
+    command = [sys.executable, "-m", "gradlab", *words]
+    return subprocess.run(command, cwd=cwd, env=ENVIRONMENT, capture_output=True, text=True, timeout=timeout, **options)
