@@ -33,7 +33,9 @@ def gradlab(*words: str, cwd: Path) -> Done:
     with (
         chdir(cwd),
         patch.object(sys, "argv", list(words)),
-        patch.dict(os.environ, {"NO_COLOR": "1", "COLUMNS": "120"}),redirect_stdout(out), redirect_stderr(err)
+        patch.dict(os.environ, {"NO_COLOR": "1", "COLUMNS": "120"}),
+        redirect_stdout(out),
+        redirect_stderr(err),
     ):
         try:
             main()

@@ -20,6 +20,7 @@ def bench(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=300)
 
 
+@pytest.mark.shipped
 def test_bench_prints_json_and_writes_table_and_chart(tmp_path: Path) -> None:
     words = ("--workloads", "C", "--rounds", "1", "--peers", "sklearn", "--json", "--out", "here")
     found = bench(*words, cwd=tmp_path)

@@ -15,7 +15,13 @@ def test_there_are_four() -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("path", [NOTEBOOKS[0], *(pytest.param(p, marks=pytest.mark.slow) for p in NOTEBOOKS[1:])])
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(NOTEBOOKS[0], marks=pytest.mark.shipped),
+        *(pytest.param(p, marks=pytest.mark.slow) for p in NOTEBOOKS[1:]),
+    ],
+)
 def test_a_notebook_runs_from_top_to_bottom(path: Path, tmp_path: Path) -> None:
     nbformat = pytest.importorskip("nbformat")
     nbclient = pytest.importorskip("nbclient")

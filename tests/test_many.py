@@ -19,7 +19,9 @@ def measured(*words: str) -> dict[str, float]:
     return result
 
 
-@pytest.mark.parametrize("executor", ["pool", pytest.param("processes", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "executor", [pytest.param("pool", marks=pytest.mark.shipped), pytest.param("processes", marks=pytest.mark.slow)]
+)
 def test_a_sweep_of_hundreds_is_kept_in_few_chunks(executor: str) -> None:
     found = measured("600", executor)
     assert found["trials"] == 600

@@ -286,7 +286,7 @@ def random_fair_study(number: int) -> dict[str, Any]:
     return {"question": "Fair?", "factor": factor, "base": base, "arms": arms, "seeds": seeds, "seed": number}
 
 
-@pytest.mark.parametrize("block", range(10))
+@pytest.mark.parametrize("block", [*range(4), *(pytest.param(n, marks=pytest.mark.slow) for n in range(4, 10))])
 def test_five_hundred_random_fair_studies_raise_no_alarm(block: int) -> None:
     for number in range(50 * block, 50 * block + 50):
         found = lab.audit(random_fair_study(number))
@@ -296,6 +296,7 @@ def test_five_hundred_random_fair_studies_raise_no_alarm(block: int) -> None:
 # ---------------------------------------------------------------------- answers that go on
 
 
+@pytest.mark.shipped
 def test_what_it_proposes_can_be_run(tmp_path: Path) -> None:
     proposed = 0
     for name in gradlab.list_studies():

@@ -68,7 +68,12 @@ def test_what_cannot_fit_in_memory_is_refused_before_anything_is_made(
 
 @pytest.mark.parametrize(
     "override",
-    ["model.width=256", "data.samples=40000", "train.steps=4000", "measure.probe.size=20000", "train.batch=20000"],
+    [
+        "model.width=256",
+        "data.samples=40000",
+        "measure.probe.size=20000",
+        *(pytest.param(each, marks=pytest.mark.slow) for each in ("train.steps=4000", "train.batch=20000")),
+    ],
 )
 def test_the_memory_estimate_is_not_below_the_measured_peak(override: str, tree: dict[str, Any]) -> None:
     import tracemalloc

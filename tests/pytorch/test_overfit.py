@@ -27,10 +27,17 @@ ABLE: dict[str, Callable[[], nn.Module]] = {
     "a transformer with dropout": lambda: Transformer(layers=2),
     "an LSTM": Recurrent,
 }
+
+
+def _slow_but(name: str, *quick: str) -> Any:
+    """A case of the slow suite, but for some."""
+    return name if name in quick else pytest.param(name, marks=pytest.mark.slow)
+
+
 UNABLE = ("the plain net of the identity write-up", "a 30-layer net at default init", "dead ReLUs")
 
 
-@pytest.mark.parametrize("name", ABLE)
+@pytest.mark.parametrize("name", [_slow_but(name, "an MLP", "an LSTM") for name in ABLE])
 def test_a_healthy_network_learns_one_batch(name: str) -> None:
     torch.manual_seed(0)
     found = try_overfitting(ABLE[name](), batch(), ENTROPY)
@@ -38,7 +45,7 @@ def test_a_healthy_network_learns_one_batch(name: str) -> None:
     assert found.constant == pytest.approx(1.36, abs=0.05), "the entropy of the batch's classes"
 
 
-@pytest.mark.parametrize("name", UNABLE)
+@pytest.mark.parametrize("name", [_slow_but(name, "dead ReLUs") for name in UNABLE])
 def test_a_broken_one_does_not(name: str) -> None:
     torch.manual_seed(0)
     found = try_overfitting(BROKEN[name][0](), batch(), ENTROPY)
@@ -129,6 +136,7 @@ def after():
 """
 
 
+@pytest.mark.shipped
 def test_the_command_does_both(tmp_path: Path) -> None:
     (tmp_path / "nets.py").write_text(FILE)
     first, second = (f"{tmp_path / 'nets.py'}:{name}" for name in ("before", "after"))

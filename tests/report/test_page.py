@@ -88,6 +88,7 @@ def test_relative_links_are_found() -> None:
     assert relative_links(text) == ["figures/a.png", "b.md"]
 
 
+@pytest.mark.shipped
 def test_the_command_makes_one_format_or_both_and_another_pair(run: Path) -> None:
     for name in ("report.html", "report.md"):
         (run / name).unlink()

@@ -90,6 +90,7 @@ def test_two_hundred_kills_lose_nothing(tree: dict[str, Any], tmp_path: Path) ->
     killed_again_and_again(long_study(tree, 2500, 150), tmp_path, 200, seed=2)
 
 
+@pytest.mark.shipped
 def test_same_hash_inline_pool_processes_and_killed_three_times(tree: dict[str, Any], tmp_path: Path) -> None:
     """Promise 3."""
     tree = long_study(tree, 30, 60)
