@@ -1,19 +1,33 @@
-"""Where things are kept that can be made again at any time: compiled kernels, unpacked data."""
+"""Where things are kept that can be made again at any time: compiled kernels, unpacked data.
+
+Compiled kernels are code: whoever can write to their folder can run code as us. So a cache folder is made for us alone
+(0700, whatever the umask), and one that belongs to somebody else, or that others can write to, is not used.
+"""
 
 from __future__ import annotations
 
 import os
+import stat
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+
+from gradlab.notices import say_once
 
 
 def cache_folder(name: str) -> Path | None:
-    """A folder of this name that can be written to, in `GRADLAB_CACHE`, the user's cache or the temporary folder."""
+    """A folder of this name for us alone: in `GRADLAB_CACHE`, the user's cache or the temporary folder, or nowhere."""
     for base in _bases():
-        folder = base / "gradlab" / name
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            base.mkdir(parents=True, exist_ok=True, mode=0o700)
+            folder = base
+            for part in ("gradlab", name):
+                folder = folder / part
+                _make_private(folder)
+            if refusal := untrusted(base, folder.parent, folder):
+                say_once(f"the cache folder {folder} is not used: {refusal}")
+                continue
             probe = folder / f".probe-{os.getpid()}"
             probe.touch()
             probe.unlink()
@@ -23,12 +37,45 @@ def cache_folder(name: str) -> Path | None:
     return None
 
 
-def _bases() -> list[Path]:
-    named = os.environ.get("GRADLAB_CACHE")
+def _make_private(folder: Path) -> None:
+    try:
+        folder.mkdir(mode=0o700)
+        folder.chmod(0o700)  # the mode of mkdir is cut down by the umask, never widened; chmod for odd file systems
+    except FileExistsError:
+        pass
+
+
+def untrusted(base: Path, *folders: Path) -> str | None:
+    """Why somebody else could have put something there; None if nobody could."""
+    if not hasattr(os, "geteuid"):
+        return None  # Windows keeps a user's folders apart by access lists
+    around = base.stat()
+    if around.st_mode & stat.S_IWOTH and not around.st_mode & stat.S_ISVTX:
+        return f"anybody can rename what is in {base}"
+    for folder in folders:
+        found = folder.lstat()
+        if not stat.S_ISDIR(found.st_mode):
+            return f"{folder} is not a folder but a link or a file"
+        if found.st_uid != os.geteuid():
+            return f"{folder} belongs to another user (id {found.st_uid})"
+        if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            return f"others can write to {folder}; remove it, or `chmod -R go-w` it if you trust what is in it"
+    return None
+
+
+def _bases() -> Iterator[Path]:
+    """One after the other: the temporary folder is looked for only where the others do not do."""
+    if named := os.environ.get("GRADLAB_CACHE"):
+        yield Path(named)
     home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     if sys.platform == "win32":
         home = os.environ.get("LOCALAPPDATA", home)
-    return [Path(p) for p in (named, home, os.path.join(tempfile.gettempdir(), f"gradlab-{_user()}")) if p]
+    if home != "~/.cache":  # there is no home
+        yield Path(home)
+    try:
+        yield Path(tempfile.gettempdir()) / f"gradlab-{_user()}"
+    except OSError:  # no temporary folder can be written to
+        return
 
 
 def _user() -> str:

@@ -1,0 +1,195 @@
+"""The cache is ours alone, and nothing that is wrong with it costs more than a compilation."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gradlab import cache, notices
+from gradlab.cache import cache_folder
+from gradlab.engines.kernels import compiled
+
+
+@pytest.fixture(autouse=True)
+def own_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No cache of this machine is touched, and what was said is forgotten."""
+    monkeypatch.setenv("GRADLAB_CACHE", str(tmp_path / "named"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr(notices, "_said", set())
+    yield
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o002, 0o077])
+def test_a_cache_folder_is_for_us_alone_whatever_the_umask(umask: int, tmp_path: Path) -> None:
+    before = os.umask(umask)
+    try:
+        folder = cache_folder("kernels")
+    finally:
+        os.umask(before)
+    assert folder == tmp_path / "named/gradlab/kernels"
+    assert mode(folder) == mode(folder.parent) == 0o700
+
+
+@pytest.mark.parametrize("which", ["gradlab", "gradlab/kernels"])
+@pytest.mark.parametrize("bits", [0o020, 0o002])
+def test_a_folder_that_others_can_write_to_is_not_used(
+    which: str, bits: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "named/gradlab/kernels").mkdir(parents=True)
+    (tmp_path / "named" / which).chmod(0o700 | bits)
+    assert cache_folder("kernels") == tmp_path / "home/gradlab/kernels"
+    assert cache_folder("kernels") == tmp_path / "home/gradlab/kernels"
+    assert capsys.readouterr().err.count("others can write to") == 1
+
+
+def test_a_folder_of_somebody_else_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "named/gradlab").mkdir(parents=True)
+    monkeypatch.setattr(os, "geteuid", lambda: os.stat(tmp_path).st_uid + 1)
+    assert cache_folder("kernels") is None
+    assert "belongs to another user" in capsys.readouterr().err
+
+
+def test_a_link_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "named").mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "named/gradlab").symlink_to(tmp_path / "elsewhere")
+    assert cache_folder("kernels") == tmp_path / "home/gradlab/kernels"
+
+
+def test_a_place_where_anybody_can_rename_is_not_used(tmp_path: Path) -> None:
+    (tmp_path / "named").mkdir()
+    (tmp_path / "named").chmod(0o777)
+    assert cache_folder("kernels") == tmp_path / "home/gradlab/kernels"
+    (tmp_path / "named").chmod(0o1777)  # as /tmp is: what is ours stays ours
+    assert cache_folder("kernels") == tmp_path / "named/gradlab/kernels"
+
+
+def test_without_a_temporary_folder_the_others_are_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def nowhere() -> str:
+        raise FileNotFoundError("No usable temporary directory found")
+
+    monkeypatch.setattr("tempfile.gettempdir", nowhere)
+    assert cache_folder("kernels") == tmp_path / "named/gradlab/kernels"
+    monkeypatch.setattr(cache, "_make_private", lambda folder: (_ for _ in ()).throw(OSError("read-only")))
+    assert cache_folder("kernels") is None
+
+
+PLANTED = """
+import os, pickle, sys
+class Planted:
+    def __reduce__(self):
+        return (os.system, ("touch " + sys.argv[2],))
+root = sys.argv[1]
+os.makedirs(root)
+pickle.dump(Planted(), open(os.path.join(root, "train.nbi"), "wb"))
+"""
+
+
+def test_code_that_another_user_planted_in_the_temporary_folder_does_not_run(tmp_path: Path) -> None:
+    """Where there is no home, the cache lies in the temporary folder under a name that anybody can guess."""
+    from gradlab.engines.kernels import compiled
+
+    name = (compiled.kernels_folder() or Path("none")).name
+    root = tmp_path / f"tmp/gradlab-{os.getuid()}/gradlab/{name}"
+    (tmp_path / "tmp").mkdir()
+    subprocess.run([sys.executable, "-c", PLANTED, str(root), str(tmp_path / "ran")], check=True)
+    for folder in (root, root.parent, root.parent.parent):
+        folder.chmod(0o777)
+    code = (
+        "import gradlab.engines.kernels.compiled as c; from pathlib import Path\n"
+        "print(c.kernels_folder()); print(any(Path(c.kernels_folder()).iterdir()))"
+    )
+    environment = {k: v for k, v in os.environ.items() if k not in ("GRADLAB_CACHE", "XDG_CACHE_HOME")}
+    environment |= {"HOME": "/proc/nowhere", "TMPDIR": str(tmp_path / "tmp")}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    folder, holds = done.stdout.split()
+    assert not Path(folder).is_relative_to(root.parent)
+    assert holds == "False"
+    assert not (tmp_path / "ran").exists()
+
+
+# ---------------------------------------------------------------------- compiled kernels
+
+
+def double(x):  # type: ignore[no-untyped-def]
+    return 2 * x
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    place = tmp_path / "kernels"
+    place.mkdir(mode=0o700)
+    monkeypatch.setattr(compiled, "kernels_folder", lambda: place)
+    return place
+
+
+def hits(made: Any) -> int:
+    return sum(made.stats.cache_hits.values())
+
+
+def test_a_kernel_is_compiled_once_and_loaded_afterwards(folder: Path) -> None:
+    assert compiled.kernel(double)(21) == 42
+    again = compiled.kernel(double)
+    assert again(21) == 42
+    assert hits(again) == 1
+
+
+@pytest.mark.parametrize("ending", ["nbi", "nbc", "nbi.sha256", "nbc.sha256"])
+@pytest.mark.parametrize("harm", ["torn", "empty", "flipped"])
+def test_a_damaged_kernel_is_compiled_again_and_said_once(
+    ending: str, harm: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert compiled.kernel(double)(21) == 42
+    (path,) = folder.rglob(f"*.{ending}")
+    content = path.read_bytes()
+    harmed = {"torn": content[:-7], "empty": b"", "flipped": content[:9] + bytes([content[9] ^ 1]) + content[10:]}
+    path.write_bytes(harmed[harm])
+    again = compiled.kernel(double)
+    assert (again(21), again(2.5)) == (42, 5.0)
+    assert hits(again) == 0
+    assert capsys.readouterr().err.count("compiled again") == 1
+    third = compiled.kernel(double)
+    assert third(21) == 42
+    assert hits(third) == 1
+
+
+def test_what_lies_in_the_cache_without_its_checksum_is_never_unpickled(folder: Path, tmp_path: Path) -> None:
+    class Planted:
+        def __reduce__(self) -> Any:
+            return (os.mkdir, (str(tmp_path / "ran"),))
+
+    compiled.kernel(double)(21)
+    (index,) = folder.rglob("*.nbi")
+    index.write_bytes(pickle.dumps(Planted()))
+    assert compiled.kernel(double)(21) == 42
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_cache_that_cannot_be_written_costs_only_the_cache(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    made = compiled.kernel(double)
+    monkeypatch.setattr(made._cache._cache._cache_file._files, "save", full)
+    assert made(21) == 42
+    assert "cannot be kept" in capsys.readouterr().err
+    monkeypatch.setattr(compiled, "kernels_folder", lambda: None)
+    assert compiled.kernel(double)(21) == 42
