@@ -7,7 +7,6 @@ import pickle
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +18,12 @@ from gradlab.engines.kernels import compiled
 
 
 @pytest.fixture(autouse=True)
-def own_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def own_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No cache of this machine is touched, and what was said is forgotten."""
     monkeypatch.setenv("GRADLAB_CACHE", str(tmp_path / "named"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setattr(notices, "_said", set())
-    yield
 
 
 def mode(path: Path) -> int:

@@ -56,6 +56,18 @@ def nearest(name: object, accepted: Iterable[str]) -> str:
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
+def described(error: BaseException) -> str:
+    """An exception's kind and message, whatever its own methods do."""
+    try:
+        text = str(error)
+    except BaseException as second:  # somebody's own class may fail in any way
+        if isinstance(second, KeyboardInterrupt):
+            raise
+        text = "(its message cannot be told)"
+    name = type(error).__name__
+    return f"{name}: {text}" if text else name
+
+
 def shortened(value: object, limit: int = 80) -> str:
     """`repr(value)`, cut to a length that fits in a message."""
     text = repr(value)

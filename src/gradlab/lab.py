@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
@@ -20,27 +19,29 @@ from gradlab.analysis.measured import Measured
 from gradlab.audits.study import audit_plan
 from gradlab.audits.verdict import Audit
 from gradlab.coordinator import Tally, conduct
-from gradlab.errors import GradlabError, StudyError, nearest
+from gradlab.errors import GradlabError, PartError, StoreError, StudyError, described, nearest
 from gradlab.execute.base import Executor, TrialResult
 from gradlab.execute.bundles import executed, suited
 from gradlab.microworld.film import Film, choose, shoot
 from gradlab.microworld.frame import Frame
+from gradlab.parts import BUILT_IN, Catalog
 from gradlab.plan.outline import Outline
 from gradlab.plan.plan import Plan, fitting_workers, make_plan
-from gradlab.plan.saved import CODE, PARTS, restored, restored_code
+from gradlab.plan.saved import CODE, load_parts, part_files, restored, restored_code
 from gradlab.result import Result
 from gradlab.spec import files
-from gradlab.spec.canonical import plain_json
 from gradlab.spec.files import Resolved
 from gradlab.spec.place import At
 from gradlab.spec.study import Study
 from gradlab.store.environment import environment
-from gradlab.store.folder import ReportFolder, RunFolder, read_json
+from gradlab.store.folder import AUDIT, ENVIRONMENT, FILM, LAYER_NAMES, PLAN, ReportFolder, RunFolder
+from gradlab.store.sealed import DamagedFile, read_sealed
 from gradlab.store.status import RunStatus, committed, plan_of
 from gradlab.store.status import status as status_of
 
 Overrides = Mapping[str, Any] | Sequence[str]
-AUDIT, FILM, LAYER_NAMES = "audit.json", "microworld.json", "layers.json"
+UNSEALED = 3
+"""The last format of a run whose files have no checksums."""
 AUDITED_SEEDS, AUDITED_PAIRS, MANY_STEPS = 3, 100, 1_000_000
 """How much a run compares before it begins (one seed of very long trainings); `audit` compares everything."""
 StudyLike = str | Path | Mapping[str, Any] | Study | Resolved
@@ -153,7 +154,7 @@ def run(
     with RunFolder.start(Path(out), planned, surroundings, call, force=force, mixed=mixed) as folder:
         keep_audit(folder, audited)
         found = conduct(planned, start, folder, **hooks)
-        begun = read_json(folder.path / "environment.json") or surroundings
+        begun = read_sealed(folder.path / ENVIRONMENT) or surroundings
         notes = tuple(folder.notes)
         measured = Measured(planned, found.records)
         film = _film(measured, folder, apart) if figures and not found.stopped else None
@@ -165,7 +166,7 @@ def run(
 def keep_audit(folder: ReportFolder, audited: Audit | None) -> None:
     """Write an audit to a run's folder, where `open_run` finds it."""
     if audited is not None:
-        folder.write_text(AUDIT, json.dumps(plain_json(audited.to_json()), indent=1, ensure_ascii=False))
+        folder.write_sealed(AUDIT, audited.to_json())
 
 
 def _audited(plan: Plan, apart: bool) -> Audit | None:
@@ -196,7 +197,7 @@ def _film(measured: Measured, folder: ReportFolder, apart: bool) -> Film | None:
         return None
     film = look_inside(measured, arms, apart=apart)
     if film is not None:
-        folder.write_text(FILM, _film_text(film))
+        folder.write_sealed(FILM, film.to_json(), indent=None)
     return film
 
 
@@ -210,6 +211,11 @@ def look_inside(
     """Two arms at a seed (the first), layer by layer while they learn; None where a network is too large, or fails."""
     if not isinstance(measured.plan, Plan):
         raise StudyError("the micro-world is made of networks of the lab; in code of your own, use gradlab.watch")
+    if not measured.plan.catalog.executed:
+        raise PartError(
+            "the networks of this run are trained again to be looked into, and parts of them are code that came with "
+            "the run; --trust (in Python: open_run(…, trust=True)) runs it"
+        )
     for arm in arms:
         if arm not in measured.group_names:
             raise StudyError(f"{arm!r} is not a group of this study{nearest(arm, measured.group_names)}")
@@ -238,12 +244,8 @@ def look_again(result: Result, arms: tuple[str, str] | None, seed: int | None) -
     if film is None:
         raise StudyError(f"{chosen[0]} and {chosen[1]} cannot be looked into: too large, or a part of theirs fails")
     if result.folder is not None:
-        ReportFolder(result.folder).write_text(FILM, _film_text(film))
+        ReportFolder(result.folder).write_sealed(FILM, film.to_json(), indent=None)
     return replace(result, film=film)
-
-
-def _film_text(film: Film) -> str:
-    return json.dumps(plain_json(film.to_json()), separators=(",", ":"))
 
 
 def _with_updates(film: Film, measured: Measured) -> Film:
@@ -289,30 +291,65 @@ def finished(folder: str | Path, plan: Outline) -> int:
     return len(done & {trial.id for trial in plan.trials})
 
 
-def open_run(folder: str | Path) -> Result:
-    """The result of a run that is in a folder, finished or not: nothing is trained, no data are needed."""
+def open_run(folder: str | Path, *, trust: bool = False) -> Result:
+    """The result of a run that is in a folder, finished or not: nothing is trained, no data are needed.
+
+    Nothing that came with the run is executed, wherever it came from. With `trust`, the parts of the user's own that it
+    was made with are loaded from its folder (their checksums have to fit): for figures that they draw, and for looking
+    into networks once more.
+    """
     path = Path(folder)
     tree = plan_of(path)
-    plan = _plan_again(tree, path)
+    plan = _plan_again(tree, path, trust)
     records, damaged = committed(path)
-    environment = read_json(path / "environment.json") or {}
-    kept = read_json(path / AUDIT)
-    audited = None if kept is None else Audit.from_json(kept)
-    shot = read_json(path / FILM)
-    film = None if shot is None else Film.from_json(shot)
-    names = names_by_group(plan, read_json(path / LAYER_NAMES) or {})
+    beside = _Beside(path, tree["format"] > UNSEALED)
+    audited, film = beside.read(AUDIT, Audit.from_json), beside.read(FILM, Film.from_json)
+    names = names_by_group(plan, beside.read(LAYER_NAMES, dict) or {})
+    environment = beside.read(ENVIRONMENT, dict) or {}
+    notes = (*damaged, *beside.notes)
     measured = Measured(plan, records)
-    return Result(measured, environment, tree["command"], path, audited, False, damaged, film=film, layer_names=names)
+    call = str(tree.get("command", ""))
+    return Result(measured, environment, call, path, audited, False, notes, film=film, layer_names=names)
 
 
-def _plan_again(tree: Mapping[str, Any], path: Path) -> Outline:
-    """The plan of a saved run, of whichever kind."""
+class _Beside:
+    """Reads what lies beside the results; what is damaged is named, and the rest is still shown."""
+
+    def __init__(self, path: Path, sealed: bool) -> None:
+        self._path = path
+        self._sealed = sealed
+        self.notes: list[str] = []
+
+    def read(self, name: str, made: Callable[[dict[str, Any]], Any]) -> Any:
+        """What `made` makes of a file; None where it is not there, or damaged."""
+        try:
+            found = read_sealed(self._path / name, required=self._sealed)
+            return None if found is None else made(found)
+        except DamagedFile as error:
+            self.notes.append(f"{error}; {_REMEDY[name]}")
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError):  # an old file, without a checksum
+            self.notes.append(f"{self._path / name} is damaged; {_REMEDY[name]}")
+        return None
+
+
+_REMEDY = {
+    AUDIT: "whether the comparison is fair is not known until the study is run again",
+    FILM: "the micro-world is left out; `gradlab report RUN --seed N` makes it again",
+    LAYER_NAMES: "layers are shown by their numbers",
+    ENVIRONMENT: "versions and machine are not known",
+}
+
+
+def _plan_again(tree: Mapping[str, Any], path: Path, trust: bool) -> Outline:
+    """The plan of a saved run, of whichever kind; only with `trust` code of its own is run."""
     if tree.get("kind") == CODE:
         return restored_code(tree, str(path))
-    study = {**tree["tree"]}
-    if tree.get("parts"):
-        study["parts"] = [str((path / PARTS / part["file"]).resolve()) for part in tree["parts"]]
-    return restored(tree, files.resolve(study, str(path), quick=tree["quick"]))
+    own = part_files(tree, path)
+    catalog = BUILT_IN if not own else load_parts(own) if trust else Catalog.unread(own)
+    try:
+        return restored(tree, files.resolve(tree["tree"], str(path), quick=tree["quick"], catalog=catalog))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise StoreError(f"{path / PLAN} is damaged: {described(error)}") from None
 
 
 def names_by_group(plan: Outline, by_id: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]]:

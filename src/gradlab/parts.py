@@ -33,7 +33,8 @@ from typing import Any, ClassVar, Self, dataclass_transform
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-from gradlab.errors import PartError, nearest, shortened
+from gradlab import imports
+from gradlab.errors import PartError, described, nearest, shortened
 
 FOLDERS: Mapping[str, str] = {
     "activation": "gradlab.network.activations",
@@ -81,6 +82,11 @@ class Part(ABC):
         return [parameter.name for parameter in fields(cls)]  # type: ignore[arg-type]
 
     @classmethod
+    def accepts(cls, parameter: object) -> bool:
+        """Whether YAML may set this parameter."""
+        return parameter in cls.parameter_names()
+
+    @classmethod
     def summary(cls) -> str:
         """The first line of the docstring."""
         return (cls.__doc__ or "").strip().split("\n")[0]
@@ -95,12 +101,49 @@ def _adapter(cls: type[Part]) -> TypeAdapter[Any]:
     return TypeAdapter(cls)
 
 
+class StandIn(Part):
+    """A part whose code was not run: its name and parameters are known, what it does is not."""
+
+    given: Any = None
+
+    @classmethod
+    def accepts(cls, parameter: object) -> bool:
+        """Any: only its code knows which there are."""
+        return isinstance(parameter, str)
+
+    @classmethod
+    def parse(cls, parameters: Mapping[str, Any]) -> Self:
+        """As they are."""
+        return cls(dict(parameters))
+
+    def parameters(self) -> dict[str, Any]:
+        """As they were given."""
+        return dict(self.given)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise PartError(
+            f"the {self.part} {self.name!r} is code that came with the run, and opening a run executes nothing; "
+            "--trust (in Python: open_run(…, trust=True)) runs it"
+        )
+
+
 @dataclass(frozen=True)
 class PartFile:
-    """A user's file of parts, pinned by what it contains."""
+    """A user's file of parts, pinned by what it contains and by what it imports of the user's own."""
 
     path: str
     sha256: str
+    helpers: tuple[tuple[str, str], ...] = ()
+    """Modules of the user's own that it imports, each with the SHA-256 of its file."""
+
+    @property
+    def identity(self) -> str:
+        """One hash of all that decides what its parts do."""
+        if not self.helpers:
+            return self.sha256
+        return sha256(repr((self.sha256, self.helpers)).encode()).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -109,10 +152,17 @@ class Catalog:
 
     files: tuple[PartFile, ...] = ()
     _own: Mapping[tuple[str, str], type[Part]] = field(default_factory=dict, repr=False, compare=False)
+    executed: bool = True
+    """Whether the files' code was run. If not, names that are not built in are taken at their word (`StandIn`)."""
 
     def __reduce__(self) -> Any:
         """In another process the files are loaded again, and have to be the same."""
-        return _reloaded, (self.files,)
+        return (_reloaded, (self.files,)) if self.executed else (Catalog, (self.files, {}, False))
+
+    @staticmethod
+    def unread(files: Iterable[PartFile]) -> Catalog:
+        """A catalog that knows of files and runs none of their code: for looking at a run that came from anywhere."""
+        return Catalog(tuple(files), {}, executed=False)
 
     @staticmethod
     def with_files(paths: Iterable[str | Path]) -> Catalog:
@@ -134,6 +184,8 @@ class Catalog:
     def get(self, kind: str, name: object) -> type[Part]:
         """The part class, or a `PartError` that lists what there is."""
         if not isinstance(name, str) or name not in self.names(kind):
+            if not self.executed and isinstance(name, str) and _NAME.fullmatch(name):
+                return type("StandIn", (StandIn,), {"part": kind, "name": name, "__doc__": StandIn.__doc__})
             accepted = self.names(kind)
             raise PartError(
                 f"{shortened(name)} is not {_a(kind)}; accepted: {', '.join(accepted)}{nearest(name, accepted)}"
@@ -197,7 +249,8 @@ def load_file(path: Path) -> tuple[PartFile, dict[tuple[str, str], type[Part]]]:
             del sys.modules[module_name]
             if isinstance(error, KeyboardInterrupt):
                 raise
-            raise PartError(f"parts file {path}: {type(error).__name__}: {error}") from error
+            raise PartError(f"parts file {path}: {described(error)}") from error
+    helpers = imports.of_source(source, path)
     found = _parts_of(module)
     for kind, name in found:
         if kind not in FOLDERS:
@@ -209,7 +262,7 @@ def load_file(path: Path) -> tuple[PartFile, dict[tuple[str, str], type[Part]]]:
             f"parts file {path}: defines no part; a part is a class with a `name` that extends one of "
             f"the bases for {', '.join(FOLDERS)} (see docs/parts.md)"
         )
-    return PartFile(str(path), digest), found
+    return PartFile(str(path), digest, helpers), found
 
 
 def explain(error: ValidationError) -> tuple[str, object, str]:

@@ -17,6 +17,7 @@ from gradlab.errors import EnvironmentFault, StoreError
 from gradlab.execute.base import TrialResult
 from gradlab.store.folder import RunFolder
 from gradlab.store.lock import Lock
+from gradlab.store.sealed import sealed
 
 
 def trained(tree: dict[str, Any], out: Path, **options: Any) -> tuple[list[str], gradlab.Result]:
@@ -195,14 +196,21 @@ def test_status_and_open_name_a_damaged_list_of_trials_and_count_them_as_left(
 
 
 def test_a_plan_or_environment_that_is_not_json_is_named(tree: dict[str, Any], tmp_path: Path) -> None:
-    trained(tree, tmp_path / "run")
-    for name in ("plan.json", "environment.json"):
-        whole = (tmp_path / "run" / name).read_bytes()
-        (tmp_path / "run" / name).write_bytes(whole[:-20])
-        with pytest.raises(StoreError, match=rf"{name} is damaged"):
-            trained(tree, tmp_path / "run")
-        (tmp_path / "run" / name).write_bytes(whole)
-    assert trained(tree, tmp_path / "run")[0] == []
+    run = tmp_path / "run"
+    trained(tree, run)
+    for name, words in (("plan.json", {}), ("environment.json", {"mixed": True})):
+        path = run / name
+        path.write_bytes(path.read_bytes()[:-20])
+        if words:
+            with pytest.raises(StoreError, match=rf"{name} is damaged.*--mixed continues"):
+                trained(tree, run)
+        else:
+            with pytest.raises(StoreError, match=rf"{name} is damaged"):
+                gradlab.open_run(run)
+        names, result = trained(tree, run, **words)  # it is written anew, and nothing is trained again
+        assert names == []
+        assert any(f"{name} is damaged" in note for note in result.notes)
+    assert trained(tree, run)[1].notes == ()
 
 
 def test_a_run_begun_under_other_versions_is_not_continued_silently(tree: dict[str, Any], tmp_path: Path) -> None:
@@ -210,7 +218,7 @@ def test_a_run_begun_under_other_versions_is_not_continued_silently(tree: dict[s
     trained(tree, run)
     environment = json.loads((run / "environment.json").read_text())
     environment["packages"]["numpy"] = "1.0"
-    (run / "environment.json").write_text(json.dumps(environment))
+    (run / "environment.json").write_bytes(sealed(environment))
     assert trained(tree, run)[0] == []  # nothing left to run, so nothing to refuse
     with pytest.raises(StoreError, match=r"begun elsewhere \(numpy was 1\.0, is .*--mixed continues"):
         trained(tree, run, seeds=3)
@@ -235,7 +243,7 @@ def test_a_run_under_other_numerics_of_the_engine_is_refused(
 def test_a_run_of_another_format_is_refused(tree: dict[str, Any], tmp_path: Path) -> None:
     trained(tree, tmp_path / "run")
     plan = json.loads((tmp_path / "run/plan.json").read_text())
-    (tmp_path / "run/plan.json").write_text(json.dumps({**plan, "format": 99}))
+    (tmp_path / "run/plan.json").write_bytes(sealed({**plan, "format": 99}))
     with pytest.raises(StoreError, match="format 99"):
         trained(tree, tmp_path / "run")
 
@@ -426,9 +434,12 @@ def test_one_file_decides_what_a_run_is(tree: dict[str, Any], tmp_path: Path) ->
     plan = json.loads((tmp_path / "run/plan.json").read_text())
     plan["groups"] = plan["groups"][:1]
     (tmp_path / "run/plan.json").write_text(json.dumps(plan))
+    with pytest.raises(StoreError, match="its checksum does not fit"):
+        gradlab.open_run(tmp_path / "run")
+    (tmp_path / "run/plan.json").write_bytes(sealed(plan))
     with pytest.raises(StoreError, match="does not belong to its study"):
         gradlab.open_run(tmp_path / "run")
-    (tmp_path / "run/plan.json").write_text(json.dumps({"format": plan["format"], "groups": []}))
+    (tmp_path / "run/plan.json").write_bytes(sealed({"format": plan["format"], "groups": []}))
     for look in (gradlab.open_run, gradlab.status):
         with pytest.raises(StoreError, match=r"plan\.json is damaged: 'study' is missing"):
             look(tmp_path / "run")
@@ -499,7 +510,7 @@ def test_mixed_environments_are_named_in_every_later_report(tree: dict[str, Any]
     run = tmp_path / "run"
     trained(tree, run, seeds=1)
     environment = json.loads((run / "environment.json").read_text())
-    (run / "environment.json").write_text(json.dumps({**environment, "processor": "a slower one"}))
+    (run / "environment.json").write_bytes(sealed({**environment, "processor": "a slower one"}))
     trained(tree, run, mixed=True)
     assert "processor was a slower one" in gradlab.open_run(run).report()
     trained(tree, run)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from textwrap import indent
@@ -13,13 +12,14 @@ from gradlab.audits.verdict import Audit
 from gradlab.execute.base import TrialResult
 from gradlab.handwritten.returned import Layered, outcome_of
 from gradlab.handwritten.source import code_of, numerics
-from gradlab.lab import AUDIT, LAYER_NAMES, names_by_group
+from gradlab.lab import names_by_group
 from gradlab.plan.code import CodePlan, code_plan
 from gradlab.result import Result
 from gradlab.spec.code import CodeStudy
 from gradlab.store.environment import environment
-from gradlab.store.folder import RunFolder, read_json
+from gradlab.store.folder import AUDIT, ENVIRONMENT, LAYER_NAMES, RunFolder
 from gradlab.store.records import Records
+from gradlab.store.sealed import read_sealed
 from gradlab.trial.digest import digest
 
 Names = Mapping[str, Sequence[str]]
@@ -39,10 +39,10 @@ def keep(
 ) -> Result:
     """The result of what is in a run's folder, with its report written there."""
     ids = {arm.group.name: arm.id for arm in plan.groups}
-    known = {**(read_json(folder.path / LAYER_NAMES) or {}), **{ids[arm]: list(own) for arm, own in names.items()}}
+    known = {**(read_sealed(folder.path / LAYER_NAMES) or {}), **{ids[arm]: list(own) for arm, own in names.items()}}
     if known:
-        folder.write_text(LAYER_NAMES, json.dumps(known, indent=1, ensure_ascii=False))
-    begun = read_json(folder.path / "environment.json") or environment()
+        folder.write_sealed(LAYER_NAMES, known)
+    begun = read_sealed(folder.path / ENVIRONMENT) or environment()
     measured, notes = Measured(plan, records), tuple(folder.notes)
     shown = names_by_group(plan, known)
     result = Result(measured, begun, call, folder.path, audit, stopped, notes, layer_names=shown)
@@ -52,7 +52,7 @@ def keep(
 
 def kept_audit(path: Path, plan: CodePlan) -> Audit | None:
     """The audit of an earlier call, if it was of these arms; one of others is no audit of this comparison."""
-    tree = read_json(path / AUDIT)
+    tree = read_sealed(path / AUDIT)
     if tree is None:
         return None
     audit = Audit.from_json(tree)

@@ -15,7 +15,6 @@ import importlib.util
 import inspect
 import re
 import sys
-import sysconfig
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
@@ -28,12 +27,11 @@ from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, Modul
 from typing import Any
 
 from gradlab.errors import InvalidInput, shortened
+from gradlab.imports import is_own
 from gradlab.spec.canonical import plain_json
 from gradlab.spec.code import Code
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
-_INSTALLED = {Path(path).resolve() for key, path in sysconfig.get_paths().items() if "lib" in key}
-_OURS = Path(__file__).resolve().parents[1]
 _DEEPEST = 6
 """How far containers and objects are looked into."""
 
@@ -244,7 +242,7 @@ def _is_own(thing: Any) -> bool:
         return _is_own(type(thing))
     file = _file_of(thing)
     if file is not None:
-        return not {_OURS, *_INSTALLED}.intersection(file.parents)
+        return is_own(file)
     name = thing.__name__ if isinstance(thing, ModuleType) else thing.__module__
     if isinstance(thing, FunctionType):  # a notebook or a prompt
         return True
@@ -275,7 +273,7 @@ def _file_of_module(name: str) -> str | None:
     file = None if spec is None else spec.origin
     if file is None or not file.endswith(".py"):
         return None
-    return None if {_OURS, *_INSTALLED}.intersection(Path(file).resolve().parents) else file
+    return file if is_own(Path(file)) else None
 
 
 def _compiled(code: CodeType) -> str:

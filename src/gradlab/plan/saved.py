@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from pathlib import Path
+from hashlib import sha256
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from pydantic import ValidationError
 
-from gradlab.errors import StoreError
+from gradlab.errors import StoreError, shortened
+from gradlab.parts import Catalog, PartFile
 from gradlab.plan import code
 from gradlab.plan.code import CodePlan
 from gradlab.plan.cost import Cost
@@ -19,7 +21,7 @@ from gradlab.spec.code import CodeStudy
 from gradlab.spec.expand import in_full
 from gradlab.spec.files import Resolved, to_yaml
 from gradlab.spec.yaml_text import dump
-from gradlab.trial.trial import trial_id
+from gradlab.trial.trial import group_id, trial_id
 
 STUDY, CODE = "study", "code"
 PARTS = "parts"
@@ -35,7 +37,7 @@ def saved(plan: Outline) -> dict[str, Any]:
             {"name": found.group.name, **{name: getattr(found, name) for name in _FIELDS}, "cost": asdict(found.cost)}
             for found in plan.groups
         ]
-        parts = [{"file": _part(number, file.path), "sha256": file.sha256} for number, file in _parts(plan)]
+        parts = [_part_entry(number, file) for number, file in enumerate(plan.catalog.files)]
         kind, tree = STUDY, plan.study.model_dump(mode="json", exclude_unset=True, exclude_none=True)
     else:
         assert isinstance(plan, CodePlan)
@@ -56,7 +58,8 @@ def saved(plan: Outline) -> dict[str, Any]:
 def papers(plan: Outline) -> dict[str, bytes]:
     """What was run, for people to read: files by name."""
     if isinstance(plan, Plan):
-        sources = {f"{PARTS}/{_part(number, file.path)}": Path(file.path).read_bytes() for number, file in _parts(plan)}
+        files = enumerate(plan.catalog.files)
+        sources = {f"{PARTS}/{_part(number, file.path)}": Path(file.path).read_bytes() for number, file in files}
         in_words = {"study.yaml": to_yaml(plan.study), "resolved.yaml": dump(in_full(plan.resolved.groups))}
         return {**sources, **{name: text.encode() for name, text in in_words.items()}}
     assert isinstance(plan, CodePlan)
@@ -64,23 +67,58 @@ def papers(plan: Outline) -> dict[str, bytes]:
     return {"comparison.yaml": dump(tree).encode(), "code.py": plan.study.code.text.encode()}
 
 
-def _parts(plan: Plan) -> list[tuple[int, Any]]:
-    return list(enumerate(plan.catalog.files))
+def _part_entry(number: int, file: PartFile) -> dict[str, Any]:
+    helpers = {"helpers": dict(file.helpers)} if file.helpers else {}
+    return {"file": _part(number, file.path), "sha256": file.sha256, **helpers}
+
+
+def part_files(tree: Mapping[str, Any], folder: Path) -> tuple[PartFile, ...]:
+    """The user's part files of a saved run, where they lie; a `StoreError` where one is said to lie elsewhere."""
+    found = []
+    for part in tree.get("parts", ()):
+        place = PurePosixPath(part["file"])
+        path = folder / PARTS / place
+        if place.is_absolute() or ".." in place.parts or not path.resolve().is_relative_to(folder.resolve()):
+            raise StoreError(f"{folder}: the part file {shortened(part['file'])} is not inside the run's folder")
+        found.append(PartFile(str(path), part["sha256"], tuple(sorted(part.get("helpers", {}).items()))))
+    return tuple(found)
+
+
+def load_parts(files: Sequence[PartFile]) -> Catalog:
+    """Run the code of a saved run's part files, if they are what was written."""
+    for file in files:
+        try:
+            content = Path(file.path).read_bytes()
+        except OSError as error:
+            raise StoreError(f"cannot read {file.path}: {error.strerror or error}") from None
+        if sha256(content).hexdigest() != file.sha256:
+            raise StoreError(f"{file.path} is not the file that the run was made with: its checksum does not fit")
+    catalog = Catalog.with_files([file.path for file in files])
+    if catalog.files != tuple(files):
+        raise StoreError(f"{files[0].path}: modules that it imports are not those that the run was made with")
+    return catalog
 
 
 def _part(number: int, path: str) -> str:
     return f"{number}/{Path(path).name}"
 
 
-def check_saved(tree: Mapping[str, Any], source: str) -> None:
-    """A `StoreError` if this is not what `saved` gave."""
+def check_saved(tree: Mapping[str, Any]) -> None:
+    """A `ValueError` if this is not what `saved` gave, as far as that can be seen without a checksum."""
     for key, kind in _KEYS.items():
         if not isinstance(tree.get(key), kind):
-            raise StoreError(f"{source} is damaged: {key!r} is missing or not what was written")
+            raise ValueError(f"{key!r} is missing or not what was written")
+    if not tree["groups"] or not all(isinstance(seed, int) for seed in tree["seeds"]):
+        raise ValueError("its groups or seeds are not what was written")
     known = {"name", *_COMMON} if tree.get("kind") == CODE else {"name", "cost", *_FIELDS}
     for group in tree["groups"]:
         if not isinstance(group, dict) or not known <= group.keys():
-            raise StoreError(f"{source} is damaged: its groups are not what was written")
+            raise ValueError("its groups are not what was written")
+        if group["id"] != group_id(group["content"], group["numerics"]):
+            raise ValueError(f"the id of {group['name']!r} is not that of its content")
+    for part in tree.get("parts", ()):
+        if not (isinstance(part, dict) and isinstance(part.get("file"), str) and isinstance(part.get("sha256"), str)):
+            raise ValueError("its parts are not what was written")
 
 
 def restored(tree: Mapping[str, Any], resolved: Resolved) -> Plan:

@@ -42,14 +42,14 @@ class Choice(Frozen):
             part = catalog.get(cls.part, raw[cls.key])
         except PartError as error:
             raise refusal(str(error), where=cls.key if isinstance(raw[cls.key], str) else "") from None
-        for name in part.parameter_names():
+        for name in part.parameter_names() if catalog.executed else ():
             if name in cls.model_fields:
                 raise refusal(f"the {cls.part} {raw[cls.key]!r} has a parameter {name!r}, a name the lab uses itself")
         own = {key: value for key, value in raw.items() if key in cls.model_fields}
         rest = {key: value for key, value in raw.items() if key not in own}
         accepted = part.parameter_names()
         for key in rest:
-            if key not in accepted:
+            if not part.accepts(key):
                 names = [*accepted, *(name for name in cls.model_fields if name != cls.key)]
                 raise refusal(
                     f"unknown key {shortened(key)} of {cls.part} {raw[cls.key]!r}; "

@@ -31,8 +31,9 @@ class Group(Condition):
 
 def expand(study: Study, catalog: Catalog) -> tuple[Group, ...]:
     """Every group of the study; a `StudyError` says where in the file a group goes wrong."""
-    _check_probes(study, catalog)
-    _check_figures(study, catalog)
+    if catalog.executed:
+        _check_probes(study, catalog)
+        _check_figures(study, catalog)
     variants = _variants(study)
     varied = sorted({path for _, overrides, _ in variants for path, _ in flatten(overrides)})
     groups = []

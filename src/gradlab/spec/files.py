@@ -168,15 +168,19 @@ def quick_form(tree: Mapping[str, Any]) -> dict[str, Any]:
     return result
 
 
-def resolve(tree: Mapping[str, Any], source: str, *, quick: bool = False) -> Resolved:
-    """The study of a raw tree, with its parts loaded and every group checked; `quick` only marks it so."""
+def resolve(tree: Mapping[str, Any], source: str, *, quick: bool = False, catalog: Catalog | None = None) -> Resolved:
+    """The study of a raw tree, with its parts loaded and every group checked; `quick` only marks it so.
+
+    With a `catalog`, the files that the study names are not looked at.
+    """
     try:
         study = Study.model_validate(tree)
     except ValidationError as error:
         raise study_error(error, source) from None
     except RecursionError:
         raise StudyError(f"{source}: nested too deeply") from None
-    catalog = Catalog.with_files(study.parts) if study.parts else BUILT_IN
+    if catalog is None:
+        catalog = Catalog.with_files(study.parts) if study.parts else BUILT_IN
     try:
         return Resolved(study, expand(study, catalog), catalog, quick)
     except StudyError as error:

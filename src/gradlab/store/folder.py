@@ -13,7 +13,6 @@ as long as it has trials in common with the plan, and moved aside, never written
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,16 +26,18 @@ from gradlab.errors import StoreError, shortened
 from gradlab.execute.base import TrialResult
 from gradlab.plan.outline import Outline
 from gradlab.plan.saved import PARTS, check_saved, papers, saved
-from gradlab.spec.canonical import plain_json
 from gradlab.store.atomic import write_bytes
 from gradlab.store.chunks import MANIFEST, Chunk, DamagedChunk, MemoryChunk, commit
 from gradlab.store.environment import other_numerics
 from gradlab.store.lock import Lock
 from gradlab.store.records import Records
+from gradlab.store.sealed import DamagedFile, read_sealed, sealed
 from gradlab.trial.trial import trial_id
 
-FORMAT = 3
+FORMAT, OLDEST = 4, 3
 PLAN, ENVIRONMENT = "plan.json", "environment.json"
+AUDIT, FILM, LAYER_NAMES = "audit.json", "microworld.json", "layers.json"
+"""Files that are read back; each holds its checksum (sealed.py)."""
 RESULTS, WRITING, DAMAGED = "results", ".writing", "damaged"
 
 
@@ -45,6 +46,10 @@ class ReportFolder:
     """A run's folder as the place of its report, which is made from the results at any time again."""
 
     path: Path
+
+    def write_sealed(self, name: str, value: Mapping[str, Any], *, indent: int | None = 1) -> Path:
+        """An object that is read back later, with its checksum."""
+        return self.write_file(name, sealed(value, indent))
 
     def write_text(self, name: str, text: str) -> Path:
         """A text file such as the report."""
@@ -98,13 +103,15 @@ class RunFolder(ReportFolder):
         path = path.absolute()
         folder = _taken(path)
         try:
-            before = read_plan(path)
+            before = folder._plan_before()
             if (force and (before is not None or folder.chunks)) or not folder._continues(plan, before):
                 folder = folder._moved_aside()
-            begun = read_json(path / ENVIRONMENT)
+            begun = folder._environment_before(mixed)
             if begun is not None:
                 folder._check_environment(plan, begun, environment, mixed)
                 environment = _together(begun, environment)
+            if before is None or before["format"] < FORMAT:
+                folder._seal_old()
             folder._describe(plan, environment, command)
         except BaseException:
             folder.lock.release()
@@ -116,6 +123,35 @@ class RunFolder(ReportFolder):
     def records(self) -> Records:
         """All committed results."""
         return Records(self.chunks)
+
+    def _plan_before(self) -> dict[str, Any] | None:
+        """The plan that is there; one that is damaged is written anew from the study at hand."""
+        try:
+            return read_plan(self.path)
+        except DamagedFile as error:
+            self.notes.append(f"{error}; it is written anew")
+            return None
+
+    def _environment_before(self, mixed: bool) -> dict[str, Any] | None:
+        try:
+            return read_sealed(self.path / ENVIRONMENT)
+        except DamagedFile as error:
+            if not mixed:
+                raise StoreError(
+                    f"{error}, so that it is not known where the run was begun; --mixed continues it all the same"
+                ) from None
+            self.notes.append(f"{error}; it is written anew")
+            return None
+
+    def _seal_old(self) -> None:
+        """Give the files of an old run their checksums: as soon as it has a new plan, they are asked for."""
+        for path in self.path.glob("*.json"):
+            if path.name in (AUDIT, FILM, LAYER_NAMES):
+                try:
+                    self.write_sealed(path.name, read_sealed(path) or {}, indent=None if path.name == FILM else 1)
+                except DamagedFile as error:
+                    self.notes.append(f"{error}; it is kept as {_free(path)}")
+                    _rename(path, _free(path))
 
     def _gather(self) -> None:
         """Open and check every chunk; one that is damaged is set aside, and its trials run again."""
@@ -172,8 +208,8 @@ class RunFolder(ReportFolder):
         shutil.rmtree(self.path / PARTS, ignore_errors=True)
         for name, content in parts.items():
             self.write_file(name, content)
-        self.write_file(PLAN, _json({"format": FORMAT, "command": command, **saved(plan)}))
-        self.write_file(ENVIRONMENT, _json({**environment, "format": FORMAT}))
+        self.write_sealed(PLAN, {"format": FORMAT, "command": command, **saved(plan)})
+        self.write_sealed(ENVIRONMENT, {**environment, "format": FORMAT})
         for name, content in written.items():
             if name not in parts:
                 self.write_file(name, content)
@@ -248,9 +284,9 @@ def _is_ours(path: Path, there: set[str]) -> bool:
     beginnings = {name for name in there if name in ("lock", WRITING, PARTS) or _LEFT.fullmatch(name)}
     if there <= beginnings:
         return True
-    if PLAN in there:
-        plan = _content(path / PLAN) or b""
-        return b'"format"' in plan and b'"groups"' in plan
+    plan = (_content(path / PLAN) or b"") if PLAN in there else b""
+    if b'"format"' in plan and b'"groups"' in plan:
+        return True
     return any((chunk / MANIFEST).is_file() for chunk in chunk_paths(path))
 
 
@@ -264,32 +300,25 @@ def chunk_paths(folder: Path) -> list[Path]:
         raise StoreError(f"cannot read {folder / RESULTS}: {error.strerror or error}") from None
 
 
-def read_json(path: Path) -> dict[str, Any] | None:
-    """A JSON object of the folder; None if the file is not there."""
-    try:
-        value = json.loads(path.read_bytes())
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise StoreError(f"cannot read {path}: {error.strerror or error}") from None
-    except ValueError:
-        value = None
-    if not isinstance(value, dict):
-        raise StoreError(f"{path} is damaged: it is not a JSON object; move it away and run the study again")
-    return value
-
-
 def read_plan(folder: Path) -> dict[str, Any] | None:
     """The saved plan of a run, checked; None where there is none."""
-    tree = read_json(folder / PLAN)
+    path = folder / PLAN
+    tree = read_sealed(path)
     if tree is None:
         return None
-    if tree.get("format") != FORMAT:
+    version = tree.get("format")
+    if not isinstance(version, int) or not OLDEST <= version <= FORMAT:
         raise StoreError(
-            f"{folder} was written in format {tree.get('format')}, and this gradlab reads and writes format {FORMAT}; "
-            "choose another folder with --out"
+            f"{folder} was written in format {shortened(version)}, and this gradlab reads formats {OLDEST} to "
+            f"{FORMAT}; choose another folder with --out"
         )
-    check_saved(tree, str(folder / PLAN))
+    if version > 3:
+        tree = read_sealed(path, required=True)
+        assert tree is not None
+    try:
+        check_saved(tree)
+    except (KeyError, TypeError, ValueError) as error:
+        raise DamagedFile(path, str(error)) from None
     return tree
 
 
@@ -319,7 +348,3 @@ def _rename(path: Path, place: Path) -> None:
         path.rename(place)
     except OSError as error:
         raise StoreError(f"{path} cannot be moved aside to {place}: {error.strerror or error}") from None
-
-
-def _json(value: Any) -> bytes:
-    return (json.dumps(plain_json(value), indent=1, ensure_ascii=False) + "\n").encode()

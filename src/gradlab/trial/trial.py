@@ -45,7 +45,7 @@ def group_content(config: Config, root: int, catalog: Catalog, task: Task) -> st
         {
             "config": tree,
             "root": root,
-            "parts": sorted(file.sha256 for file in catalog.files),
+            "parts": sorted(file.identity for file in catalog.files),
             "data": task.fingerprint(),
         }
     )

@@ -24,21 +24,25 @@ def command(
         tuple[str, str] | None, typer.Option(metavar="ARM ARM", help="The two arms of the micro-world.")
     ] = None,
     seed: Annotated[int | None, typer.Option(help="The seed of the micro-world [default: the first].")] = None,
+    trust: Annotated[
+        bool, typer.Option("--trust", help="Run the code of parts that came with the run, for their figures.")
+    ] = False,
     show_it: Annotated[bool, typer.Option("--open", help="Open the report when it is made.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")] = False,
 ) -> None:
     """Make the report of a run again, or compare two runs.
 
-    Everything comes from the run's folder; only with --pair or --seed two networks are trained again to be looked
-    into. report.html is one file that needs nothing else; report.md links to the figures beside it. A run in progress
-    is reported as far as it is. With --against, RUN is the first and the other run the second: which settings differ,
-    which trials have the same bits, and how the results differ, paired over seeds.
+    Everything comes from the run's folder, and nothing in it is executed unless you say --trust; only with --pair or
+    --seed two networks are trained again to be looked into. report.html is one file that needs nothing else; report.md
+    links to the figures beside it. A run in progress is reported as far as it is. With --against, RUN is the first and
+    the other run the second: which settings differ, which trials have the same bits, and how the results differ,
+    paired over seeds.
     """
     from gradlab import lab
     from gradlab.cli import show
     from gradlab.report import against as beside
 
-    result = lab.open_run(run)
+    result = lab.open_run(run, trust=trust)
     if against is not None:
         found = lab.against(result, lab.open_run(against))
         if as_json:

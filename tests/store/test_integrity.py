@@ -1,0 +1,205 @@
+"""A run that came from anywhere: opening it executes nothing, and what was altered in it is named."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import gradlab
+from commands import gradlab as command
+from gradlab.contracts.trials import small_tree
+from gradlab.errors import GradlabError, PartError, StoreError
+from gradlab.store.sealed import DamagedFile, read_sealed, sealed
+
+PART = """
+import os
+from pathlib import Path
+from gradlab.network import Activation
+from gradlab.report.figures.base import Figure
+
+Path(os.environ.get("GRADLAB_TEST_RAN", os.devnull)).write_text("ran")
+
+class Plain(Activation):
+    'f(x) = share x.'
+    name = "straight"
+    share: float = 1.0
+    def forward(self, x): return x.dtype.type(self.share) * x
+    def slope(self, x, y): return 0 * x + x.dtype.type(self.share)
+
+class Own(Figure):
+    'A figure of the user.'
+    name = "own_figure"
+    def chart(self, measured): return None
+"""
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run with parts of its own, audit, film and environment."""
+    folder = tmp_path_factory.mktemp("made")
+    (folder / "own.py").write_text(PART)
+    tree = small_tree(activation={"kind": "straight", "share": 0.9}, depth=5)
+    tree |= {"parts": [str(folder / "own.py")], "figures": ["training_loss", "own_figure"], "seeds": 2}
+    gradlab.run(tree, out=folder / "run", executor="inline")
+    for name in ("report.md", "report.html", "tables.tex", "figures"):
+        path = folder / "run" / name
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    return folder / "run"
+
+
+@pytest.fixture
+def run(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of it. Whoever runs the code of its parts leaves a trace."""
+    monkeypatch.setenv("GRADLAB_TEST_RAN", str(tmp_path / "ran"))
+    return Path(shutil.copytree(made, tmp_path / "run"))
+
+
+def rewrite(run: Path, **changes: Any) -> None:
+    plan = json.loads((run / "plan.json").read_bytes())
+    (run / "plan.json").write_bytes(sealed({**plan, **changes}))
+
+
+def hostile(run: Path) -> None:
+    """The run's part file now does something else."""
+    (path,) = (run / "parts").rglob("*.py")
+    path.write_text(path.read_text() + "\nPath(os.environ['GRADLAB_TEST_RAN']).write_text('hostile')\n")
+
+
+# ---------------------------------------------------------------------- nothing is executed
+
+
+def test_opening_reporting_and_exporting_a_run_executes_nothing_of_it(run: Path, tmp_path: Path) -> None:
+    hostile(run)
+    result = gradlab.open_run(run)
+    assert result.answer
+    assert result.measured.plan.groups[0].config.model.activation.parameters == {"share": 0.9}  # type: ignore[union-attr]
+    assert len(result.trials()) == 4
+    for words in (("status", "run"), ("report", "run", "--json"), ("export", "run", "--to", "csv")):
+        done = command(*words, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+    assert command("report", "run", "--against", "run", cwd=tmp_path).returncode == 0
+    assert not (tmp_path / "ran").exists()
+    assert "own\\_figure" in (run / "report.md").read_text()
+    assert "trust" in (run / "report.md").read_text()
+
+
+def test_code_is_loaded_on_trust_and_only_if_it_is_what_was_written(run: Path, tmp_path: Path) -> None:
+    result = gradlab.open_run(run, trust=True)
+    assert result.measured.plan.catalog.executed
+    assert not any("--trust" in line for line in result.story({}).missing)
+    hostile(run)
+    with pytest.raises(StoreError, match="its checksum does not fit"):
+        gradlab.open_run(run, trust=True)
+    assert not (tmp_path / "ran").exists() or (tmp_path / "ran").read_text() == "ran"
+
+
+def test_looking_into_networks_again_asks_for_trust(run: Path, tmp_path: Path) -> None:
+    done = command("report", "run", "--seed", "1", cwd=tmp_path)
+    assert done.returncode == PartError.exit_code
+    assert "--trust" in done.stderr
+    assert not (tmp_path / "ran").exists()
+    done = command("report", "run", "--seed", "1", "--trust", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("place", ["../../outside.py", "/etc/outside.py", "0/../../../outside.py", "link/own.py"])
+def test_a_part_outside_the_folder_is_refused(place: str, run: Path, tmp_path: Path) -> None:
+    (tmp_path / "outside.py").write_text(PART)
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere/own.py").write_text(PART)
+    (run / "parts/link").symlink_to(tmp_path / "elsewhere")
+    entry = json.loads((run / "plan.json").read_bytes())["parts"][0]
+    rewrite(run, parts=[{**entry, "file": place}])
+    for trust in (False, True):
+        with pytest.raises(StoreError, match="not inside the run's folder"):
+            gradlab.open_run(run, trust=trust)
+    assert not (tmp_path / "ran").exists()
+
+
+# ---------------------------------------------------------------------- what was altered is named
+
+
+def test_a_sealed_object_is_read_back_and_nothing_else(tmp_path: Path) -> None:
+    path, value = tmp_path / "it.json", {"a": [1, 2.5, None, "nan"], "b": {"ü": True}}
+    path.write_bytes(sealed(value))
+    assert read_sealed(path, required=True) == value
+    assert read_sealed(tmp_path / "none.json") is None
+    path.write_text('{"a": 1}')
+    assert read_sealed(path) == {"a": 1}
+    with pytest.raises(DamagedFile):
+        read_sealed(path, required=True)
+    for text in ("[1]", "{", "[" * 100_000, '{"a":' * 50_000 + "1" + "}" * 50_000, "\xff"):
+        path.write_bytes(text.encode("latin1"))
+        with pytest.raises(DamagedFile):
+            read_sealed(path)
+
+
+@pytest.mark.parametrize("name", ["audit.json", "microworld.json", "environment.json"])
+@pytest.mark.parametrize("harm", [b"{}", b'{"a": ' * 5000, b"\x00", b'{"format": 4}'])
+def test_what_lies_beside_the_results_may_be_damaged(name: str, harm: bytes, run: Path, tmp_path: Path) -> None:
+    (run / name).write_bytes(harm)
+    result = gradlab.open_run(run)
+    assert any(name in note and "damaged" in note for note in result.notes)
+    assert len(result.trials()) == 4
+    assert command("export", "run", "--to", "csv", cwd=tmp_path).returncode == 0
+    assert "is damaged" in result.report()
+
+
+def test_one_changed_id_is_named_also_in_a_run_without_checksums(run: Path) -> None:
+    plan = json.loads((run / "plan.json").read_bytes())
+    del plan["sha256"]
+    plan["format"] = 3
+    (run / "plan.json").write_text(json.dumps(plan))
+    assert len(gradlab.open_run(run).trials()) == 4
+    plan["groups"][0]["id"] = plan["groups"][0]["id"].replace("a", "b").replace("1", "2")
+    (run / "plan.json").write_text(json.dumps(plan))
+    with pytest.raises(StoreError, match="is not that of its content"):
+        gradlab.open_run(run)
+
+
+def told(run: Path) -> Any:
+    """All that a run tells, or the refusal."""
+    try:
+        result = gradlab.open_run(run)
+        status = gradlab.status(run)
+        exported = [result.export("csv", table) for table in ("summary", "trials", "curves", "layers")]
+        report = {**result.to_json(), "environment": result.environment, "film": result.film and result.film.to_json()}
+        return repr((report, status.hash, status.damaged, exported)), (*result.notes, *status.damaged)
+    except GradlabError as error:
+        return str(error), (str(error),)
+
+
+def flip_everywhere(run: Path, flips: int, seed: int) -> dict[str, int]:
+    """Flip one bit at a time in any file; every change of what is told has to come with a word about damage."""
+    rng = random.Random(seed)
+    files = [path for path in sorted(run.rglob("*")) if path.is_file() and path.stat().st_size]
+    weights = [min(path.stat().st_size, 4000) for path in files]
+    before, quiet = told(run)
+    assert quiet == ()
+    seen = {"same": 0, "named": 0}
+    for _ in range(flips):
+        (path,) = rng.choices(files, weights)
+        content = path.read_bytes()
+        place = rng.randrange(len(content))
+        path.write_bytes(content[:place] + bytes([content[place] ^ (1 << rng.randrange(8))]) + content[place + 1 :])
+        now, notes = told(run)
+        assert now == before or notes, f"bit flipped in {path.relative_to(run)} at {place}: changed in silence"
+        seen["named" if notes else "same"] += 1
+        path.write_bytes(content)
+    return seen
+
+
+def test_a_flipped_bit_anywhere_in_a_run_is_named_or_changes_nothing(run: Path) -> None:
+    seen = flip_everywhere(run, 40, 0)
+    assert seen["named"] > 10
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(10))
+def test_two_thousand_flips_change_nothing_in_silence(run: Path, seed: int) -> None:
+    assert flip_everywhere(run, 200, seed)["named"] > 50
