@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import os
+import subprocess
+import sys
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -11,7 +14,7 @@ import pytest
 
 import gradlab
 from gradlab.errors import PartError
-from gradlab.parts import BUILT_IN, FOLDERS, Catalog
+from gradlab.parts import BUILT_IN, FOLDERS, Catalog, PartFile, load_file
 
 HALF = """
     from gradlab.network import Skip
@@ -199,8 +202,6 @@ def test_bases_are_importable_from_their_rooms() -> None:
 
 def test_a_trial_with_parts_of_the_users_own_travels_to_another_process(tmp_path: Path, tree: dict[str, Any]) -> None:
     import pickle
-    import subprocess
-    import sys
 
     path = write(tmp_path, HALF)
     plan = gradlab.dry_run({**tree, "parts": [str(path)], "arms": {"half": {"model.skip": "half"}}})
@@ -232,3 +233,76 @@ def test_a_class_without_a_base_or_with_a_clashing_parameter_is_refused(tmp_path
     tree["base"]["model"]["init"] = "own"
     with pytest.raises(gradlab.GradlabError, match="'scale', a name the lab uses itself"):
         gradlab.load({**tree, "parts": [str(clash)]})
+
+
+# ---------------------------------------------------------------------- what a part imports of the user's own
+
+USES_HELPER = """
+import my_helper_{n}
+from gradlab.optim import Schedule
+
+class Helped(Schedule):
+    'By a helper.'
+    name = "helped"
+    def factor(self, step, horizon):
+        import my_late_{n}
+        return my_helper_{n}.VALUE * my_late_{n}.VALUE
+"""
+
+
+def helped(folder: Path, n: int) -> PartFile:
+    (folder / "mine.py").write_text(USES_HELPER.format(n=n))
+    code = (
+        "import sys; from pathlib import Path; from gradlab.parts import load_file\n"
+        "file, _ = load_file(Path(sys.argv[1])); print(repr(file))"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(folder)}
+    found = subprocess.run(
+        [sys.executable, "-c", code, str(folder / "mine.py")], env=environment, capture_output=True, text=True
+    )
+    assert found.returncode == 0, found.stderr
+    return eval(found.stdout, {"PartFile": PartFile})  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("module", ["my_helper_1", "my_late_1", "my_deep_1", "my_package_1/inner"])
+def test_an_edit_of_a_module_that_a_part_imports_is_another_part(module: str, tmp_path: Path) -> None:
+    (tmp_path / "my_package_1").mkdir()
+    (tmp_path / "my_package_1/__init__.py").write_text("")
+    (tmp_path / "my_package_1/inner.py").write_text("VALUE = 1.0\n")
+    (tmp_path / "my_deep_1.py").write_text("from my_package_1 import inner\nVALUE = inner.VALUE\n")
+    (tmp_path / "my_helper_1.py").write_text("import numpy, my_deep_1\nVALUE = my_deep_1.VALUE\n")
+    (tmp_path / "my_late_1.py").write_text("VALUE = 1.0\n")
+    before = helped(tmp_path, 1)
+    assert [name for name, _ in before.helpers] == [
+        "my_deep_1",
+        "my_helper_1",
+        "my_late_1",
+        "my_package_1",
+        "my_package_1.inner",
+    ]
+    assert helped(tmp_path, 1).identity == before.identity
+    path = tmp_path / f"{module}.py"
+    path.write_text(path.read_text() + "OTHER = 2\n")
+    after = helped(tmp_path, 1)
+    assert after.sha256 == before.sha256
+    assert after.identity != before.identity
+
+
+def test_a_part_without_helpers_keeps_the_identity_of_its_file(tmp_path: Path) -> None:
+    file, _ = load_file(write(tmp_path, HALF))
+    assert file.helpers == ()
+    assert file.identity == file.sha256
+
+
+def test_a_helper_that_was_edited_while_it_is_loaded_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "my_helper_2.py").write_text("VALUE = 1.0\n")
+    (tmp_path / "my_late_2.py").write_text("VALUE = 1.0\n")
+    (tmp_path / "mine.py").write_text(USES_HELPER.format(n=2))
+    before, _ = load_file(tmp_path / "mine.py")
+    assert load_file(tmp_path / "mine.py")[0] == before
+    (tmp_path / "my_helper_2.py").write_text("VALUE = 2.0\n")
+    with pytest.raises(PartError, match=r"my_helper_2\.py: has changed since it was imported.*start Python again"):
+        load_file(tmp_path / "mine.py")

@@ -595,3 +595,31 @@ def test_a_study_in_the_current_folder_can_be_forced(
     trained(tree, Path(), force=True)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["here", "here~1"]
     assert gradlab.status(tmp_path / "here").done == 4
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "word"),
+    [
+        ("NUMBA_CPU_NAME", "generic", "instruction set"),
+        ("NUMBA_CPU_FEATURES", "+sse2", "instruction set"),
+        ("ATEN_CPU_CAPABILITY", "default", "settings .*ATEN_CPU_CAPABILITY=default"),
+        ("NPY_DISABLE_CPU_FEATURES", "AVX2", "settings"),
+    ],
+)
+def test_a_run_is_not_continued_under_another_instruction_set(
+    variable: str, value: str, word: str, tree: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trained(tree, tmp_path / "run", seeds=1)
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(StoreError, match=f"begun elsewhere .*{word}"):
+        trained(tree, tmp_path / "run")
+
+
+def test_a_run_of_before_instruction_sets_were_noted_goes_on(tree: dict[str, Any], tmp_path: Path) -> None:
+    trained(tree, tmp_path / "run", seeds=1)
+    path = tmp_path / "run/environment.json"
+    environment = json.loads(path.read_text())
+    for name in ("instructions", "settings", "sha256"):
+        del environment[name]
+    path.write_text(json.dumps(environment))
+    assert len(trained(tree, tmp_path / "run")[0]) == 2

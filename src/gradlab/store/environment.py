@@ -6,12 +6,18 @@ import os
 import platform
 import sys
 from collections.abc import Mapping
+from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 _PACKAGES = ("gradlab", "numpy", "scipy", "numba", "llvmlite", "pydantic", "pandas", "pyarrow", "matplotlib", "torch")
 _DECIDES_BITS = ("numpy", "scipy", "numba", "llvmlite")
 """Packages whose versions can change the bits of a result."""
+_SETTINGS = (
+    "NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES", "NUMBA_OPT", "NPY_DISABLE_CPU_FEATURES", "NPY_ENABLE_CPU_FEATURES",
+    "ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA", "MKL_CBWR", "MKL_ENABLE_INSTRUCTIONS",
+)  # fmt: skip
+"""Variables that choose other instructions, and so other bits, on the same processor."""
 
 
 def environment() -> dict[str, Any]:
@@ -22,6 +28,8 @@ def environment() -> dict[str, Any]:
         "python": sys.version.split()[0],
         "system": f"{platform.system()} {platform.machine()}",
         "processor": _processor(),
+        "instructions": _instructions(),
+        "settings": {name: os.environ[name] for name in _SETTINGS if os.environ.get(name)},
         "cores": os.cpu_count(),
         "packages": {name: _version(name) for name in _PACKAGES},
         "blas": [
@@ -37,6 +45,9 @@ def environment() -> dict[str, Any]:
 def other_numerics(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """In what two environments differ that can change bits, in words."""
     pairs = [(name, before.get(name), now.get(name)) for name in ("system", "processor")]
+    if "instructions" in before:  # runs of earlier versions do not tell
+        pairs.append(("instruction set", before["instructions"], now.get("instructions")))
+        pairs.append(("settings", _told(before.get("settings")), _told(now.get("settings"))))
     pairs.append(("BLAS kernels", _kernels(before), _kernels(now)))
     old, new = (where.get("packages", {}) for where in (before, now))
     pairs += [(name, old.get(name), new.get(name)) for name in _DECIDES_BITS]
@@ -53,6 +64,29 @@ def _kernels(environment: Mapping[str, Any]) -> str:
     """For which processors the loaded BLAS libraries chose their kernels; their versions come with the packages."""
     found = {str(pool.get("architecture")) for pool in environment.get("blas", ()) if pool.get("architecture")}
     return ", ".join(sorted(found))
+
+
+def _instructions() -> str:
+    """The processor and its features that kernels are compiled for: `sapphirerapids, 87 features 1f2e3d4c`.
+
+    Announced by the processor or the virtual machine around it: the same model may have fewer of them elsewhere.
+    """
+    try:
+        from llvmlite import binding
+
+        name = os.environ.get("NUMBA_CPU_NAME") or binding.get_host_cpu_name()
+        set_by_hand = os.environ.get("NUMBA_CPU_FEATURES")
+        features = set_by_hand.split(",") if set_by_hand else binding.get_host_cpu_features().flatten().split(",")
+    except (ImportError, RuntimeError):
+        return "unknown"
+    there = sorted(feature for feature in features if feature.startswith("+"))
+    return f"{name}, {len(there)} features {sha256(','.join(there).encode()).hexdigest()[:8]}"
+
+
+def _told(settings: Any) -> str:
+    if not isinstance(settings, Mapping) or not settings:
+        return "none"
+    return ", ".join(f"{name}={value}" for name, value in sorted(settings.items()))
 
 
 def _version(name: str) -> str | None:
