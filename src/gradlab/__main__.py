@@ -1,5 +1,45 @@
-"""`python -m gradlab` is `gradlab`."""
+"""`python -m gradlab` and `gradlab`: the signals first, then everything else, so that Ctrl-C is never a traceback."""
 
-from gradlab.cli import main
+from __future__ import annotations
 
-main()
+import os
+import signal
+import sys
+from contextlib import suppress
+from types import FrameType
+from typing import NoReturn
+
+INTERRUPTED = 130
+
+
+def main() -> NoReturn:
+    """The command line. SIGTERM means the same as Ctrl-C; both are quiet while modules are loaded and at the end."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup, or a job in the background: that stays
+            signal.signal(number, _leave)
+    from gradlab.cli import main as run
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(number) is _leave:
+            signal.signal(number, _interrupt)
+    try:
+        run()
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)  # all is done: what is left is Python's own end
+
+
+def _leave(number: int, frame: FrameType | None) -> NoReturn:
+    """Nothing was begun: there is nothing to give back."""
+    with suppress(OSError):
+        os.write(2, b"gradlab: interrupted\n")
+    os._exit(INTERRUPTED)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    sys.argv[0] = "gradlab"
+    main()

@@ -25,6 +25,7 @@ from gradlab.execute.bundles import executed, suited
 from gradlab.microworld.film import Film, choose, shoot
 from gradlab.microworld.frame import Frame
 from gradlab.parts import BUILT_IN, Catalog
+from gradlab.plan.cost import require_address_space
 from gradlab.plan.outline import Outline
 from gradlab.plan.plan import Plan, fitting_workers, make_plan
 from gradlab.plan.saved import CODE, load_parts, part_files, restored, restored_code
@@ -139,6 +140,7 @@ def run(
         planned = study
     else:
         planned = dry_run(study, overrides=overrides, seeds=seeds, quick=quick)
+    require_address_space()
     call = command or _python_call(study, overrides, seeds, quick)
     chosen = _executor(executor, planned, workers) if isinstance(executor, str) else executor
     surroundings = environment()
@@ -170,7 +172,7 @@ def keep_audit(folder: ReportFolder, audited: Audit | None) -> None:
 
 
 def _audited(plan: Plan, apart: bool) -> Audit | None:
-    """The audit before a run; None where a part of the user's fails in it, as its trials will, each with its error."""
+    """The audit before a run; None if a user part raises; its trials will then fail with that error."""
     try:
         longest = max(planned.cost.steps for planned in plan.groups)
         seeds = AUDITED_SEEDS if longest <= MANY_STEPS else 1
@@ -178,7 +180,7 @@ def _audited(plan: Plan, apart: bool) -> Audit | None:
         return found
     except GradlabError:
         raise
-    except Exception:
+    except (Exception, SystemExit):  # a part of the user's may call sys.exit
         return None
 
 
@@ -231,7 +233,7 @@ def look_inside(
         return None if film is None else _with_updates(film, measured)
     except GradlabError:
         raise
-    except Exception:  # a part of the user's may fail where training did not
+    except (Exception, SystemExit):  # a part of the user's may fail where training did not
         return None
 
 

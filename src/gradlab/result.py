@@ -14,7 +14,7 @@ from gradlab.analysis.claims.verdict import Verdict
 from gradlab.analysis.measured import Measured
 from gradlab.analysis.numbers import where
 from gradlab.audits.verdict import Audit
-from gradlab.errors import StoreError
+from gradlab.errors import StoreError, described
 from gradlab.microworld.diagnosis import Diagnosis, diagnose
 from gradlab.microworld.film import Film
 from gradlab.plan.plan import Plan
@@ -213,7 +213,6 @@ class Result:
 
     def write(self, folder: ReportFolder, *, figures: bool = True, formats: Sequence[str] = ("html", "md")) -> Path:
         """Write figures, data, tables and report to a run's folder; gives the path of the first format."""
-        folder.clear_figures(["overview", *SCENES, *self.measured.plan.catalog.names("figure")])
         shown = self if figures else replace(self, without_figures=True)
         drawn, broken = shown._drawn(("png", "svg", "pdf")) if figures else ({}, {})
         for name, content in drawn.items():
@@ -231,6 +230,8 @@ class Result:
             written["md"] = folder.write_text("report.md", text)
         if "html" in formats:
             written["html"] = folder.write_text("report.html", html_page(story, _pictures(drawn)))
+        # figures of an earlier report go last: at any moment, the links of the report that is there lead somewhere
+        folder.clear_figures(["overview", *SCENES, *self.measured.plan.catalog.names("figure")], keep=drawn)
         return written[formats[0]]
 
     def _drawn(self, kinds: Sequence[str]) -> tuple[dict[str, bytes], dict[str, str]]:
@@ -245,7 +246,7 @@ class Result:
                 if "pdf" in kinds:
                     files |= {f"{name}.pdf": column_pdf(chart), f"{name}.csv": rows_csv(*chart.table())}
             except Exception as error:
-                broken[name] = f"{name}: {type(error).__name__}: {error}"
+                broken[name] = f"{name}: {described(error)}"
         whole = {name: chart for name, chart in self.charts.items() if name not in broken}
         if whole and "png" in kinds:
             files["overview.png"] = image(draw_overview(whole, self.study.question), "png")

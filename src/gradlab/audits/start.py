@@ -104,7 +104,8 @@ def _predicted(setup: Setup) -> float | None:
     layers = [layer for block in setup.mlp.blocks for layer in block]
     if not layers or any(layer.norm.name != "none" for layer in layers):
         return None
-    weights = [setup.mlp.layout.windows(setup.theta).layers[layer.number - 1].weight for layer in layers]
+    windows = setup.mlp.layout.windows(setup.theta).layers
+    weights = [windows[layer.number - 1].weight for layer in layers]
     spread = [w.shape[0] * np.mean(w.astype(np.float64) ** 2) for w in weights]
     return float(np.sqrt(np.mean(spread) * _kept(layers[0].activation)))
 

@@ -6,16 +6,22 @@ Data go to stdout, progress and messages to stderr. Exit codes: 0 ok, 1 failure,
 
 from __future__ import annotations
 
-import os
 import sys
+from collections.abc import Callable
+from contextlib import nullcontext
+from functools import wraps
 from importlib import import_module
 from pkgutil import iter_modules
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import typer
 
 from gradlab.cli import commands
+from gradlab.cli.output import drop_stdout, json_only, visible
 from gradlab.errors import GradlabError
+from gradlab.notices import open_missing_streams, say
+
+INTERRUPTED = 130
 
 MANUAL = """Controlled experiments on why deep networks train, or don't.
 
@@ -49,7 +55,7 @@ def app() -> typer.Typer:
     modules = [import_module(f"{commands.__name__}.{found.name}") for found in iter_modules(commands.__path__)]
     for module in sorted(modules, key=lambda module: module.RANK):
         name = module.__name__.rsplit(".", 1)[1].replace("_", "-")
-        made.command(name)(module.command)
+        made.command(name)(_guarded(module.command))
     made.callback()(_options)
     return made
 
@@ -68,21 +74,38 @@ def _options(
     """Options before the command."""
 
 
+def _guarded(command: Callable[..., None]) -> Callable[..., None]:
+    """A command that keeps stdout for its JSON object, and does not mind a reader that goes away."""
+
+    @wraps(command)
+    def run(**options: Any) -> None:
+        try:
+            with json_only() if options.get("as_json") else nullcontext():
+                command(**options)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            drop_stdout()
+            raise typer.Exit(0) from None
+        except KeyboardInterrupt:  # typer would leave without a word
+            say("interrupted")
+            raise typer.Exit(INTERRUPTED) from None
+
+    return run
+
+
 def main() -> NoReturn:
     """Run the command line; a user's mistake gets a message, not a traceback."""
+    open_missing_streams()
     try:
         app()(standalone_mode=True)
     except GradlabError as error:
-        typer.echo(f"gradlab: {error}", err=True)
+        say(visible(str(error)))
         sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        typer.echo("gradlab: interrupted", err=True)
-        sys.exit(130)
-    except BrokenPipeError:  # the reader of our output went away
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
+    except MemoryError:
+        say("out of memory; make width, depth, batch or samples smaller, or run fewer trials at a time (-j 1)")
+        sys.exit(1)
     except OSError as error:  # a full disk behind stdout, say
-        typer.echo(f"gradlab: {error.strerror or error}", err=True)
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        say(visible(error.strerror or str(error)))
+        drop_stdout()
         sys.exit(1)
     sys.exit(0)

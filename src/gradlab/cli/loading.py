@@ -11,7 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from gradlab.errors import InvalidInput, nearest
+from gradlab.errors import InvalidInput, described, nearest
 
 FORM = "write it as module:name, like train.py:make or mypackage.models:make"
 
@@ -59,5 +59,5 @@ def _module(name: str) -> ModuleType:
         return module
     except FileNotFoundError:
         raise InvalidInput(f"{name}: there is no such file") from None
-    except Exception as error:
-        raise InvalidInput(f"{name}: {type(error).__name__}: {error}") from error
+    except (Exception, SystemExit) as error:  # a script may end in sys.exit, and then nothing of it can be used
+        raise InvalidInput(f"{name}: {described(error)}") from error

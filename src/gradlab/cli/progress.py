@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
-from rich.markup import escape
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
 from gradlab.analysis.numbers import number
+from gradlab.cli.output import escape
 from gradlab.coordinator import Tally
 from gradlab.plan.outline import Outline
 
@@ -56,7 +57,8 @@ class Progress:
         self._say("stopping: finished trials are kept, the report is written; Ctrl-C again stops at once")
 
     def _say(self, text: str) -> None:
-        self._console.print(text, soft_wrap=True)
+        with suppress(OSError, ValueError):  # the terminal may be gone: that is no reason to lose the run
+            self._console.print(text, soft_wrap=True)
 
     def _drawn(self) -> RenderableType:
         if self._tally is None:

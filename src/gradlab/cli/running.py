@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import typer
+
 from gradlab import lab
-from gradlab.cli import show
+from gradlab.cli import INTERRUPTED, show
 from gradlab.cli.progress import Progress
+from gradlab.notices import say
 from gradlab.plan.plan import Plan
 from gradlab.result import Result
 
@@ -45,7 +50,7 @@ def run_study(study: str, wish: Wish) -> tuple[int, dict[str, Any]]:
         show.plan(planned, sys.stdout if wish.dry_run else sys.stderr, done)
     if wish.dry_run:
         return 0, show.plan_json(planned, done) if wish.as_json else {}
-    with Progress(planned, wish.live) as progress:
+    with Progress(planned, wish.live) as progress, _kept_so_far(folder, planned):
         result = lab.run(
             planned,
             out=folder,
@@ -64,6 +69,18 @@ def run_study(study: str, wish: Wish) -> tuple[int, dict[str, Any]]:
     return exit_code(result, wish.check), result.to_json() if wish.as_json else {}
 
 
+@contextmanager
+def _kept_so_far(folder: Path, planned: Plan) -> Iterator[None]:
+    """Ctrl-C while the report is made: everything that took time is on the disk, and the user has to know."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if lab.finished(folder, planned) < len({trial.id for trial in planned.trials}):
+            raise
+        say(f"interrupted; all trials are done and kept: `gradlab report {shlex.quote(str(folder))}` makes the report")
+        raise typer.Exit(INTERRUPTED) from None
+
+
 def watched_run(planned: Plan, **options: Any) -> Result:
     """`lab.run` with its question and progress on stderr."""
     left = len({trial.id for trial in planned.trials}) - lab.finished(options["out"], planned)
@@ -76,7 +93,7 @@ def watched_run(planned: Plan, **options: Any) -> Result:
 def exit_code(result: Result, check: bool) -> int:
     """130 interrupted, 1 a trial failed, 3 the comparison is not fair, 4 (with --check) a claim is not reproduced."""
     if result.stopped and result.unfinished:
-        return 130
+        return INTERRUPTED
     if result.measured.counts()["failed"]:
         return 1
     if result.audit is not None and not result.audit.fair:

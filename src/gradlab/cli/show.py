@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import sys
 from collections.abc import Iterable, Sequence
@@ -12,7 +11,6 @@ from typing import Any, TextIO
 
 from rich.cells import cell_len
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table as RichTable
 
 from gradlab.analysis.against import Against
@@ -20,6 +18,7 @@ from gradlab.analysis.findings import findings
 from gradlab.analysis.numbers import number
 from gradlab.analysis.scoreboard import Scoreboard
 from gradlab.audits.verdict import Audit
+from gradlab.cli.output import console, escape
 from gradlab.cli.progress import running_lines
 from gradlab.plan.cost import measure_speed
 from gradlab.plan.outline import Outline
@@ -29,21 +28,13 @@ from gradlab.report import scoreboard as boards
 from gradlab.report.fairness import audit_table, claims_table
 from gradlab.report.tables import Table, failures, report_tables
 from gradlab.result import Result
-from gradlab.spec.canonical import plain_json
 from gradlab.spec.paths import label
 from gradlab.store.status import RunStatus
 
-WIDE = 200
-"""Columns of a table that goes to a file or a pipe."""
 MOST_ROWS = 60
 """Rows of a table on the terminal."""
 LONGEST_WORD, LONGEST_HEADER = 24, 12
 """Letters of a word that is not folded."""
-
-
-def json_text(value: Any) -> str:
-    """JSON with non-finite numbers as "nan", "inf", "-inf"."""
-    return json.dumps(plain_json(value), indent=2, ensure_ascii=False)
 
 
 def plan(planned: Plan, stream: TextIO, done: int = 0) -> None:
@@ -242,11 +233,6 @@ def _least_widths(table: Table, width: int) -> list[int]:
 def _with_frame(widths: Iterable[int]) -> int:
     """The width of a table with columns of these widths."""
     return 1 + sum(room + 3 for room in widths)
-
-
-def console(stream: TextIO) -> Console:
-    """Where to print: as wide as the terminal, or wide enough for a file."""
-    return Console(file=stream, highlight=False, width=None if stream.isatty() else WIDE)
 
 
 def _time(seconds: float) -> str:

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gradlab.errors import described
+
 Array = NDArray[Any]
 
 
@@ -41,8 +43,8 @@ def check(what: str, body: Callable[[], None]) -> Check:
             body()
     except AssertionError as error:
         return Check(what, str(error) or "does not hold")
-    except Exception as error:  # a user's part can fail in any way
-        return Check(what, f"{type(error).__name__}: {error}")
+    except (Exception, SystemExit) as error:  # a user's part can fail in any way
+        return Check(what, described(error))
     return Check(what, None)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
@@ -13,7 +14,7 @@ import numpy as np
 from pydantic import Field
 
 from gradlab.data.base import Array, Dataset, Facts, Task
-from gradlab.errors import DataError, nearest
+from gradlab.errors import DataError, nearest, shortened
 
 MOST_CLASSES = 1000
 Fraction = Annotated[float, Field(ge=0, lt=1)]
@@ -41,10 +42,23 @@ class File(Task):
 
     def fingerprint(self) -> str:
         """Of the file's bytes."""
+        self._status()
         try:
             return sha256(Path(self.path).read_bytes()).hexdigest()
         except OSError as error:
-            raise DataError(f"data file {self.path}: {error.strerror or error}") from None
+            raise DataError(f"data file {shortened(self.path)}: {error.strerror or error}") from None
+
+    def _status(self) -> os.stat_result:
+        """Of a file that is there and is one: reading a pipe or a device could wait for ever."""
+        try:
+            found = os.stat(self.path)
+        except OSError as error:
+            raise DataError(f"data file {shortened(self.path)}: {error.strerror or error}") from None
+        except ValueError as error:  # a name that no file can have
+            raise DataError(f"data.path: {shortened(self.path)} cannot be the name of a file: {error}") from None
+        if not stat.S_ISREG(found.st_mode):
+            raise DataError(f"data file {shortened(self.path)}: it is a folder, a pipe or a device, not a file")
+        return found
 
     def facts(self) -> Facts:
         """Reads the file: its sizes are not known otherwise."""
@@ -75,11 +89,7 @@ class File(Task):
         return train, validation, test
 
     def _read(self) -> tuple[Array, Array, int | None]:
-        try:
-            changed = os.stat(self.path).st_mtime_ns
-        except OSError as error:
-            raise DataError(f"data file {self.path}: {error.strerror or error}") from None
-        return _read(self.path, changed, self.inputs, self.target, self.kind)
+        return _read(self.path, self._status().st_mtime_ns, self.inputs, self.target, self.kind)
 
 
 @lru_cache(maxsize=4)
@@ -97,7 +107,22 @@ def _read(path: str, changed: int, inputs: str, target: str, kind: str) -> tuple
         raise DataError(f"data file {path}: does not fit in memory") from None
     except Exception as error:  # a damaged file can fail anywhere inside its reader
         raise DataError(f"data file {path}: cannot be read, {type(error).__name__}: {str(error)[:200]}") from None
-    return _checked(path, x, y, kind)
+    try:
+        return _checked(path, x, _as_words(path, y), kind)
+    except MemoryError:
+        raise DataError(f"data file {path}: does not fit in memory") from None
+
+
+def _as_words(path: str, y: Any) -> Any:
+    """Targets that are text or bytes as text; anything else as it is."""
+    if y.dtype.kind not in "OS":
+        return y
+    flat = y.ravel().tolist()
+    odd = next((each for each in flat if not isinstance(each, str | bytes | bool | int | float)), None)
+    if odd is not None:
+        raise DataError(f"data file {path}: targets hold {shortened(odd)}; give one number or one word per sample")
+    words = [each.decode("utf8", "backslashreplace") if isinstance(each, bytes) else str(each) for each in flat]
+    return np.array(words, dtype=str).reshape(y.shape)
 
 
 def _npz(path: str, inputs: str, target: str) -> tuple[Any, Any]:

@@ -16,6 +16,7 @@ from time import perf_counter
 from typing import ClassVar, Literal
 
 from gradlab.engines.base import Engine, Tick
+from gradlab.errors import described
 from gradlab.execute.watch import Stopped, Watch
 from gradlab.parts import Part
 from gradlab.trial.digest import digest
@@ -74,7 +75,7 @@ def run_trial(trial: Trial, tick: Tick | None = None) -> TrialResult:
         engine: Engine = trial.config.train.engine.build(trial.catalog)
         outcome, error = engine.train(prepare(trial), tick), None
     except (Exception, SystemExit) as fault:  # a part of the user's may call sys.exit
-        outcome, error = None, f"{type(fault).__name__}: {fault}"
+        outcome, error = None, described(fault)
     return TrialResult(trial, outcome, error, perf_counter() - start, digest(trial.id, outcome, error))
 
 

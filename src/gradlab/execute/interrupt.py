@@ -11,12 +11,13 @@ from contextlib import contextmanager
 from types import FrameType
 
 INTERRUPTED = 130
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+"""SIGHUP: the terminal is gone (a dropped connection); what is finished is kept all the same."""
 
 
 @contextmanager
 def on_interrupt(action: Callable[[], None]) -> Iterator[None]:
-    """Inside, the first SIGINT or SIGTERM calls `action`; a second ends the process with code 130.
+    """Inside, the first SIGINT, SIGTERM or SIGHUP calls `action`; a second ends the process with code 130.
 
     Ending at once is safe: results are committed whole or not at all. In a thread that is not the main one signals
     cannot be taken, and nothing changes.

@@ -20,6 +20,7 @@ from gradlab.audits.verdict import ONE_SEED, Audit
 from gradlab.coordinator import Tally, conduct
 from gradlab.engines.autograd.require import has_torch, require_torch
 from gradlab.errors import GradlabError, InvalidInput, nearest, shortened
+from gradlab.errors import described as described_error
 from gradlab.execute.base import TrialResult
 from gradlab.execute.watch import Stopped, Watch
 from gradlab.handwritten.keeping import keep, kept_audit
@@ -248,5 +249,5 @@ def _told(fault: BaseException) -> str:
         return str(fault)
     frames = traceback.extract_tb(fault.__traceback__)[1:]
     place = f" (line {frames[-1].lineno} of {Path(frames[-1].filename).name}, {frames[-1].name})" if frames else ""
-    words = str(fault)
-    return f"{type(fault).__name__}: {words if len(words) <= LONGEST else words[:LONGEST] + ' …'}{place}"
+    words = described_error(fault)
+    return f"{words if len(words) <= LONGEST else words[:LONGEST] + ' …'}{place}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol, runtime_checkable
 from weakref import WeakSet
@@ -14,6 +15,8 @@ from gradlab.errors import InvalidInput, shortened
 from gradlab.store.tables import COLUMNS
 from gradlab.trial.outcome import Curve, LayerTable, Outcome
 
+LARGEST = int(sys.float_info.max)
+"""Of a number: beyond, it has no floating-point value."""
 FORM = "numbers, lists of numbers (a curve over steps 1, 2, …), {step: number}, or a watch"
 
 
@@ -83,6 +86,8 @@ def _kept_name(name: Any) -> str:
 def _number(value: Any) -> float | int | None:
     """A Python number of anything that is one, NumPy's and PyTorch's included; None of anything else."""
     if isinstance(value, bool | int | float):
+        if isinstance(value, int) and abs(value) > LARGEST:
+            raise InvalidInput(f"the function returned a whole number of {len(hex(value)) - 2} hexadecimal digits")
         return int(value) if isinstance(value, bool) else value
     if isinstance(value, str | bytes) or not hasattr(value, "item"):
         return None

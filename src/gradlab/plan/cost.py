@@ -10,6 +10,7 @@ import numpy as np
 
 from gradlab.data.base import Facts
 from gradlab.engines.base import one_blas_thread
+from gradlab.errors import EnvironmentFault
 from gradlab.network.mlp import MLP
 from gradlab.optim.schedules.base import Horizon
 from gradlab.trial.setup import EVALUATION_ROWS
@@ -99,6 +100,25 @@ def _best(action: object, rounds: int = 20, repeat: int = 20) -> float:
             action()  # type: ignore[operator]
         times.append((perf_counter() - start) / repeat)
     return min(times)
+
+
+LEAST_ADDRESSES = 1_300 * 2**20
+"""Address space that compiler, NumPy and Arrow take before anything is trained; with less, they abort the process."""
+
+
+def require_address_space() -> None:
+    """Refuse a process whose address space is limited so far that libraries would end it without a word."""
+    try:
+        import resource
+
+        most = resource.getrlimit(resource.RLIMIT_AS)[0]
+    except (ImportError, OSError, ValueError):
+        return
+    if 0 <= most < LEAST_ADDRESSES:
+        raise EnvironmentFault(
+            f"this process may use {most / 2**20:,.0f} MiB of address space (ulimit -v), and a run needs at least "
+            f"{LEAST_ADDRESSES / 2**20:,.0f} MiB; raise the limit"
+        )
 
 
 def available_bytes() -> int:

@@ -9,6 +9,7 @@ from functools import cache
 from typing import Any
 
 from gradlab.analysis.measured import Measured
+from gradlab.errors import described
 from gradlab.parts import Catalog
 from gradlab.report.charts import Chart, draw
 from gradlab.report.figures.base import Figure
@@ -32,8 +33,8 @@ def charts(measured: Measured) -> tuple[dict[str, Chart], tuple[str, ...]]:
         try:
             figure: Figure = catalog.make("figure", name, {})
             chart = figure.chart(measured)
-        except Exception as error:  # a user's figure can fail in any way; the report is still wanted
-            missing.append(f"{name}: {type(error).__name__}: {error}")
+        except (Exception, SystemExit) as error:  # a user's figure can fail in any way; the report is still wanted
+            missing.append(f"{name}: {described(error)}")
             continue
         if chart is not None:
             found[name] = chart

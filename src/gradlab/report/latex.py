@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from gradlab.report.tables import Table
 
@@ -29,6 +30,12 @@ def _plain(text: str) -> str:
     return "".join(_SPECIAL.get(letter, letter) for letter in text)
 
 
+def _row(row: Sequence[str]) -> str:
+    """The cells of a row; after the line break before it, a `[` or a `*` at its beginning would be an argument."""
+    text = " & ".join(map(escape, row))
+    return f"{{}}{text}" if text.startswith(("[", "*")) else text
+
+
 def latex_table(table: Table, name: str) -> str:
     r"""A `table` float with caption and label; needs \usepackage{booktabs}."""
     lines = [
@@ -40,7 +47,7 @@ def latex_table(table: Table, name: str) -> str:
         r"    \toprule",
         f"    {' & '.join(map(escape, table.header))} \\\\",
         r"    \midrule",
-        *(f"    {' & '.join(map(escape, row))} \\\\" for row in table.rows),
+        *(f"    {_row(row)} \\\\" for row in table.rows),
         r"    \bottomrule",
         r"  \end{tabular}",
         r"\end{table}",

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
+
+from gradlab.notices import say_once
 
 INK, SOFT, GRID, WARNING = "#1f2933", "#66727f", "#e3e7eb", "#b91c1c"
 
@@ -41,11 +45,25 @@ def plain(text: str) -> str:
     return text.replace("$", r"\$")
 
 
+def load_matplotlib() -> Any:
+    """Matplotlib; a backend that the environment asks for and that does not exist is no reason to have no figures."""
+    try:
+        import matplotlib as mpl
+    except ValueError:
+        if "MPLBACKEND" not in os.environ:
+            raise
+        asked = os.environ.pop("MPLBACKEND")
+        say_once(f"MPLBACKEND={asked!r} is not a backend of matplotlib and is ignored")
+        for name in [name for name in sys.modules if name.partition(".")[0] == "matplotlib"]:
+            del sys.modules[name]  # half loaded
+        import matplotlib as mpl
+    return mpl
+
+
 @contextmanager
 def look() -> Iterator[None]:
     """Matplotlib's settings for our figures, and no display needed."""
-    import matplotlib as mpl
-
+    mpl = load_matplotlib()
     settings: dict[Any, Any] = {
         "figure.dpi": 110,
         "savefig.dpi": 160,

@@ -77,7 +77,7 @@ def _instructions() -> str:
         name = os.environ.get("NUMBA_CPU_NAME") or binding.get_host_cpu_name()
         set_by_hand = os.environ.get("NUMBA_CPU_FEATURES")
         features = set_by_hand.split(",") if set_by_hand else binding.get_host_cpu_features().flatten().split(",")
-    except (ImportError, RuntimeError):
+    except (ImportError, RuntimeError, OSError):
         return "unknown"
     there = sorted(feature for feature in features if feature.startswith("+"))
     return f"{name}, {len(there)} features {sha256(','.join(there).encode()).hexdigest()[:8]}"

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -60,12 +60,13 @@ class ReportFolder:
         write_bytes(self.path / name, content)
         return self.path / name
 
-    def clear_figures(self, names: Iterable[str]) -> None:
+    def clear_figures(self, names: Iterable[str], keep: Collection[str] = ()) -> None:
         """Remove the figures of an earlier report, by name: what else lies there is not ours."""
+        files = [f"{name}.{kind}" for name in names for kind in ("png", "svg", "pdf", "csv")]
         try:
-            for name in names:
-                for kind in ("png", "svg", "pdf", "csv"):
-                    (self.path / "figures" / f"{name}.{kind}").unlink(missing_ok=True)
+            for file in files:
+                if file not in keep:
+                    (self.path / "figures" / file).unlink(missing_ok=True)
         except OSError as error:
             raise StoreError(f"cannot clear {self.path / 'figures'}: {error.strerror or error}") from None
 
@@ -232,6 +233,7 @@ class RunFolder(ReportFolder):
 
     def _commit(self, chunk: MemoryChunk) -> None:
         for piece in chunk.pieces():
+            self.lock.check(self.path)
             number = self._number + 1
             path = self.path / RESULTS / f"{number:06d}"
             commit(path, piece, self.path / WRITING)
@@ -293,7 +295,8 @@ def _is_ours(path: Path, there: set[str]) -> bool:
 def chunk_paths(folder: Path) -> list[Path]:
     """The committed chunks of a run, in the order of their numbers."""
     try:
-        return sorted(path for path in (folder / RESULTS).iterdir() if path.name.isdigit())
+        found = (folder / RESULTS).iterdir()
+        return sorted(path for path in found if path.name.isascii() and path.name.isdigit())
     except FileNotFoundError:
         return []
     except OSError as error:

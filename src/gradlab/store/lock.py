@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import socket
@@ -14,6 +15,8 @@ from typing import IO, Any
 from gradlab.errors import StoreError
 
 NAME = "lock"
+_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EINVAL)
+"""What a file system says that cannot lock; anything else means that somebody else holds the lock."""
 _FAR = 1 << 30
 """Windows locks bytes, and locked bytes cannot be read: lock one far behind the text."""
 
@@ -52,6 +55,18 @@ class Lock:
             file.close()
             raise StoreError(f"cannot write {path}: {error.strerror or error}") from None
         return Lock(file)
+
+    def check(self, folder: Path) -> None:
+        """A `StoreError` if the folder is no longer where the lock was taken: it was moved or removed meanwhile."""
+        try:
+            same = os.path.samestat(os.fstat(self._file.fileno()), os.stat(folder / NAME))
+        except OSError:
+            same = False
+        if not same:
+            raise StoreError(
+                f"{folder} was moved or removed while it was written to; what was committed before is where the folder "
+                "is now: run the same command there (--out) to go on"
+            )
 
     def release(self) -> None:
         """Give it back; the file stays, empty."""
@@ -114,6 +129,11 @@ def _lock(file: IO[bytes], shared: bool = False) -> bool:
 
     try:
         fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
-    except OSError:
+    except OSError as error:
+        if error.errno in _NO_LOCKS:
+            raise StoreError(
+                f"{file.name}: this file system has no locks ({error.strerror}), without which two processes could "
+                "write to one run; choose a folder on a local disk with --out"
+            ) from None
         return False
     return True

@@ -59,8 +59,23 @@ class Records:
         return {}
 
     def _joined(self, name: str, filters: Any) -> Any:
-        tables = [chunk.table(name, filters=filters) for chunk in self.chunks]
+        tables = [
+            _without(chunk.table(name, filters=filters), elsewhere)
+            for chunk, elsewhere in zip(self.chunks, self._elsewhere, strict=True)
+        ]
         return pa.concat_tables([_empty()[name], *tables]).unify_dictionaries()
+
+    @cached_property
+    def _elsewhere(self) -> list[set[str]]:
+        """Of each chunk, the trials that a later one holds again: run once more, or a folder copied by hand."""
+        latest = {trial: number for number, table in enumerate(self._each) for trial in table["trial"].to_pylist()}
+        return [{t for t in table["trial"].to_pylist() if latest[t] != n} for n, table in enumerate(self._each)]
+
+
+def _without(table: Any, trials: set[str]) -> Any:
+    if not trials:
+        return table
+    return table.filter(pc.invert(pc.is_in(table["trial"].cast(pa.string()), pa.array(sorted(trials), pa.string()))))
 
 
 def results_hash(trials: Any) -> str:

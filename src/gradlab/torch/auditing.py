@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from gradlab.audits.traits import Realised, Trait, difference_words, fingerprint, joined
 from gradlab.audits.verdict import BY_FACTOR, ONE_SEED, SAME, UNDECLARED, Audit, Row
-from gradlab.errors import InvalidInput
+from gradlab.errors import InvalidInput, described
 from gradlab.handwritten.seeding import seed_all, seeded
 from gradlab.torch.probing import optimizers_of
 from gradlab.torch.tensors import tensors_in
@@ -77,10 +77,8 @@ def _traits(name: str, factory: Factory, seed: int) -> dict[str, Trait]:
             found += _first_step(name, model, optimiser, batches, loss)
     except InvalidInput:
         raise
-    except Exception as error:
-        raise InvalidInput(
-            f"audit: the factory of {name!r}, or its first step: {type(error).__name__}: {error}"
-        ) from error
+    except (Exception, SystemExit) as error:
+        raise InvalidInput(f"audit: the factory of {name!r}, or its first step: {described(error)}") from error
     return {trait.name: trait for trait in found}
 
 

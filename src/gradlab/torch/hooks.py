@@ -12,6 +12,8 @@ from time import perf_counter
 from typing import Any, Protocol
 from weakref import ref
 
+from gradlab.errors import described
+
 
 class Host(Protocol):
     """Whoever looks."""
@@ -38,7 +40,7 @@ class Hook:
         try:
             self._action(host, *self._given, *arguments)
         except Exception as error:  # tensors without values (vmap, meta), a device that cannot
-            host.skipped.setdefault(self._place, f"{type(error).__name__}: {error}".splitlines()[0])
+            host.skipped.setdefault(self._place, described(error).splitlines()[0])
         finally:
             host.seconds += perf_counter() - start
 

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from gradlab.errors import InvalidInput, shortened
+from gradlab.errors import InvalidInput, described, shortened
 from gradlab.torch import seeing
 from gradlab.torch.eager import Eager
 from gradlab.torch.hooks import Hook
@@ -131,7 +131,7 @@ class Probe:
         try:
             self._handles.append(module.register_forward_hook(Hook(self, name, Probe._look, name)))
         except (RuntimeError, AttributeError) as error:  # a scripted module may refuse
-            self.skipped[name] = f"{type(error).__name__}: {error}".splitlines()[0]
+            self.skipped[name] = described(error).splitlines()[0]
 
     def _ready(self) -> Iterator[nn.Parameter]:
         """Parameters that have values: a lazy module's have none before its first pass, one on `meta` never."""

@@ -7,7 +7,6 @@ is over, and off after the step; in between nothing is on the model at all, so t
 from __future__ import annotations
 
 import io
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
@@ -20,6 +19,7 @@ from torch import nn
 from gradlab.errors import InvalidInput
 from gradlab.handwritten.keeping import keep_one
 from gradlab.handwritten.returned import LOOKING
+from gradlab.notices import say
 from gradlab.report.axis_chart import HeatChart
 from gradlab.report.draw import draw_one
 from gradlab.torch.layers import layer_table, layers_of
@@ -95,8 +95,7 @@ class Watch:
 
     def close(self) -> None:
         """Take every hook away; what was recorded stays. What it cost is said on stderr, unless `quiet`."""
-        if self._handles and self.moments and not self._quiet:
-            sys.stderr.write(f"gradlab: {self.summary}\n")
+        tells = bool(self._handles) and bool(self.moments) and not self._quiet
         if self._open is not None:
             self._open._let_go()
             self._open = None
@@ -104,6 +103,8 @@ class Watch:
             handle.remove()
         self._handles = []
         LOOKING.discard(self)
+        if tells:
+            say(self.summary)
 
     def __enter__(self) -> Self:
         return self

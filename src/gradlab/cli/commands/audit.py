@@ -38,6 +38,7 @@ def command(
     from gradlab import api, lab
     from gradlab.cli import show
     from gradlab.cli.loading import is_target, loaded
+    from gradlab.cli.output import emit_json
     from gradlab.errors import StoreError, StudyError
     from gradlab.spec.yaml_text import dump
 
@@ -56,7 +57,7 @@ def command(
             raise StoreError(f"{suggest}: {error.strerror or error}") from None
         typer.echo(f"written: {suggest}; run it with gradlab run {suggest}", err=True)
     if as_json:
-        typer.echo(show.json_text(found.to_json()))
+        emit_json(found.to_json())
     else:
         show.audit(found, sys.stdout)
     if not found.fair:
@@ -65,11 +66,11 @@ def command(
 
 def _made(target: str, arms: Any) -> Any:
     """A dict of functions, or what a function makes of it."""
-    from gradlab.errors import InvalidInput
+    from gradlab.errors import InvalidInput, described
 
     if not callable(arms):
         return arms
     try:
         return arms()
-    except Exception as error:
-        raise InvalidInput(f"{target}: {type(error).__name__}: {error}; name a dict of functions") from error
+    except (Exception, SystemExit) as error:
+        raise InvalidInput(f"{target}: {described(error)}; name a dict of functions") from error

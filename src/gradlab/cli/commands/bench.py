@@ -27,6 +27,7 @@ def command(
     64 architectures) and H (the depth study on all cores), in processes of their own, take minutes.
     """
     from gradlab.bench import measure, picture
+    from gradlab.cli.output import emit_json
     from gradlab.report.draw import image
 
     names = [name for name in peers.split(",") if name]
@@ -45,4 +46,4 @@ def command(
         (out / "bench.json").write_text(json.dumps(report, indent=2), encoding="utf8")
         (out / "bench.txt").write_text(text + "\n", encoding="utf8")
         (out / "bench.png").write_bytes(image(picture.bars(report), "png"))
-    typer.echo(json.dumps(report, indent=2) if as_json else text)
+    emit_json(report) if as_json else typer.echo(text)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -19,6 +18,7 @@ def command(
 
     Runs the contract tests of each part's kind: gradients against finite differences, shapes, purity, names.
     """
+    from gradlab.cli.output import emit_json, visible
     from gradlab.contracts import check_file
 
     reports = check_file(file)
@@ -26,13 +26,11 @@ def command(
         rows = [
             {"kind": r.kind, "name": r.name, "check": c.what, "problem": c.problem} for r in reports for c in r.checks
         ]
-        typer.echo(json.dumps(rows, indent=2))
+        emit_json(rows)
     for report in reports if not as_json else ():
         typer.echo(f"{report.kind} {report.name}")
         for check in report.checks:
-            typer.echo(
-                f"  {'ok  ' if check.problem is None else 'FAIL'} {check.what}"
-                + (f": {check.problem}" if check.problem else "")
-            )
+            problem = f": {check.problem}" if check.problem else ""
+            typer.echo(visible(f"  {'ok  ' if check.problem is None else 'FAIL'} {check.what}{problem}"))
     if any(check.problem for report in reports for check in report.checks):
         raise typer.Exit(1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -51,12 +50,12 @@ def command(
     claim did.
     """
     import shlex
-    from contextlib import redirect_stdout
 
     from gradlab import lab
     from gradlab.api import audit_factories
     from gradlab.cli import show
     from gradlab.cli.loading import loaded, module_of
+    from gradlab.cli.output import emit_json
     from gradlab.cli.progress import Progress
     from gradlab.cli.running import exit_code
     from gradlab.handwritten import comparing
@@ -79,7 +78,7 @@ def command(
     given = {**options, "--out": out}
     words = ["gradlab", "compare", target, *(word for text in arm or () for word in ("--arm", text))]
     words += [str(word) for option, value in given.items() if value is not None for word in (option, value)]
-    with Progress(plan) as progress, redirect_stdout(sys.stderr if as_json else sys.stdout):
+    with Progress(plan) as progress:
         result = comparing.compare(
             train,
             arms,
@@ -95,7 +94,7 @@ def command(
             on_stop=progress.on_stop,
         )
     if as_json:
-        typer.echo(show.json_text(result.to_json()))
+        emit_json(result.to_json())
     else:
         show.result(result, folder)
     if code := exit_code(result, check):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated
 
 import typer
@@ -16,17 +15,14 @@ def command(
 ) -> None:
     """List the built-in studies and parts."""
     from gradlab import lab, studies
+    from gradlab.cli.output import emit_json
     from gradlab.parts import BUILT_IN, FOLDERS
 
     questions = {name: lab.load(name).study.question for name in lab.list_studies()}
     summaries = {kind: {name: BUILT_IN.get(kind, name).summary() for name in BUILT_IN.names(kind)} for kind in FOLDERS}
     collections = {name: each.question for name, each in studies.collections().items()}
     if as_json:
-        typer.echo(
-            json.dumps(
-                {"studies": questions, "collections": collections, **({"parts": summaries} if parts else {})}, indent=2
-            )
-        )
+        emit_json({"studies": questions, "collections": collections, **({"parts": summaries} if parts else {})})
         return
     width = max(map(len, questions))
     for name, question in questions.items():

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from gradlab.errors import InvalidInput
+from gradlab.errors import InvalidInput, described
 
 RANK = 18
 
@@ -32,6 +32,7 @@ def command(
     gone, which are new and which are still there.
     """
     from gradlab.cli import show
+    from gradlab.cli.output import emit_json
 
     if against is not None and overfit:
         raise InvalidInput("--overfit and --against: one at a time")
@@ -41,7 +42,7 @@ def command(
         if figure is not None:
             _draw(change, figure)
         if as_json:
-            typer.echo(show.json_text(change.to_json()))
+            emit_json(change.to_json())
         else:
             show.frames([("Before and after", change.table())], str(change), sys.stdout)
         return
@@ -52,7 +53,7 @@ def command(
     if as_json:
         told: dict[str, Any] = {"diagnosis": [vars(finding) for finding in found.found]}
         told["overfit"] = None if found.overfit is None else {**vars(found.overfit), "ok": found.overfit.ok}
-        typer.echo(show.json_text({**{k: t.to_dict("records") for k, t in tables.items()}, **told}))
+        emit_json({**{k: t.to_dict("records") for k, t in tables.items()}, **told})
         return
     show.frames([("Modules", tables["modules"]), ("Parameters", tables["parameters"])], str(found), sys.stdout)
 
@@ -65,8 +66,8 @@ def _probed(target: str) -> tuple[Any, tuple[Any, Any], Any]:
     try:
         with api.probe(model) as probe:
             loss(model(x), y).backward()
-    except Exception as error:  # shapes that do not fit, a loss of another kind: it is the user's code
-        raise InvalidInput(f"{target}: {type(error).__name__} in forward or backward: {error}") from error
+    except (Exception, SystemExit) as error:  # shapes that do not fit, a loss of another kind: it is the user's code
+        raise InvalidInput(f"{target}: in forward or backward: {described(error)}") from error
     return probe, (x, y), loss
 
 
@@ -79,8 +80,8 @@ def _made(target: str) -> tuple[Any, tuple[Any, Any], Any]:
         raise InvalidInput(f"{target} is not a function; it has to return (model, (input, target), loss)")
     try:
         model, (x, y), loss = factory()
-    except Exception as error:
-        words = f"{type(error).__name__}: {error}"
+    except (Exception, SystemExit) as error:
+        words = described(error)
         raise InvalidInput(f"{target}: has to return (model, (input, target), loss): {words}") from error
     if not callable(getattr(model, "named_modules", None)) or not callable(loss):
         raise InvalidInput(f"{target}: has to return (model, (input, target), loss), a module and a function")

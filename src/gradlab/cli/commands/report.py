@@ -40,13 +40,14 @@ def command(
     """
     from gradlab import lab
     from gradlab.cli import show
+    from gradlab.cli.output import emit_json
     from gradlab.report import against as beside
 
     result = lab.open_run(run, trust=trust)
     if against is not None:
         found = lab.against(result, lab.open_run(against))
         if as_json:
-            typer.echo(show.json_text(beside.to_json(found)))
+            emit_json(beside.to_json(found))
         else:
             show.against(found)
         return
@@ -60,6 +61,6 @@ def command(
 
         webbrowser.open(path.resolve().as_uri())
     if as_json:
-        typer.echo(show.json_text(result.to_json()))
+        emit_json(result.to_json())
     else:
         show.result(result, path.parent)

@@ -31,6 +31,7 @@ def command(
     claims that need the full budget show the verdict of the full run that is kept with the package.
     """
     from gradlab.cli import show
+    from gradlab.cli.output import emit_json
     from gradlab.cli.running import watched_run
     from gradlab.writeups import reproduce
 
@@ -38,7 +39,7 @@ def command(
         tuple(names or ()), quick=quick, out=out, workers=workers, run_study=None if as_json else watched_run
     )
     if as_json:
-        typer.echo(show.json_text(board.to_json()))
+        emit_json(board.to_json())
     else:
         show.scoreboard(board, out / ("reproduce-quick" if quick else "reproduce"), sys.stdout)
     if board.stopped:

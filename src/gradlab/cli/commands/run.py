@@ -10,7 +10,6 @@ import typer
 from gradlab.errors import StudyError
 
 RANK = 10
-INTERRUPTED = 130
 
 
 def command(
@@ -55,8 +54,9 @@ def command(
     Ctrl-C, a crash or with more seeds goes on where it stood.
     """
     from gradlab import studies
+    from gradlab.cli import INTERRUPTED
+    from gradlab.cli.output import emit_json
     from gradlab.cli.running import Wish, run_study
-    from gradlab.cli.show import json_text
 
     members = studies.collections()[study].studies if study in studies.collections() else (study,)
     if len(members) > 1 and out is not None:
@@ -84,6 +84,6 @@ def command(
         if code == INTERRUPTED:
             break
     if as_json:
-        typer.echo(json_text(found[0] if len(members) == 1 else {"collection": study, "studies": found}))
+        emit_json(found[0] if len(members) == 1 else {"collection": study, "studies": found})
     if any(codes):
         raise typer.Exit(max(codes))

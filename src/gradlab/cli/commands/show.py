@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated
 
 import typer
@@ -20,13 +19,14 @@ def command(
     As it is written, or (--resolved) every group with all that it means.
     """
     from gradlab import lab, studies
+    from gradlab.cli.output import emit_json, visible
     from gradlab.spec.yaml_text import dump
 
     loaded = lab.load(study)
     if resolved:
         groups = {group.name: group.config.model_dump(mode="json") for group in loaded.groups}
-        typer.echo(json.dumps(groups, indent=2) if as_json else dump(groups), nl=as_json)
+        emit_json(groups) if as_json else typer.echo(visible(dump(groups)), nl=False)
     elif as_json:
-        typer.echo(json.dumps(loaded.study.model_dump(mode="json", exclude_unset=True), indent=2))
+        emit_json(loaded.study.model_dump(mode="json", exclude_unset=True))
     else:
         typer.echo(studies.locate(study).read_text(encoding="utf8"), nl=False)

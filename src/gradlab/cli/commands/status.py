@@ -22,9 +22,10 @@ def command(
     """
     from gradlab import lab
     from gradlab.cli import show
+    from gradlab.cli.output import emit_json
 
     found = lab.status(run)
     if as_json:
-        typer.echo(show.json_text(found.to_json()))
+        emit_json(found.to_json())
     else:
         show.status(found, sys.stdout)

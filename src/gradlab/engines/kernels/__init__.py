@@ -13,3 +13,14 @@ supported.py   which parts there are kernels for (plain Python)
 layout.py      where everything lies in memory (plain Python)
 compiled.py    how kernels are compiled and cached
 """
+
+from __future__ import annotations
+
+import os
+
+from gradlab.notices import say_once
+
+_threads = os.environ.get("NUMBA_NUM_THREADS")
+if _threads is not None and not (_threads.isascii() and _threads.isdigit() and int(_threads) > 0):
+    say_once(f"NUMBA_NUM_THREADS={_threads!r} is not a number of threads and is ignored")
+    del os.environ["NUMBA_NUM_THREADS"]  # numba would refuse to be imported; the kernels use one thread anyway
