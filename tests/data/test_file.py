@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import pickle
 from pathlib import Path
 from typing import Any
@@ -171,3 +172,52 @@ def test_data_files_of_arms_and_axes_are_found_beside_the_study(
     ):
         (tmp_path / f"{name}.yaml").write_text(base + rest)
         assert gradlab.run(tmp_path / f"{name}.yaml").measured.counts()["failed"] == 0
+
+
+# ---------------------------------------------------------------------- files that are not what they seem
+
+
+@pytest.mark.parametrize(
+    ("targets", "message"),
+    [
+        (np.array([b"\xe9t\xe9", b"hiver"] * 20), None),
+        (np.array(["été", "hiver"] * 20), None),
+    ],
+)
+def test_targets_may_be_words_of_any_letters(targets: Any, message: str | None, tmp_path: Path) -> None:
+    path = tmp_path / "words.npz"
+    np.savez(path, x=np.random.default_rng(0).standard_normal((40, 3)), y=targets)
+    assert File(path=str(path)).facts().classes == 2
+
+
+@pytest.mark.parametrize("odd", [[1, 2], {"a": 1}, None])
+def test_targets_that_are_no_numbers_or_words_are_named(odd: Any, tmp_path: Path) -> None:
+    import pandas as pd
+
+    path = tmp_path / "odd.parquet"
+    pd.DataFrame({"a": [1.0, 2.0, 3.0], "y": [odd, odd, odd]}).to_parquet(path)
+    with pytest.raises(DataError, match=r"odd\.parquet"):
+        File(path=str(path)).facts()
+
+
+def test_bytes_in_parquet_are_words(tmp_path: Path) -> None:
+    import pandas as pd
+
+    path = tmp_path / "bytes.parquet"
+    pd.DataFrame({"a": np.arange(40.0), "y": [b"\xff\xfe", b"ok"] * 20}).to_parquet(path)
+    assert File(path=str(path)).facts().classes == 2
+
+
+def test_a_name_that_no_file_can_have_is_refused(tmp_path: Path) -> None:
+    for method in ("facts", "fingerprint"):
+        with pytest.raises(DataError, match="cannot be the name of a file"):
+            getattr(File(path="a\0b.npz"), method)()
+
+
+def test_a_pipe_or_a_folder_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.csv")
+    (tmp_path / "folder.npz").mkdir()
+    for name in ("pipe.csv", "folder.npz"):
+        for method in ("facts", "fingerprint"):
+            with pytest.raises(DataError, match="not a file"):
+                getattr(File(path=str(tmp_path / name)), method)()

@@ -60,3 +60,9 @@ def test_another_metric_may_be_infinite() -> None:
 def test_what_cannot_be_kept_is_named(returned: Any, said: str) -> None:
     with pytest.raises(InvalidInput, match=said):
         outcome_of(returned)
+
+
+@pytest.mark.parametrize("value", [10**400, -(10**400), [1, 10**400], {1: 10**400}])
+def test_a_number_beyond_all_floats_is_named(value: Any) -> None:
+    with pytest.raises(InvalidInput, match="hexadecimal digits"):
+        outcome_of({"score": value})

@@ -15,7 +15,8 @@ import pytest
 
 import gradlab
 from gradlab.errors import InvalidInput
-from gradlab.report.latex import escape
+from gradlab.report.latex import escape, latex_table
+from gradlab.report.tables import Table
 
 
 @pytest.fixture(scope="module")
@@ -77,3 +78,21 @@ def test_frames_of_a_run_from_its_folder_are_those_of_the_run(tmp_path: Path) ->
     for name in ("trials", "curves", "layers", "table"):
         pd.testing.assert_frame_equal(getattr(ran, name)(), getattr(opened, name)())
     assert opened.to_json() == {**ran.to_json()}
+
+
+def test_a_row_that_begins_with_a_bracket_or_a_star_is_no_argument_of_the_line_break() -> None:
+    rows = (("[2cm] wide", "1"), ("* starred", "2"), ("plain", "3"))
+    text = latex_table(Table("T", ("group", "n"), rows), "t")
+    lines = [line.strip() for line in text.splitlines()]
+    assert r"{}[2cm] wide & 1 \\" in lines
+    assert r"{}* starred & 2 \\" in lines
+    assert r"plain & 3 \\" in lines
+
+
+def test_csv_holds_names_as_they_are(tmp_path: Path) -> None:
+    """The policy: data for programs are not altered; docs/security.md says so."""
+    from gradlab.contracts.trials import small_tree
+
+    tree = {**small_tree(), "arms": {"=1+1": {}, "@x": {"model.skip": "identity"}}, "seeds": 1}
+    frame = pd.read_csv(io.BytesIO(gradlab.run(tree).export("csv", "trials")))
+    assert list(frame["group"]) == ["=1+1", "@x"]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import random
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,8 @@ import gradlab
 from commands import gradlab as command
 from gradlab.contracts.trials import small_tree
 from gradlab.errors import GradlabError, PartError, StoreError
+from gradlab.report.markdown import relative_links
+from gradlab.store import atomic
 from gradlab.store.sealed import DamagedFile, read_sealed, sealed
 
 PART = """
@@ -203,3 +207,74 @@ def test_a_flipped_bit_anywhere_in_a_run_is_named_or_changes_nothing(run: Path) 
 @pytest.mark.parametrize("seed", range(10))
 def test_two_thousand_flips_change_nothing_in_silence(run: Path, seed: int) -> None:
     assert flip_everywhere(run, 200, seed)["named"] > 50
+
+
+# ---------------------------------------------------------------------- folders that somebody else handles meanwhile
+
+
+def test_a_chunk_that_was_copied_does_not_double_anything(run: Path) -> None:
+    before = {table: gradlab.open_run(run).export("csv", table) for table in ("trials", "curves", "layers")}
+    (chunk,) = sorted((run / "results").iterdir())[:1]
+    shutil.copytree(chunk, run / "results/000077")
+    shutil.copytree(chunk, run / "results/²")
+    (run / "results/notes").mkdir()
+    for table, expected in before.items():
+        after = gradlab.open_run(run).export("csv", table)
+        assert sorted(after.splitlines()) == sorted(expected.splitlines())
+    assert gradlab.status(run).done == 4
+
+
+def test_a_folder_that_is_moved_during_a_run_is_named(tree: dict[str, Any], tmp_path: Path) -> None:
+    def move(results: Any) -> None:
+        if (tmp_path / "run").exists():
+            (tmp_path / "run").rename(tmp_path / "moved")
+
+    tree |= {"seeds": 40, "figures": []}
+    with pytest.raises(StoreError, match="was moved or removed while it was written to"):
+        gradlab.run(tree, out=tmp_path / "run", executor="inline", on_results=move, figures=False)
+    assert not (tmp_path / "run").exists()
+    assert gradlab.status(tmp_path / "moved").planned == 80
+
+
+def test_a_file_system_without_locks_is_named(
+    tree: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_locks(*_: Any) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("fcntl.flock", no_locks)
+    with pytest.raises(StoreError, match="this file system has no locks"):
+        gradlab.run(tree, out=tmp_path / "run", figures=False)
+
+
+def test_a_report_that_is_killed_leaves_no_dead_link(
+    tree: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stop the writing of a report after every single file: the links of the report that is there lead somewhere."""
+    run = tmp_path / "run"
+    gradlab.run({**tree, "figures": ["training_loss", "gradient_by_layer"]}, out=run)
+    result = gradlab.open_run(run)
+    other = replace(result, film=None)
+    writes = atomic.write_bytes
+    for died_after in range(40):
+        left = died_after
+
+        def write(path: Path, content: bytes) -> None:
+            nonlocal left
+            if left == 0:
+                raise KeyboardInterrupt
+            left -= 1
+            writes(path, content)
+
+        with monkeypatch.context() as patched:
+            patched.setattr("gradlab.store.folder.write_bytes", write)
+            try:
+                (other if died_after % 2 else result).rewrite()
+                finished = True
+            except KeyboardInterrupt:
+                finished = False
+        text = (run / "report.md").read_text()
+        assert [link for link in relative_links(text) if not (run / link).is_file()] == []
+        if finished:
+            return
+    raise AssertionError("the report was never finished")

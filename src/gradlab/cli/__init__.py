@@ -101,6 +101,9 @@ def main() -> NoReturn:
     except GradlabError as error:
         say(visible(str(error)))
         sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        say("interrupted")
+        sys.exit(INTERRUPTED)
     except MemoryError:
         say("out of memory; make width, depth, batch or samples smaller, or run fewer trials at a time (-j 1)")
         sys.exit(1)

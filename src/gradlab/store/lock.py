@@ -36,7 +36,12 @@ class Lock:
                 file = open(path, "a+b")  # noqa: SIM115 - it stays open as long as the lock is held
             except OSError as error:
                 raise StoreError(f"cannot write to the run's folder {folder}: {error.strerror or error}") from None
-            if not _lock_soon(file):
+            try:
+                taken = _lock_soon(file)
+            except StoreError:
+                file.close()
+                raise
+            if not taken:
                 file.close()
                 raise StoreError(f"{folder} is in use: {described(holder(folder))}; wait for it or use another --out")
             try:
@@ -80,7 +85,7 @@ def is_held(folder: Path) -> bool:
     try:
         with open(folder / NAME, "rb") as file:
             return not _lock(file, shared=True)
-    except OSError:
+    except (OSError, StoreError):  # where there are no locks, nobody holds one
         return False
 
 
