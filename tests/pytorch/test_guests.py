@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import io
+import subprocess
+import sys
 import warnings
 from typing import Any
 
@@ -305,3 +307,45 @@ def test_an_optimiser_with_a_closure_and_a_wrong_batch() -> None:
     assert try_overfitting(model, batch(), ENTROPY, [torch.optim.LBFGS(model.parameters())], steps=30).ok
     with pytest.raises(InvalidInput, match=r"\(input, target\)"):
         try_overfitting(model, batch()[0], ENTROPY)  # type: ignore[arg-type]
+
+
+SHARDED = """
+import torch, torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+import gradlab
+
+dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+model = torch.nn.Sequential(*[torch.nn.Linear(8, 8) for _ in range(4)])
+fully_shard(model, mesh=init_device_mesh("cpu", (1,)))
+with gradlab.probe(model) as p:
+    model(torch.randn(4, 8)).pow(2).mean().backward()
+print(p.sharded, "those of the shard that this process holds" in str(p.diagnose()))
+dist.destroy_process_group()
+"""
+
+
+def test_numbers_of_a_shard_are_not_shown_as_those_of_the_whole() -> None:
+    done = subprocess.run([sys.executable, "-c", SHARDED], capture_output=True, text=True, timeout=120)
+    assert done.stdout.split() == ["True", "True"], done.stderr
+    assert not gradlab.probe(mlp(2)).sharded
+
+
+def test_a_watch_that_cannot_tell_lets_go_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, (x, y) = mlp(2), batch()
+    optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    class Closed:
+        def write(self, text: str) -> int:
+            raise ValueError("I/O operation on closed file")
+
+    for stream in (Closed(), None):
+        w = gradlab.watch(model, optimiser, every=1)
+        ENTROPY(model(x), y).backward()
+        optimiser.step()
+        with monkeypatch.context() as patched:
+            patched.setattr(sys, "stderr", stream)
+            w.close()
+        assert len(w.moments) == 1
+        assert all(not module._forward_hooks for module in model.modules())
+        assert not optimiser._optimizer_step_post_hooks

@@ -30,6 +30,10 @@ BOUNDED = ("Tanh", "Sigmoid", "Hardtanh", "Hardsigmoid", "Softsign")
 LONGEST = 160
 """Letters of an error that a note repeats."""
 NOTHING_SEEN = "Nothing was seen: no forward pass of this model ran while the probe looked."
+SHARDED = (
+    "Parameters are sharded over processes (DTensor, as under FSDP2): gradients, sizes and updates of parameters are "
+    "those of the shard that this process holds, not of the whole tensor."
+)
 NO_BACKWARD = "No backward pass was seen: only activations are judged."
 
 
@@ -91,6 +95,7 @@ def findings(probe: Probe, overfit: Overfit | None = None) -> Findings:
     if not seen:
         return Findings((), overfit, (NOTHING_SEEN, *skipped))
     notes = [*([] if any(each.deltas for each in seen) or probe._gradients else [NO_BACKWARD]), *skipped]
+    notes += [SHARDED] if probe.sharded else []
     found = broken or [*_signals(probe, seen), *_units(probe, seen)]
     return Findings((*found, *_weights(probe), *_by_heart(probe, overfit)), overfit, tuple(notes))
 

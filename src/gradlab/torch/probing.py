@@ -224,6 +224,11 @@ class Probe:
         ]
         return pd.DataFrame(rows)
 
+    @property
+    def sharded(self) -> bool:
+        """Whether a process holds only a part of some parameter, so that its numbers are of that part."""
+        return any(hasattr(parameter, "placements") for parameter in self.model.parameters())
+
     def _in_order(self) -> list[Seen]:
         return sorted(self.seen.values(), key=lambda seen: seen.order)
 
