@@ -81,6 +81,7 @@ def test_dry_run_shows_plan_and_cost_and_writes_nothing(study: Path, tmp_path: P
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.shipped
 def test_quick_runs_in_a_folder_of_its_own(tmp_path: Path) -> None:
     found = gradlab("run", "gradflow", "--quick", "--seeds", "5", cwd=tmp_path)
     assert found.returncode == 0

@@ -38,6 +38,7 @@ def identity() -> gradlab.Result:
     return gradlab.run("identity")
 
 
+@pytest.mark.shipped
 def test_identity_fair_version_over_ten_seeds(identity: gradlab.Result) -> None:
     measured = identity.measured
     assert measured.counts() == {"done": 20, "failed": 0, "diverged": 0}
@@ -61,6 +62,7 @@ def test_at_initialisation_the_plain_nets_weight_gradient_is_flat_while_signal_a
     assert slope("activation_std.pre") == pytest.approx(1 / 4.47, rel=0.08)
 
 
+@pytest.mark.shipped
 def test_the_report_answers_the_question_and_shows_published_beside_measured(identity: gradlab.Result) -> None:
     report = identity.report()
     head = report.split("\n")[2]

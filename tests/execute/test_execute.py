@@ -127,7 +127,7 @@ class Sleepy(Activation):
 """
 
 
-@pytest.mark.parametrize("executor", ["inline", "pool", "processes"])
+@pytest.mark.parametrize("executor", [pytest.param("inline", marks=pytest.mark.shipped), "pool", "processes"])
 def test_a_second_ctrl_c_stops_at_once(executor: str, tree: dict[str, Any], tmp_path: Path) -> None:
     """Promise 8. One long trial gives no sign of life, so the first Ctrl-C has to wait for it; the second does not."""
     (tmp_path / "sleepy.py").write_text(SLEEPY)

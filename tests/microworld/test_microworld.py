@@ -108,6 +108,7 @@ def test_a_film_survives_json_and_draws_itself(tree: dict[str, Any]) -> None:
         assert draw_scene(scene, again).axes
 
 
+@pytest.mark.shipped
 def test_the_diagnosis_of_the_identity_networks_names_state_cause_and_cure() -> None:
     plan = gradlab.dry_run("identity", seeds=1)
     result = gradlab.run(plan)

@@ -22,6 +22,7 @@ def result(tree: dict[str, Any]) -> gradlab.Result:
     return gradlab.run(tree)
 
 
+@pytest.mark.shipped
 def test_every_link_of_the_report_leads_to_a_file(tree: dict[str, Any], tmp_path: Path) -> None:
     gradlab.run({**tree, "figures": None}, out=tmp_path / "run")
     report = (tmp_path / "run/report.md").read_text()
