@@ -7,6 +7,7 @@ import pickle
 import stat
 import subprocess
 import sys
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -87,39 +88,61 @@ def test_without_a_temporary_folder_the_others_are_used(tmp_path: Path, monkeypa
     assert cache_folder("kernels") is None
 
 
-PLANTED = """
-import os, pickle, sys
-class Planted:
-    def __reduce__(self):
-        return (os.system, ("touch " + sys.argv[2],))
-root = sys.argv[1]
-os.makedirs(root)
-pickle.dump(Planted(), open(os.path.join(root, "train.nbi"), "wb"))
+RUNS_A_KERNEL = """
+import sys
+from gradlab.engines.kernels import compiled
+sys.path.insert(0, sys.argv[1])
+import doubling
+print(compiled.kernel(doubling.double)(21))
+print(compiled.kernels_folder())
 """
 
 
-def test_code_that_another_user_planted_in_the_temporary_folder_does_not_run(tmp_path: Path) -> None:
-    """Where there is no home, the cache lies in the temporary folder under a name that anybody can guess."""
-    from gradlab.engines.kernels import compiled
+@pytest.mark.parametrize("who", ["anybody", "another user", "ourselves"])
+def test_code_that_another_user_planted_in_the_temporary_folder_does_not_run(who: str, tmp_path: Path) -> None:
+    """Where there is no home, the cache lies in the temporary folder under a name that anybody can guess.
 
-    name = (compiled.kernels_folder() or Path("none")).name
-    root = tmp_path / f"tmp/gradlab-{os.getuid()}/gradlab/{name}"
+    The same cache is read where it is our own (so the trap is armed), and not where others could have written it.
+    """
     (tmp_path / "tmp").mkdir()
-    subprocess.run([sys.executable, "-c", PLANTED, str(root), str(tmp_path / "ran")], check=True)
-    for folder in (root, root.parent, root.parent.parent):
-        folder.chmod(0o777)
-    code = (
-        "import gradlab.engines.kernels.compiled as c; from pathlib import Path\n"
-        "print(c.kernels_folder()); print(any(Path(c.kernels_folder()).iterdir()))"
-    )
+    (tmp_path / "doubling.py").write_text("def double(x):\n    return 2 * x\n")
     environment = {k: v for k, v in os.environ.items() if k not in ("GRADLAB_CACHE", "XDG_CACHE_HOME")}
     environment |= {"HOME": "/proc/nowhere", "TMPDIR": str(tmp_path / "tmp")}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    folder, holds = done.stdout.split()
-    assert not Path(folder).is_relative_to(root.parent)
-    assert holds == "False"
-    assert not (tmp_path / "ran").exists()
+
+    def run() -> list[str]:
+        command = [sys.executable, "-c", RUNS_A_KERNEL, str(tmp_path)]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.split()
+
+    answer, folder = run()
+    root = tmp_path / f"tmp/gradlab-{os.getuid()}"
+    assert Path(folder).is_relative_to(root)
+    (index,) = Path(folder).rglob("*double*.nbi")
+    planted = pickle.dumps(Planted(str(tmp_path / "ran")))
+    index.write_bytes(planted)  # with its checksum, as an attacker would
+    index.with_name(f"{index.name}.sha256").write_text(sha256(planted).hexdigest())
+    if who == "anybody":
+        root.chmod(0o777)
+    elif who == "another user":
+        if os.geteuid() != 0:
+            pytest.skip("only root can give a folder away")
+        os.chown(root, 12345, -1)
+        root.chmod(0o1777)
+    again, elsewhere = run()
+    assert (answer, again) == ("42", "42")
+    assert (tmp_path / "ran").exists() == (who == "ourselves")
+    assert Path(elsewhere).is_relative_to(root) == (who == "ourselves")
+
+
+class Planted:
+    """What a pickle of this does is make a folder."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def __reduce__(self) -> Any:
+        return (os.mkdir, (self.path,))
 
 
 # ---------------------------------------------------------------------- compiled kernels
@@ -168,13 +191,9 @@ def test_a_damaged_kernel_is_compiled_again_and_said_once(
 
 
 def test_what_lies_in_the_cache_without_its_checksum_is_never_unpickled(folder: Path, tmp_path: Path) -> None:
-    class Planted:
-        def __reduce__(self) -> Any:
-            return (os.mkdir, (str(tmp_path / "ran"),))
-
     compiled.kernel(double)(21)
     (index,) = folder.rglob("*.nbi")
-    index.write_bytes(pickle.dumps(Planted()))
+    index.write_bytes(pickle.dumps(Planted(str(tmp_path / "ran"))))
     assert compiled.kernel(double)(21) == 42
     assert not (tmp_path / "ran").exists()
 

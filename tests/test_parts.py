@@ -10,9 +10,11 @@ from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
+import numpy as np
 import pytest
 
 import gradlab
+from gradlab import imports
 from gradlab.errors import PartError
 from gradlab.parts import BUILT_IN, FOLDERS, Catalog, PartFile, load_file
 
@@ -306,3 +308,22 @@ def test_a_helper_that_was_edited_while_it_is_loaded_is_refused(
     (tmp_path / "my_helper_2.py").write_text("VALUE = 2.0\n")
     with pytest.raises(PartError, match=r"my_helper_2\.py: has changed since it was imported.*start Python again"):
         load_file(tmp_path / "mine.py")
+
+
+def test_what_a_part_is_does_not_depend_on_what_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A module in a folder without __init__.py, imported only when the part is used."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "my_folder_3").mkdir()
+    (tmp_path / "my_folder_3/late.py").write_text("K = 2.0\n")
+    source = HALF.replace("return self.share * x", "from my_folder_3.late import K; return self.share * x")
+    before, parts = load_file(write(tmp_path, source))
+    assert [name for name, _ in before.helpers] == ["my_folder_3.late"]
+    parts["skip", "half"]().combine(np.ones((1, 2)), np.ones((1, 2)), 1.0)  # type: ignore[attr-defined]
+    assert "my_folder_3.late" in sys.modules
+    assert load_file(tmp_path / "mine.py")[0] == before
+
+
+@pytest.mark.parametrize("place", ["lib/python3.11/site-packages/x.py", "usr/lib/python3/dist-packages/x/y.py"])
+def test_installed_packages_are_not_the_users_own_wherever_they_are(place: str, tmp_path: Path) -> None:
+    assert not imports.is_own(tmp_path / place)
+    assert imports.is_own(tmp_path / "mine/x.py")

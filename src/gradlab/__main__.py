@@ -9,7 +9,7 @@ from contextlib import suppress
 from types import FrameType
 from typing import NoReturn
 
-INTERRUPTED = 130
+from gradlab.errors import INTERRUPTED
 
 
 def main() -> NoReturn:

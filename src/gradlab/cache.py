@@ -50,8 +50,10 @@ def untrusted(base: Path, *folders: Path) -> str | None:
     if not hasattr(os, "geteuid"):
         return None  # Windows keeps a user's folders apart by access lists
     around = base.stat()
-    if around.st_mode & stat.S_IWOTH and not around.st_mode & stat.S_ISVTX:
-        return f"anybody can rename what is in {base}"
+    if around.st_uid not in (0, os.geteuid()):
+        return f"{base} belongs to another user (id {around.st_uid})"
+    if around.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not around.st_mode & stat.S_ISVTX:
+        return f"others can rename what is in {base}"
     for folder in folders:
         found = folder.lstat()
         if not stat.S_ISDIR(found.st_mode):
@@ -73,7 +75,9 @@ def _bases() -> Iterator[Path]:
     if home != "~/.cache":  # there is no home
         yield Path(home)
     try:
-        yield Path(tempfile.gettempdir()) / f"gradlab-{_user()}"
+        own = Path(tempfile.gettempdir()) / f"gradlab-{_user()}"
+        if not own.is_symlink():
+            yield own
     except OSError:  # no temporary folder can be written to
         return
 

@@ -17,6 +17,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+INTERRUPTED = 130
+"""Exit code after Ctrl-C, SIGTERM or SIGHUP; finished trials are kept."""
+
 
 class GradlabError(Exception):
     """Anything the lab refuses or cannot do."""

@@ -2,14 +2,14 @@
 
 Found by reading, not by running: the import statements of the file, at its top or inside functions, and those of the
 modules found, and so on. Modules of installed packages, of Python and of gradlab do not count: versions say what they
-are. Not seen are modules whose names are made while the code runs.
+are. Not seen are modules whose names are made while the code runs, and an edit of a module between its import and the
+first look at it.
 """
 
 from __future__ import annotations
 
 import ast
 import importlib.machinery
-import importlib.util
 import sys
 import sysconfig
 from hashlib import sha256
@@ -19,13 +19,16 @@ from gradlab.errors import PartError
 
 _INSTALLED = {Path(path).resolve() for key, path in sysconfig.get_paths().items() if "lib" in key}
 _OURS = Path(__file__).resolve().parent
+_PACKAGES = ("site-packages", "dist-packages")
+"""Folders of installed packages wherever they are: of the user, of Debian."""
 _first_seen: dict[str, str] = {}
 """File of a loaded module -> its hash when it was first seen in this process."""
 
 
 def is_own(path: Path) -> bool:
     """Whether a file is the user's: in no installed package, not of Python and not of gradlab."""
-    return not {_OURS, *_INSTALLED}.intersection(path.resolve().parents)
+    place = path.resolve()
+    return not {_OURS, *_INSTALLED}.intersection(place.parents) and not set(_PACKAGES).intersection(place.parts)
 
 
 def of_source(source: bytes, path: Path) -> tuple[tuple[str, str], ...]:
@@ -75,24 +78,24 @@ def _with_parents(name: str) -> set[str]:
 
 
 def _file_of(name: str) -> Path | None:
-    """The file of a module of the user's own; None of any other. Nothing is imported."""
-    module = sys.modules.get(name)
-    if module is not None:
-        origin = getattr(module, "__file__", None)
-    else:
-        above = name.rpartition(".")[0]
+    """The file of a module of the user's own; None of any other. Nothing is imported.
+
+    It is looked for on the path alone, so that the answer is the same before and after the module is loaded.
+    """
+    places: list[str] | None = None
+    parts = name.split(".")
+    spec = None
+    for count in range(1, len(parts) + 1):
         try:
-            if not above:
-                spec = importlib.util.find_spec(name)
-            else:
-                folder = _file_of(above)
-                if folder is None or folder.name != "__init__.py":
-                    return None
-                spec = importlib.machinery.PathFinder.find_spec(name, [str(folder.parent)])
+            spec = importlib.machinery.PathFinder.find_spec(".".join(parts[:count]), places)
         except (ImportError, ValueError, AttributeError):
             return None
-        origin = None if spec is None else spec.origin
-    if origin is None or not str(origin).endswith(".py"):
+        if spec is None:
+            return None
+        places = None if spec.submodule_search_locations is None else list(spec.submodule_search_locations)
+        if places is None and count < len(parts):
+            return None
+    if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
         return None
-    path = Path(origin).resolve()
+    path = Path(spec.origin).resolve()
     return path if is_own(path) and path.is_file() else None

@@ -36,13 +36,11 @@ from gradlab.spec.place import At
 from gradlab.spec.study import Study
 from gradlab.store.environment import environment
 from gradlab.store.folder import AUDIT, ENVIRONMENT, FILM, LAYER_NAMES, PLAN, ReportFolder, RunFolder
-from gradlab.store.sealed import DamagedFile, read_sealed
+from gradlab.store.sealed import UNSEALED, DamagedFile, read_sealed
 from gradlab.store.status import RunStatus, committed, plan_of
 from gradlab.store.status import status as status_of
 
 Overrides = Mapping[str, Any] | Sequence[str]
-UNSEALED = 3
-"""The last format of a run whose files have no checksums."""
 AUDITED_SEEDS, AUDITED_PAIRS, MANY_STEPS = 3, 100, 1_000_000
 """How much a run compares before it begins (one seed of very long trainings); `audit` compares everything."""
 StudyLike = str | Path | Mapping[str, Any] | Study | Resolved

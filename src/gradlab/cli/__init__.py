@@ -18,10 +18,8 @@ import typer
 
 from gradlab.cli import commands
 from gradlab.cli.output import drop_stdout, json_only, visible
-from gradlab.errors import GradlabError
+from gradlab.errors import INTERRUPTED, GradlabError
 from gradlab.notices import open_missing_streams, say
-
-INTERRUPTED = 130
 
 MANUAL = """Controlled experiments on why deep networks train, or don't.
 

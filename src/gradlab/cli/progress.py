@@ -39,7 +39,8 @@ class Progress:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._live.stop()
+        with suppress(OSError, ValueError):  # the terminal may be gone
+            self._live.stop()
 
     def on_start(self, tally: Tally) -> None:
         """The run begins."""

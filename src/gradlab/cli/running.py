@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import shlex
 import sys
 from collections.abc import Iterator
@@ -13,8 +14,10 @@ from typing import Any
 import typer
 
 from gradlab import lab
-from gradlab.cli import INTERRUPTED, show
+from gradlab.cli import show
+from gradlab.cli.output import drop_stdout
 from gradlab.cli.progress import Progress
+from gradlab.errors import INTERRUPTED
 from gradlab.notices import say
 from gradlab.plan.plan import Plan
 from gradlab.result import Result
@@ -65,7 +68,7 @@ def run_study(study: str, wish: Wish) -> tuple[int, dict[str, Any]]:
             on_stop=progress.on_stop,
         )
     if not wish.as_json:
-        show.result(result, folder)
+        _tell(result, folder)
     return exit_code(result, wish.check), result.to_json() if wish.as_json else {}
 
 
@@ -79,6 +82,17 @@ def _kept_so_far(folder: Path, planned: Plan) -> Iterator[None]:
             raise
         say(f"interrupted; all trials are done and kept: `gradlab report {shlex.quote(str(folder))}` makes the report")
         raise typer.Exit(INTERRUPTED) from None
+
+
+def _tell(result: Result, folder: Path) -> None:
+    """The result on stdout; a reader or a terminal that is gone changes nothing about it."""
+    try:
+        show.result(result, folder)
+        sys.stdout.flush()
+    except OSError as error:
+        if error.errno not in (errno.EPIPE, errno.EIO):
+            raise
+        drop_stdout()
 
 
 def watched_run(planned: Plan, **options: Any) -> Result:

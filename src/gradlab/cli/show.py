@@ -221,7 +221,7 @@ def _widths(table: Table, width: int) -> list[int]:
 
 
 def _least_widths(table: Table, width: int) -> list[int]:
-    """The longest word of each column. A number that is cut (4.512e-…) is wrong, so only names are ever folded."""
+    """The longest word of each column. A number that is cut (4.512e-…) is wrong, so names are folded first."""
     found = []
     for index, (name, *cells) in enumerate(zip(table.header, *table.rows, strict=True)):
         longest = max((cell_len(word) for cell in cells for word in cell.split()), default=1)

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-INTERRUPTED = 130
+from gradlab.errors import INTERRUPTED
+
 _SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 """SIGHUP: the terminal is gone (a dropped connection); what is finished is kept all the same."""
 
@@ -29,6 +30,8 @@ def on_interrupt(action: Callable[[], None]) -> Iterator[None]:
 
     def handle(number: int, frame: FrameType | None) -> None:
         nonlocal seen
+        if seen and number == getattr(signal, "SIGHUP", None):
+            return  # a terminal that closes says so twice, and nobody pressed anything
         if seen:
             for worker in multiprocessing.active_children():
                 worker.kill()

@@ -13,13 +13,14 @@ from gradlab.execute.base import TrialResult
 from gradlab.handwritten.returned import Layered, outcome_of
 from gradlab.handwritten.source import code_of, numerics
 from gradlab.lab import names_by_group
+from gradlab.notices import say
 from gradlab.plan.code import CodePlan, code_plan
 from gradlab.result import Result
 from gradlab.spec.code import CodeStudy
 from gradlab.store.environment import environment
 from gradlab.store.folder import AUDIT, ENVIRONMENT, LAYER_NAMES, RunFolder
 from gradlab.store.records import Records
-from gradlab.store.sealed import read_sealed
+from gradlab.store.sealed import DamagedFile, read_sealed
 from gradlab.trial.digest import digest
 
 Names = Mapping[str, Sequence[str]]
@@ -39,7 +40,7 @@ def keep(
 ) -> Result:
     """The result of what is in a run's folder, with its report written there."""
     ids = {arm.group.name: arm.id for arm in plan.groups}
-    known = {**(read_sealed(folder.path / LAYER_NAMES) or {}), **{ids[arm]: list(own) for arm, own in names.items()}}
+    known = {**_names_before(folder), **{ids[arm]: list(own) for arm, own in names.items()}}
     if known:
         folder.write_sealed(LAYER_NAMES, known)
     begun = read_sealed(folder.path / ENVIRONMENT) or environment()
@@ -50,13 +51,25 @@ def keep(
     return result
 
 
+def _names_before(folder: RunFolder) -> dict[str, Any]:
+    """The names of layers that are already known; a damaged file is written anew."""
+    try:
+        return read_sealed(folder.path / LAYER_NAMES) or {}
+    except DamagedFile as error:
+        folder.notes.append(f"{error}; it is written anew")
+        (folder.path / LAYER_NAMES).unlink(missing_ok=True)
+        return {}
+
+
 def kept_audit(path: Path, plan: CodePlan) -> Audit | None:
-    """The audit of an earlier call, if it was of these arms; one of others is no audit of this comparison."""
-    tree = read_sealed(path / AUDIT)
-    if tree is None:
-        return None
-    audit = Audit.from_json(tree)
-    if set(audit.arms) == set(plan.study.arms):
+    """The audit of an earlier call, if it was of these arms; one of others, or a damaged one, is no audit of them."""
+    try:
+        tree = read_sealed(path / AUDIT)
+        audit = None if tree is None else Audit.from_json(tree)
+    except (DamagedFile, KeyError, TypeError, ValueError):
+        say(f"{path / AUDIT} is damaged and is removed; audit the arms again to know whether they are fair")
+        audit = None
+    if audit is not None and set(audit.arms) == set(plan.study.arms):
         return audit
     (path / AUDIT).unlink(missing_ok=True)
     return None

@@ -87,7 +87,10 @@ def _number(value: Any) -> float | int | None:
     """A Python number of anything that is one, NumPy's and PyTorch's included; None of anything else."""
     if isinstance(value, bool | int | float):
         if isinstance(value, int) and abs(value) > LARGEST:
-            raise InvalidInput(f"the function returned a whole number of {len(hex(value)) - 2} hexadecimal digits")
+            raise InvalidInput(
+                f"the function returned a whole number of {len(hex(abs(value))) - 2} hexadecimal digits, beyond all "
+                "floating-point numbers; return its logarithm"
+            )
         return int(value) if isinstance(value, bool) else value
     if isinstance(value, str | bytes) or not hasattr(value, "item"):
         return None

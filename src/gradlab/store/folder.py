@@ -31,7 +31,7 @@ from gradlab.store.chunks import MANIFEST, Chunk, DamagedChunk, MemoryChunk, com
 from gradlab.store.environment import other_numerics
 from gradlab.store.lock import Lock
 from gradlab.store.records import Records
-from gradlab.store.sealed import DamagedFile, read_sealed, sealed
+from gradlab.store.sealed import UNSEALED, DamagedFile, read_sealed, sealed
 from gradlab.trial.trial import trial_id
 
 FORMAT, OLDEST = 4, 3
@@ -315,13 +315,13 @@ def read_plan(folder: Path) -> dict[str, Any] | None:
             f"{folder} was written in format {shortened(version)}, and this gradlab reads formats {OLDEST} to "
             f"{FORMAT}; choose another folder with --out"
         )
-    if version > 3:
+    if version > UNSEALED:
         tree = read_sealed(path, required=True)
         assert tree is not None
     try:
         check_saved(tree)
     except (KeyError, TypeError, ValueError) as error:
-        raise DamagedFile(path, str(error)) from None
+        raise DamagedFile.at(path, str(error)) from None
     return tree
 
 

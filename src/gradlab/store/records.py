@@ -53,10 +53,11 @@ class Records:
 
     def weights(self, trial: str) -> Mapping[int, Tensors]:
         """The kept parameters of a trial: step -> name -> tensor."""
+        found: Mapping[int, Tensors] = {}
         for chunk, table in zip(self.chunks, self._each, strict=True):
-            if pc.any(pc.equal(table["trial"], trial)).as_py() and (found := chunk.weights(trial)):
-                return found
-        return {}
+            if pc.any(pc.equal(table["trial"], trial)).as_py():
+                found = chunk.weights(trial) or found  # the latest, as in the tables
+        return found
 
     def _joined(self, name: str, filters: Any) -> Any:
         tables = [

@@ -15,13 +15,17 @@ from gradlab.errors import StoreError
 from gradlab.spec.canonical import canonical_json, plain_json
 
 KEY = "sha256"
+UNSEALED = 3
+"""The last format of a run whose files have no checksums."""
 
 
 class DamagedFile(StoreError):
     """A file that does not hold what was written."""
 
-    def __init__(self, path: Path, reason: str) -> None:
-        super().__init__(f"{path} is damaged: {reason}")
+    @staticmethod
+    def at(path: Path, reason: str) -> DamagedFile:
+        """The error that names the file."""
+        return DamagedFile(f"{path} is damaged: {reason}")
 
 
 def checksum(value: Mapping[str, Any]) -> str:
@@ -49,9 +53,9 @@ def read_sealed(path: Path, *, required: bool = False) -> dict[str, Any] | None:
     except OSError as error:
         raise StoreError(f"cannot read {path}: {error.strerror or error}") from None
     except (ValueError, RecursionError):
-        raise DamagedFile(path, "it is not JSON") from None
+        raise DamagedFile.at(path, "it is not JSON") from None
     if not isinstance(value, dict):
-        raise DamagedFile(path, "it is not a JSON object")
+        raise DamagedFile.at(path, "it is not a JSON object")
     if KEY not in value and not required:
         return value
     try:
@@ -59,6 +63,6 @@ def read_sealed(path: Path, *, required: bool = False) -> dict[str, Any] | None:
     except (RecursionError, ValueError):
         fits = False
     if not fits:
-        raise DamagedFile(path, "its checksum does not fit")
+        raise DamagedFile.at(path, "its checksum does not fit")
     del value[KEY]
     return value

@@ -20,6 +20,7 @@ from gradlab.store import lock, progress
 from gradlab.store.chunks import Chunk, DamagedChunk
 from gradlab.store.folder import chunk_paths, read_plan
 from gradlab.store.records import Records, results_hash
+from gradlab.store.sealed import DamagedFile
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,10 @@ def plan_of(folder: Path) -> dict[str, Any]:
         raise StoreError(f"{folder} is not there; `gradlab run` makes runs/STUDY, or what --out says")
     if not is_folder:
         raise StoreError(f"{folder} is a file, not the folder of a run, like runs/identity")
-    plan = read_plan(folder)
+    try:
+        plan = read_plan(folder)
+    except DamagedFile as error:
+        raise DamagedFile(f"{error}; the same `gradlab run` command writes it anew and keeps the results") from None
     if plan is None:
         raise StoreError(f"{folder} is not a run of gradlab: it has no plan.json")
     return plan

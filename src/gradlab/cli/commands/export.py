@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-RANK = 16
+RANK = 17
 
 
 def command(

@@ -25,7 +25,10 @@ def command(
     ] = None,
     seed: Annotated[int | None, typer.Option(help="The seed of the micro-world [default: the first].")] = None,
     trust: Annotated[
-        bool, typer.Option("--trust", help="Run the code of parts that came with the run, for their figures.")
+        bool,
+        typer.Option(
+            "--trust", help="Run the code of parts that came with the run: for their figures, --pair and --seed."
+        ),
     ] = False,
     show_it: Annotated[bool, typer.Option("--open", help="Open the report when it is made.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")] = False,

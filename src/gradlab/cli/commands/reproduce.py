@@ -8,8 +8,10 @@ from typing import Annotated
 
 import typer
 
+from gradlab.errors import INTERRUPTED
+
 RANK = 16
-UNFAIR, INTERRUPTED = 3, 130
+UNFAIR = 3
 
 
 def command(

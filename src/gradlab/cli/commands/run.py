@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from gradlab.errors import StudyError
+from gradlab.errors import INTERRUPTED, StudyError
 
 RANK = 10
 
@@ -54,7 +54,6 @@ def command(
     Ctrl-C, a crash or with more seeds goes on where it stood.
     """
     from gradlab import studies
-    from gradlab.cli import INTERRUPTED
     from gradlab.cli.output import emit_json
     from gradlab.cli.running import Wish, run_study
 

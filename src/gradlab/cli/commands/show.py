@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 import typer
@@ -29,4 +30,5 @@ def command(
     elif as_json:
         emit_json(loaded.study.model_dump(mode="json", exclude_unset=True))
     else:
-        typer.echo(studies.locate(study).read_text(encoding="utf8"), nl=False)
+        text = studies.locate(study).read_text(encoding="utf8")
+        typer.echo(visible(text) if sys.stdout.isatty() else text, nl=False)
