@@ -266,11 +266,12 @@ def helped(folder: Path, n: int) -> PartFile:
     return eval(found.stdout, {"PartFile": PartFile})  # type: ignore[no-any-return]
 
 
-@pytest.mark.parametrize("module", ["my_helper_1", "my_late_1", "my_deep_1", "my_package_1/inner"])
+@pytest.mark.parametrize("module", ["my_helper_1", "my_late_1", "my_deep_1", "my_package_1/inner", "my_package_1/core"])
 def test_an_edit_of_a_module_that_a_part_imports_is_another_part(module: str, tmp_path: Path) -> None:
     (tmp_path / "my_package_1").mkdir()
     (tmp_path / "my_package_1/__init__.py").write_text("")
-    (tmp_path / "my_package_1/inner.py").write_text("VALUE = 1.0\n")
+    (tmp_path / "my_package_1/inner.py").write_text("from .core import VALUE\n")
+    (tmp_path / "my_package_1/core.py").write_text("VALUE = 1.0\n")
     (tmp_path / "my_deep_1.py").write_text("from my_package_1 import inner\nVALUE = inner.VALUE\n")
     (tmp_path / "my_helper_1.py").write_text("import numpy, my_deep_1\nVALUE = my_deep_1.VALUE\n")
     (tmp_path / "my_late_1.py").write_text("VALUE = 1.0\n")
@@ -280,6 +281,7 @@ def test_an_edit_of_a_module_that_a_part_imports_is_another_part(module: str, tm
         "my_helper_1",
         "my_late_1",
         "my_package_1",
+        "my_package_1.core",
         "my_package_1.inner",
     ]
     assert helped(tmp_path, 1).identity == before.identity

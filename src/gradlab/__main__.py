@@ -24,6 +24,12 @@ def main() -> NoReturn:
             signal.signal(number, _interrupt)
     try:
         run()
+    except SystemExit as ended:
+        if ended.code == INTERRUPTED:  # Python may kill itself by SIGINT after an interrupt that was handled
+            with suppress(OSError, ValueError):
+                sys.stdout.flush()
+            os._exit(INTERRUPTED)
+        raise
     finally:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_IGN)  # all is done: what is left is Python's own end

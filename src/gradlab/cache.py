@@ -61,7 +61,14 @@ def untrusted(base: Path, *folders: Path) -> str | None:
         if found.st_uid != os.geteuid():
             return f"{folder} belongs to another user (id {found.st_uid})"
         if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-            return f"others can write to {folder}; remove it, or `chmod -R go-w` it if you trust what is in it"
+            return f"others can write to {folder}; remove it"
+    inner = folders[-1]
+    if inner.lstat().st_mode & 0o077:  # made by an earlier version: others could look in, and write where that is let
+        for path in inner.rglob("*"):
+            own = path.lstat()
+            if own.st_uid != os.geteuid() or own.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+                return f"others can write to {path}; remove {inner}"
+        inner.chmod(0o700)
     return None
 
 

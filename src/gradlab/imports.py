@@ -34,9 +34,9 @@ def is_own(path: Path) -> bool:
 def of_source(source: bytes, path: Path) -> tuple[tuple[str, str], ...]:
     """Modules of the user's own that a source uses, directly or not: (name, SHA-256 of the file), by name."""
     found: dict[str, str] = {}
-    todo = [source]
+    todo = [(source, "")]
     while todo:
-        for name in sorted(_imported(todo.pop())):
+        for name in sorted(_imported(*todo.pop())):
             file = _file_of(name)
             if file is None or name in found or file == path.resolve():
                 continue
@@ -46,7 +46,7 @@ def of_source(source: bytes, path: Path) -> tuple[tuple[str, str], ...]:
                 continue
             found[name] = sha256(content).hexdigest()
             _require_unchanged(name, file, found[name])
-            todo.append(content)
+            todo.append((content, name if file.name == "__init__.py" else name.rpartition(".")[0]))
     return tuple(sorted(found.items()))
 
 
@@ -56,8 +56,8 @@ def _require_unchanged(name: str, file: Path, digest: str) -> None:
         raise PartError(f"{file}: has changed since it was imported into this process; start Python again")
 
 
-def _imported(source: bytes) -> set[str]:
-    """Names of modules in the import statements of a source; of `from a import b` both a and a.b may be one."""
+def _imported(source: bytes, package: str) -> set[str]:
+    """Names of modules that a source of a package imports; of `from a import b`, both a and a.b may be one."""
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError):
@@ -67,9 +67,17 @@ def _imported(source: bytes) -> set[str]:
         if isinstance(node, ast.Import):
             for alias in node.names:
                 names |= _with_parents(alias.name)
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            names |= _with_parents(node.module) | {f"{node.module}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and (module := _absolute(node, package)):
+            names |= _with_parents(module) | {f"{module}.{alias.name}" for alias in node.names}
     return names
+
+
+def _absolute(node: ast.ImportFrom, package: str) -> str:
+    """The module that `from … import` names; empty where a relative one leads out of the package."""
+    if not node.level:
+        return node.module or ""
+    above = package.split(".")[: len(package.split(".")) - node.level + 1] if package else []
+    return ".".join([*above, *([node.module] if node.module else [])]) if above else ""
 
 
 def _with_parents(name: str) -> set[str]:

@@ -24,7 +24,7 @@ from gradlab.execute.base import Executor, TrialResult
 from gradlab.execute.bundles import executed, suited
 from gradlab.microworld.film import Film, choose, shoot
 from gradlab.microworld.frame import Frame
-from gradlab.parts import BUILT_IN, Catalog
+from gradlab.parts import BUILT_IN, Catalog, blaming
 from gradlab.plan.cost import require_address_space
 from gradlab.plan.outline import Outline
 from gradlab.plan.plan import Plan, fitting_workers, make_plan
@@ -34,7 +34,7 @@ from gradlab.spec import files
 from gradlab.spec.files import Resolved
 from gradlab.spec.place import At
 from gradlab.spec.study import Study
-from gradlab.store.environment import environment
+from gradlab.store.environment import checked_environment, environment
 from gradlab.store.folder import AUDIT, ENVIRONMENT, FILM, LAYER_NAMES, PLAN, ReportFolder, RunFolder
 from gradlab.store.sealed import UNSEALED, DamagedFile, read_sealed
 from gradlab.store.status import RunStatus, committed, plan_of
@@ -70,6 +70,11 @@ def load(
         path = studies.locate(str(study))
         tree, source = files.read(path), str(study)
     changes = _listed(overrides)
+    with blaming(bool(tree.get("parts"))):
+        return _resolved(tree, source, changes, seeds, quick)
+
+
+def _resolved(tree: Mapping[str, Any], source: str, changes: Any, seeds: Any, quick: bool) -> Resolved:
     full = files.with_overrides(tree, changes, seeds)
     if not quick:
         resolved = files.resolve(full, source)
@@ -96,7 +101,9 @@ def _refuse_options(study: object, overrides: Overrides, seeds: object, quick: b
 
 def dry_run(study: StudyLike, **options: Any) -> Plan:
     """Every trial of a study and its cost; nothing is run. Options as for `load`."""
-    return make_plan(load(study, **options))
+    resolved = load(study, **options)
+    with blaming(bool(resolved.catalog.files)):
+        return make_plan(resolved)
 
 
 def audit(study: StudyLike | Plan, **options: Any) -> Audit:
@@ -104,7 +111,9 @@ def audit(study: StudyLike | Plan, **options: Any) -> Audit:
 
     Every pair of groups at every seed, realised: initial tensors, data, batch order, learning rates, budgets.
     """
-    return audit_plan(study if isinstance(study, Plan) else dry_run(study, **options))
+    plan = study if isinstance(study, Plan) else dry_run(study, **options)
+    with blaming(bool(plan.catalog.files)):
+        return audit_plan(plan)
 
 
 def run(
@@ -176,9 +185,9 @@ def _audited(plan: Plan, apart: bool) -> Audit | None:
         seeds = AUDITED_SEEDS if longest <= MANY_STEPS else 1
         found: Audit = _called(apart, audit_plan, plan, seeds=seeds, pairs=AUDITED_PAIRS)
         return found
-    except GradlabError:
+    except (GradlabError, KeyboardInterrupt):
         raise
-    except (Exception, SystemExit):  # a part of the user's may call sys.exit
+    except BaseException:  # a part of the user's may call sys.exit, or raise what it likes
         return None
 
 
@@ -229,9 +238,9 @@ def look_inside(
     try:
         film: Film | None = _called(apart, shoot, measured.plan, arms, chosen, kept)
         return None if film is None else _with_updates(film, measured)
-    except GradlabError:
+    except (GradlabError, KeyboardInterrupt):
         raise
-    except (Exception, SystemExit):  # a part of the user's may fail where training did not
+    except BaseException:  # a part of the user's may fail where training did not
         return None
 
 
@@ -305,7 +314,7 @@ def open_run(folder: str | Path, *, trust: bool = False) -> Result:
     beside = _Beside(path, tree["format"] > UNSEALED)
     audited, film = beside.read(AUDIT, Audit.from_json), beside.read(FILM, Film.from_json)
     names = names_by_group(plan, beside.read(LAYER_NAMES, dict) or {})
-    environment = beside.read(ENVIRONMENT, dict) or {}
+    environment = beside.read(ENVIRONMENT, checked_environment) or {}
     notes = (*damaged, *beside.notes)
     measured = Measured(plan, records)
     call = str(tree.get("command", ""))
@@ -344,9 +353,9 @@ def _plan_again(tree: Mapping[str, Any], path: Path, trust: bool) -> Outline:
     """The plan of a saved run, of whichever kind; only with `trust` code of its own is run."""
     if tree.get("kind") == CODE:
         return restored_code(tree, str(path))
-    own = part_files(tree, path)
-    catalog = BUILT_IN if not own else load_parts(own) if trust else Catalog.unread(own)
     try:
+        own = part_files(tree, path)
+        catalog = BUILT_IN if not own else load_parts(own) if trust else Catalog.unread(own)
         return restored(tree, files.resolve(tree["tree"], str(path), quick=tree["quick"], catalog=catalog))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise StoreError(f"{path / PLAN} is damaged: {described(error)}") from None

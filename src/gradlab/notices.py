@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import suppress
+from typing import Any, TextIO
 
 _said: set[str] = set()
 
@@ -39,3 +40,26 @@ def open_missing_streams() -> None:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf8"))  # noqa: SIM115 - for the life of the process
+    if not isinstance(sys.stderr, Forgiving):
+        sys.stderr = Forgiving(sys.stderr)
+
+
+class Forgiving:
+    """A stream that is written to as long as somebody reads it; afterwards, what is written to it is lost."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """As far as it goes."""
+        with suppress(OSError, ValueError):
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        """As far as it goes."""
+        with suppress(OSError, ValueError):
+            self._stream.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)

@@ -23,7 +23,8 @@ import pkgutil
 import re
 import sys
 from abc import ABC
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
 from functools import cache
 from hashlib import sha256
@@ -34,7 +35,7 @@ from typing import Any, ClassVar, Self, dataclass_transform
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from gradlab import imports
-from gradlab.errors import PartError, described, nearest, shortened
+from gradlab.errors import GradlabError, PartError, described, nearest, shortened
 
 FOLDERS: Mapping[str, str] = {
     "activation": "gradlab.network.activations",
@@ -198,6 +199,19 @@ class Catalog:
 
 
 BUILT_IN = Catalog()
+
+
+@contextmanager
+def blaming(own: bool) -> Iterator[None]:
+    """Inside, with parts of the user's own, whatever they raise (also `sys.exit`) is a `PartError`, not the end."""
+    try:
+        yield
+    except (GradlabError, KeyboardInterrupt):
+        raise
+    except BaseException as error:
+        if not own:
+            raise
+        raise PartError(f"a part of the study's own fails: {described(error)}") from error
 
 
 def _reloaded(files: tuple[PartFile, ...]) -> Catalog:

@@ -268,6 +268,7 @@ class Result:
             "quick": measured.plan.quick,
             "unfinished": self.unfinished,
             "audit": None if self.audit is None else self.audit.to_json(),
+            "notes": list(self.notes),
             "trials": measured.counts(),
             "hash": measured.hash,
             "groups": [

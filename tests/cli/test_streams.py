@@ -256,3 +256,50 @@ def test_names_and_texts_cannot_play_with_the_terminal(tree: dict[str, Any], tmp
         for text in (done.stdout, done.stderr):
             assert not [c for c in text if not c.isprintable() and c != "\n"]
             assert "\u202e" not in text
+
+
+# ---------------------------------------------------------------------- what an attack found
+
+
+@pytest.mark.parametrize("words", [("audit",), ("run",)])
+@pytest.mark.parametrize(
+    "how", ["sys.exit(0)", "raise ValueError('no')", "raise type('Own', (BaseException,), {})('no')"]
+)
+def test_a_part_that_fails_in_any_way_is_named(
+    words: tuple[str, ...], how: str, tree: dict[str, Any], tmp_path: Path
+) -> None:
+    (tmp_path / "exits.py").write_text(dedent(EXITS.format(code=0)).replace("sys.exit(0)", how))
+    tree["base"]["model"]["activation"] = "exits"
+    (tmp_path / "study.yaml").write_text(dump({**tree, "parts": ["./exits.py"]}))
+    done = command(*words, "study.yaml", cwd=tmp_path)
+    assert done.returncode == (2 if words == ("audit",) else 1)
+    assert any(word in done.stdout + done.stderr for word in ("SystemExit", "ValueError", "Own"))
+
+
+def test_a_part_that_exits_while_it_is_made_is_named(tree: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "exits.py").write_text(
+        dedent(EXITS.format(code=0)) + "    def __post_init__(self):\n        sys.exit(0)\n"
+    )
+    tree["base"]["model"]["activation"] = "exits"
+    (tmp_path / "study.yaml").write_text(dump({**tree, "parts": ["./exits.py"]}))
+    for words in (("audit", "study.yaml"), ("run", "study.yaml"), ("check-part", "exits.py")):
+        done = command(*words, cwd=tmp_path)
+        assert done.returncode in (1, 2), words
+        assert "SystemExit" in done.stdout + done.stderr
+
+
+def test_what_is_printed_at_the_end_is_not_part_of_the_object(tree: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "late.py").write_text(dedent(NOISY) + "\nimport atexit\natexit.register(lambda: print('AT THE END'))\n")
+    (tmp_path / "study.yaml").write_text(dump({**tree, "parts": ["./late.py"]}))
+    done = spawned("show", "study.yaml", "--json", cwd=tmp_path)
+    assert json.loads(done.stdout)["base"]
+    assert "AT THE END" in done.stderr
+
+
+@pytest.mark.parametrize("dead", ["2> >(exec true)", "2>/dev/full"])
+def test_a_stderr_that_nobody_reads_loses_nothing(dead: str, tree: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "small.yaml").write_text(dump(tree))
+    line = f"{' '.join(COMMAND)} run small.yaml {dead}"
+    done = subprocess.run(["bash", "-c", line], cwd=tmp_path, env=ENVIRONMENT, timeout=120, stdout=subprocess.PIPE)
+    assert done.returncode == 0
+    assert gradlab.status(tmp_path / "runs/small").finished

@@ -215,3 +215,24 @@ def test_a_pipe_or_a_folder_is_refused_and_not_waited_for(tmp_path: Path) -> Non
         for method in ("facts", "fingerprint"):
             with pytest.raises(DataError, match="not a file"):
                 getattr(File(path=str(tmp_path / name)), method)()
+
+
+@pytest.mark.parametrize(
+    ("y", "kind", "message"),
+    [
+        (np.array([["a", "b"], ["c", "d"]] * 20), "infer", "neither numbers nor"),
+        (np.empty((40, 0)), "infer", "do not fit"),
+        (np.array([1.0, np.inf] * 20), "classification", "NaN or infinite"),
+    ],
+)
+def test_targets_that_cannot_be_trained_on_are_named_before(y: Any, kind: Any, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "odd.npz"
+    np.savez(path, x=np.random.default_rng(0).standard_normal((40, 3)), y=y)
+    with pytest.raises(DataError, match=message):
+        File(path=str(path), kind=kind).facts()
+
+
+def test_a_csv_row_that_is_longer_than_the_header_is_not_cut(tmp_path: Path) -> None:
+    (tmp_path / "long.csv").write_text("a,y\n1,2,3\n4,5,6\n")
+    with pytest.raises(DataError, match=r"long\.csv"):
+        File(path=str(tmp_path / "long.csv")).facts()

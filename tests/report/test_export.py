@@ -81,12 +81,13 @@ def test_frames_of_a_run_from_its_folder_are_those_of_the_run(tmp_path: Path) ->
 
 
 def test_a_row_that_begins_with_a_bracket_or_a_star_is_no_argument_of_the_line_break() -> None:
-    rows = (("[2cm] wide", "1"), ("* starred", "2"), ("plain", "3"))
+    rows = (("[2cm] wide", "1"), ("* starred", "2"), ("plain", "3"), (" [1em] later", "4"))
     text = latex_table(Table("T", ("group", "n"), rows), "t")
     lines = [line.strip() for line in text.splitlines()]
     assert r"{}[2cm] wide & 1 \\" in lines
     assert r"{}* starred & 2 \\" in lines
     assert r"plain & 3 \\" in lines
+    assert r"{} [1em] later & 4 \\" in lines
 
 
 def test_csv_holds_names_as_they_are(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import random
 import shutil
 from dataclasses import replace
@@ -16,8 +17,10 @@ import gradlab
 from commands import gradlab as command
 from gradlab.contracts.trials import small_tree
 from gradlab.errors import GradlabError, PartError, StoreError
+from gradlab.execute.base import TrialResult
 from gradlab.report.markdown import relative_links
 from gradlab.store import atomic
+from gradlab.store.folder import RunFolder
 from gradlab.store.sealed import DamagedFile, read_sealed, sealed
 
 PART = """
@@ -280,3 +283,110 @@ def test_a_report_that_is_killed_leaves_no_dead_link(
         if finished:
             return
     raise AssertionError("the report was never finished")
+
+
+# ---------------------------------------------------------------------- folders that were made to do harm
+
+
+def test_a_damaged_chunk_is_named_by_every_command(tmp_path: Path, made: Path) -> None:
+    shutil.copytree(made, tmp_path / "run")
+    (table,) = sorted((tmp_path / "run/results").rglob("trials.parquet"))[:1]
+    content = table.read_bytes()
+    table.write_bytes(content[:100] + bytes([content[100] ^ 1]) + content[101:])
+    for words in (
+        ("export", "run", "--to", "csv"),
+        ("report", "run", "--json"),
+        ("report", "run", "--against", "run"),
+        ("report", "run"),
+        ("status", "run"),
+    ):
+        done = command(*words, cwd=tmp_path)
+        assert "is damaged" in done.stderr + done.stdout, words
+    assert json.loads(command("report", "run", "--json", cwd=tmp_path).stdout)["notes"]
+
+
+@pytest.mark.parametrize("where", ["temporary", "figures", "lock"])
+def test_links_in_a_run_lead_to_no_write_outside_of_it(
+    where: str, tree: dict[str, Any], tmp_path: Path, run: Path
+) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "overview.png").write_text("mine")
+    if where == "temporary":
+        (run / f".report.md.{os.getpid()}.tmp").symlink_to(outside / "overview.png")
+        assert command("report", "run", cwd=tmp_path).returncode == 0
+        assert not (run / "report.md").is_symlink()
+    elif where == "figures":
+        (run / "figures").symlink_to(outside)
+        done = command("report", "run", cwd=tmp_path)
+        assert (done.returncode, "leads out of the run's folder" in done.stderr) == (1, True)
+    else:
+        (run / "lock").unlink()
+        (run / "lock").symlink_to(outside / "overview.png")
+        with pytest.raises(StoreError, match="cannot write to the run's folder"):
+            gradlab.run(tree, out=run, figures=False)
+    assert (outside / "overview.png").read_text() == "mine"
+    assert len(list(outside.iterdir())) == 1
+
+
+@pytest.mark.parametrize("name", ["lock", "audit.json", "plan.json", "results/000001/chunk.json"])
+def test_a_pipe_in_a_run_keeps_nobody_waiting(name: str, run: Path) -> None:
+    (run / name).unlink(missing_ok=True)
+    os.mkfifo(run / name)
+    told(run)  # whatever it says, it says it
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("environment.json", {"packages": 5}),
+        ("environment.json", {"packages": {"numpy": [1]}}),
+        ("environment.json", {"also": 5}),
+        ("environment.json", {"also": [5]}),
+        ("environment.json", {"also": [{"packages": 5}]}),
+        ("plan.json", {"parts": [{"file": "a\0b", "sha256": "x"}]}),
+        ("plan.json", {"parts": [{"file": "0/own.py", "sha256": "x", "helpers": [1]}]}),
+        ("plan.json", {"engine": 5}),
+        ("plan.json", {"stated": 5}),
+        ("results/000001/chunk.json", {}),
+        ("results/000001/chunk.json", {"format": 1, "files": []}),
+        ("results/000001/chunk.json", {"format": 1, "files": {}}),
+        ("results/000001/chunk.json", {"format": 1, "files": {"trials.parquet": {}}}),
+    ],
+)
+def test_files_of_another_shape_with_a_fitting_checksum_are_named(name: str, value: Any, run: Path) -> None:
+    if name == "plan.json":
+        plan = json.loads((run / name).read_bytes())
+        groups = [{**group, **{k: v for k, v in value.items() if k in group}} for group in plan["groups"]]
+        value = {**plan, **({"parts": value["parts"]} if "parts" in value else {}), "groups": groups}
+    (run / name).write_bytes(sealed(value))
+    _, notes = told(run)
+    assert notes
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"a":' * 900 + "1" + "}" * 900])
+def test_deep_nesting_anywhere_is_damage(text: str, run: Path) -> None:
+    for name in ("results/000001/chunk.json", "plan.json", "audit.json"):
+        before = (run / name).read_bytes()
+        (run / name).write_text(text)
+        assert told(run)[1]
+        (run / name).write_bytes(before)
+
+
+def test_a_copied_failure_does_not_undo_a_result(tree: dict[str, Any], tmp_path: Path) -> None:
+    plan = gradlab.dry_run(tree)
+    failed = [TrialResult(trial, None, "RuntimeError: not today") for trial in plan.trials]
+    with RunFolder.start(tmp_path / "run", plan, {}) as folder:
+        folder.commit(failed)
+    gradlab.run(tree, out=tmp_path / "run", figures=False, mixed=True)
+    assert gradlab.status(tmp_path / "run").done == 4
+    shutil.copytree(tmp_path / "run/results/000001", tmp_path / "run/results/000077")
+    assert (gradlab.status(tmp_path / "run").done, gradlab.status(tmp_path / "run").failed) == (4, 0)
+
+
+def test_a_run_whose_environment_is_gone_is_not_continued_silently(tree: dict[str, Any], tmp_path: Path) -> None:
+    gradlab.run(tree, out=tmp_path / "run", seeds=1, figures=False)
+    (tmp_path / "run/environment.json").unlink()
+    with pytest.raises(StoreError, match=r"environment\.json is missing.*--mixed continues"):
+        gradlab.run(tree, out=tmp_path / "run", figures=False)
+    assert len(gradlab.run(tree, out=tmp_path / "run", figures=False, mixed=True).trials()) == 4

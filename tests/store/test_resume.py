@@ -15,6 +15,7 @@ import pytest
 import gradlab
 from gradlab.errors import EnvironmentFault, StoreError
 from gradlab.execute.base import TrialResult
+from gradlab.store.atomic import read_regular
 from gradlab.store.folder import RunFolder
 from gradlab.store.lock import Lock
 from gradlab.store.sealed import sealed
@@ -318,16 +319,14 @@ def test_a_folder_that_cannot_be_written_is_named(
 ) -> None:
     run = tmp_path / "run"
     trained(tree, run)
-    import builtins
+    opened = os.open
 
-    opened = builtins.open
-
-    def read_only(file: Any, mode: str = "r", *rest: Any, **options: Any) -> Any:
-        if str(file).startswith(str(run)) and any(letter in mode for letter in "wa+x"):
+    def read_only(path: Any, flags: int, *rest: Any, **options: Any) -> Any:
+        if str(path).startswith(str(run)) and flags & (os.O_WRONLY | os.O_RDWR):
             raise OSError(30, "Read-only file system")
-        return opened(file, mode, *rest, **options)
+        return opened(path, flags, *rest, **options)
 
-    monkeypatch.setattr(builtins, "open", read_only)
+    monkeypatch.setattr(os, "open", read_only)
     with pytest.raises(StoreError, match=r"cannot write to the run's folder .*run: Read-only file system"):
         gradlab.run(tree, out=run, seeds=3)
     assert gradlab.status(run).done == 4  # looking needs no right to write
@@ -534,14 +533,13 @@ def test_a_chunk_that_cannot_be_read_just_now_is_not_set_aside(
     tree: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trained(tree, tmp_path / "run")
-    read = Path.read_bytes
 
     def refused(path: Path) -> bytes:
         if path.name == "curves.parquet":
             raise OSError(5, "Input/output error")
-        return read(path)
+        return read_regular(path)
 
-    monkeypatch.setattr(Path, "read_bytes", refused)
+    monkeypatch.setattr("gradlab.store.chunks.read_regular", refused)
     with pytest.raises(StoreError, match=r"cannot read .*curves\.parquet: Input/output error"):
         trained(tree, tmp_path / "run")
     monkeypatch.undo()

@@ -18,15 +18,21 @@ WIDE = 200
 """Columns of a table that goes to a file or a pipe."""
 _INVISIBLE = ("Cc", "Cf", "Co", "Cs", "Zl", "Zp")
 """Unicode's categories of control, format (direction, zero width), private, surrogate and line characters."""
+_BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180e\u3164\uffa0")
+"""Letters and marks that take no room, or show nothing."""
 _json_stream: TextIO | None = None
 """Where the object of --json goes while stdout is closed to everybody else."""
 
 
 def visible(text: str) -> str:
     """A text in which nothing can move the cursor, change its direction or hide: such letters are spelled out."""
-    if text.isprintable():
+    if text.isprintable() and _BLANK.isdisjoint(text):
         return text
-    return "".join(c if c in "\n\t" or unicodedata.category(c) not in _INVISIBLE else _spelled(c) for c in text)
+    return "".join(_spelled(c) if _is_hidden(c) and c not in "\n\t" else c for c in text)
+
+
+def _is_hidden(letter: str) -> bool:
+    return letter in _BLANK or unicodedata.category(letter) in _INVISIBLE
 
 
 def escape(text: str) -> str:
@@ -46,9 +52,9 @@ def json_text(value: Any) -> str:
     from gradlab.spec.canonical import plain_json
 
     text = json.dumps(plain_json(value), indent=2, ensure_ascii=False)
-    if text.replace("\n", "").isprintable():
+    if text.replace("\n", "").isprintable() and _BLANK.isdisjoint(text):
         return text
-    return "".join(c if c == "\n" or unicodedata.category(c) not in _INVISIBLE else json.dumps(c)[1:-1] for c in text)
+    return "".join(json.dumps(c)[1:-1] if _is_hidden(c) and c != "\n" else c for c in text)
 
 
 def emit_json(value: Any) -> None:
@@ -70,11 +76,11 @@ def json_only() -> Iterator[None]:
     try:
         yield
     finally:
-        sys.stdout = shown
-        if kept is not None:
+        if kept is None:
+            sys.stdout = shown
+        else:  # to the end of the process: what is printed while it ends is not part of the object either
             with suppress(OSError):
                 _json_stream.close()
-            os.dup2(kept, 1)
             os.close(kept)
         _json_stream = before
 

@@ -22,7 +22,7 @@ def check_file(path: Path) -> list[PartReport]:
     for (kind, name), part in found.items():
         try:
             instance = part.parse({})
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             problem = f"cannot be made without parameters, give each a default ({type(error).__name__}: {error})"
             reports.append(PartReport(kind, name, (Check("every parameter has a default", problem),)))
             continue

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import warnings
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
@@ -142,7 +143,9 @@ def _npz(path: str, inputs: str, target: str) -> tuple[Any, Any]:
 def _csv(path: str, inputs: str, target: str) -> tuple[Any, Any]:
     import pandas as pd
 
-    return _columns(path, pd.read_csv(path), target)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", pd.errors.ParserWarning)  # a row longer than the header: not cut, refused
+        return _columns(path, pd.read_csv(path, index_col=False), target)
 
 
 def _parquet(path: str, inputs: str, target: str) -> tuple[Any, Any]:
@@ -173,7 +176,7 @@ def _columns(path: str, frame: Any, target: str) -> tuple[Any, Any]:
 def _checked(path: str, x: Any, y: Any, kind: str) -> tuple[Array, Array, int | None]:
     if x.dtype.kind not in "biuf":
         raise DataError(f"data file {path}: inputs are {x.dtype}, not numbers")
-    if x.ndim < 2 or x.size == 0 or y.ndim < 1 or len(x) != len(y) or len(x) == 0:
+    if x.ndim < 2 or x.size == 0 or y.ndim < 1 or y.size == 0 or len(x) != len(y) or len(x) == 0:
         raise DataError(
             f"data file {path}: inputs {x.shape} and targets {y.shape} do not fit; "
             "give one row per sample in both, at least one"
@@ -185,7 +188,9 @@ def _checked(path: str, x: Any, y: Any, kind: str) -> tuple[Array, Array, int | 
         y = y[:, 0]
     whole = kind == "classification" and y.dtype.kind == "f" and bool((y == np.round(y)).all())
     integral = (y.dtype.kind in "biuOUS" or whole) and y.ndim == 1
-    classes = np.unique(y.astype(str)) if y.dtype.kind in "OUS" else np.unique(y) if integral else None
+    if integral and y.dtype.kind == "f" and not np.isfinite(y).all():
+        raise DataError(f"data file {path}: {int((~np.isfinite(y)).sum())} targets are NaN or infinite")
+    classes = None if not integral else np.unique(y.astype(str)) if y.dtype.kind in "OUS" else np.unique(y)
     few = classes is not None and len(classes) <= MOST_CLASSES
     if kind == "classification" and not few:
         raise DataError(f"data file {path}: targets {y.dtype} {y.shape} are not classes; use kind: regression")

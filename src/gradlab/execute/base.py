@@ -74,7 +74,9 @@ def run_trial(trial: Trial, tick: Tick | None = None) -> TrialResult:
     try:
         engine: Engine = trial.config.train.engine.build(trial.catalog)
         outcome, error = engine.train(prepare(trial), tick), None
-    except (Exception, SystemExit) as fault:  # a part of the user's may call sys.exit
+    except (KeyboardInterrupt, GeneratorExit, Stopped):
+        raise
+    except BaseException as fault:  # a part of the user's may call sys.exit, or raise what it likes
         outcome, error = None, described(fault)
     return TrialResult(trial, outcome, error, perf_counter() - start, digest(trial.id, outcome, error))
 
@@ -119,7 +121,9 @@ def run_together(trials: Sequence[Trial], ticks: Sequence[Tick | None]) -> list[
         engine: Engine = trials[0].config.train.engine.build(trials[0].catalog)
         try:
             outcomes = engine.train_together([prepare(trial) for trial in trials], ticks)
-        except (Exception, SystemExit):
+        except (KeyboardInterrupt, GeneratorExit, Stopped):
+            raise
+        except BaseException:  # one of them fails: which, its own call will say
             return [run_trial(trial, tick) for trial, tick in zip(trials, ticks, strict=True)]
         each = (perf_counter() - start) / len(trials)
         return [

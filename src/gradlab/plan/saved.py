@@ -114,6 +114,9 @@ def check_saved(tree: Mapping[str, Any]) -> None:
     for group in tree["groups"]:
         if not isinstance(group, dict) or not known <= group.keys():
             raise ValueError("its groups are not what was written")
+        words = ("name", *_COMMON, *(("stated", "engine") if "engine" in known else ()))
+        if not all(isinstance(group[word], str) for word in words):
+            raise ValueError("its groups are not what was written")
         if group["id"] != group_id(group["content"], group["numerics"]):
             raise ValueError(f"the id of {group['name']!r} is not that of its content")
     for part in tree.get("parts", ()):

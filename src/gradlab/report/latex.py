@@ -33,7 +33,7 @@ def _plain(text: str) -> str:
 def _row(row: Sequence[str]) -> str:
     """The cells of a row; after the line break before it, a `[` or a `*` at its beginning would be an argument."""
     text = " & ".join(map(escape, row))
-    return f"{{}}{text}" if text.startswith(("[", "*")) else text
+    return f"{{}}{text}" if text.lstrip().startswith(("[", "*")) else text
 
 
 def latex_table(table: Table, name: str) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -40,8 +42,27 @@ def write_folder(path: Path, files: Mapping[str, bytes], beside: Path) -> None:
         raise StoreError(f"cannot write {path}: {error.strerror or error}") from None
 
 
+def read_regular(path: Path) -> bytes:
+    """The bytes of a file; an `OSError` of a pipe or a device, which could keep a reader waiting for ever."""
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    with open(handle, "rb") as file:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise OSError(errno.EINVAL, "it is a folder, a pipe or a device, not a file")
+        return file.read()
+
+
+def open_own(path: Path, flags: int) -> int:
+    """Open a file for writing that is not a link to somewhere else: a folder may come from anybody."""
+    handle = os.open(path, flags | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0), 0o666)
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise OSError(errno.EINVAL, "it is not a regular file")
+    return handle
+
+
 def _write_synced(path: Path, content: bytes) -> None:
-    with open(path, "wb") as file:
+    path.unlink(missing_ok=True)  # what a process left that died, or a trap
+    with open(open_own(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)), "wb") as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())

@@ -23,7 +23,7 @@ from gradlab.errors import StoreError
 from gradlab.execute.base import TrialResult
 from gradlab.spec.canonical import canonical_json
 from gradlab.store import weights
-from gradlab.store.atomic import write_folder
+from gradlab.store.atomic import read_regular, write_folder
 from gradlab.store.tables import NAMES, WORDS, tables_of
 from gradlab.store.weights import Snapshots, Tensors
 
@@ -113,6 +113,23 @@ def _checksum(manifest: Mapping[str, Any]) -> str:
     return sha256(canonical_json({k: v for k, v in manifest.items() if k != "sha256"}).encode()).hexdigest()
 
 
+def _sealed(manifest: Mapping[str, Any]) -> bool:
+    try:
+        return _checksum(manifest) == manifest.get("sha256")
+    except (ValueError, RecursionError):
+        return False
+
+
+def _is_manifest(manifest: Mapping[str, Any]) -> bool:
+    files = manifest.get("files")
+    return (
+        "format" in manifest
+        and isinstance(files, dict)
+        and {f"{name}.parquet" for name in NAMES} <= files.keys() <= {*(f"{name}.parquet" for name in NAMES), WEIGHTS}
+        and all(isinstance(e, dict) and isinstance(e.get("bytes"), int) and "sha256" in e for e in files.values())
+    )
+
+
 @dataclass(frozen=True)
 class Chunk:
     """A committed chunk. Every read checks the whole file against its checksum first."""
@@ -124,15 +141,17 @@ class Chunk:
     def open(path: Path) -> Chunk:
         """The chunk at `path`; `DamagedChunk` where its list of files cannot be trusted."""
         try:
-            manifest = json.loads((path / MANIFEST).read_bytes())
+            manifest = json.loads(read_regular(path / MANIFEST))
         except FileNotFoundError:
             raise _damaged(path / MANIFEST, "it is missing") from None
         except OSError as error:
             raise StoreError(f"cannot read {path / MANIFEST}: {error.strerror or error}") from None
-        except ValueError:
+        except (ValueError, RecursionError):
             raise _damaged(path / MANIFEST, "not readable") from None
-        if not isinstance(manifest, dict) or _checksum(manifest) != manifest.get("sha256"):
+        if not isinstance(manifest, dict) or not _sealed(manifest):
             raise _damaged(path / MANIFEST, "its checksum does not fit")
+        if not _is_manifest(manifest):
+            raise _damaged(path / MANIFEST, "it is not a list of files")
         if manifest["format"] != FORMAT:
             raise StoreError(f"{path}: format {manifest['format']}, and this gradlab reads format {FORMAT}")
         return Chunk(path, manifest["files"])
@@ -169,7 +188,7 @@ class Chunk:
     def _bytes(self, name: str) -> bytes:
         path, entry = self.path / name, self.files[name]
         try:
-            content = path.read_bytes()
+            content = read_regular(path)
         except FileNotFoundError:
             raise _damaged(path, "it is missing") from None
         except OSError as error:  # it may well be whole: nothing is set aside for that

@@ -6,13 +6,16 @@ import os
 import platform
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any
 
 _PACKAGES = ("gradlab", "numpy", "scipy", "numba", "llvmlite", "pydantic", "pandas", "pyarrow", "matplotlib", "torch")
 _DECIDES_BITS = ("numpy", "scipy", "numba", "llvmlite")
 """Packages whose versions can change the bits of a result."""
+_NUMBA_FILE = ".numba_config.yaml"
 _SETTINGS = (
     "NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES", "NUMBA_OPT", "NPY_DISABLE_CPU_FEATURES", "NPY_ENABLE_CPU_FEATURES",
     "ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA", "MKL_CBWR", "MKL_ENABLE_INSTRUCTIONS",
@@ -29,7 +32,7 @@ def environment() -> dict[str, Any]:
         "system": f"{platform.system()} {platform.machine()}",
         "processor": _processor(),
         "instructions": _instructions(),
-        "settings": {name: os.environ[name] for name in _SETTINGS if os.environ.get(name)},
+        "settings": _settings(),
         "cores": os.cpu_count(),
         "packages": {name: _version(name) for name in _PACKAGES},
         "blas": [
@@ -81,6 +84,29 @@ def _instructions() -> str:
         return "unknown"
     there = sorted(feature for feature in features if feature.startswith("+"))
     return f"{name}, {len(there)} features {sha256(','.join(there).encode()).hexdigest()[:8]}"
+
+
+def _settings() -> dict[str, str]:
+    """Variables that are set, and the hash of the file that numba reads in the folder where it is started."""
+    found = {name: os.environ[name] for name in _SETTINGS if os.environ.get(name)}
+    with suppress(OSError):
+        found[_NUMBA_FILE] = sha256(Path(_NUMBA_FILE).read_bytes()).hexdigest()[:8]
+    return found
+
+
+def checked_environment(tree: Mapping[str, Any]) -> dict[str, Any]:
+    """An environment that was read from a file; a `ValueError` where it has not the shape of one."""
+    also = tree.get("also", [])
+    if not isinstance(also, list) or not all(isinstance(each, dict) and "also" not in each for each in also):
+        raise ValueError("not an environment")
+    for each in (tree, *also):
+        packages = each.get("packages", {})
+        if not isinstance(packages, dict) or not all(v is None or isinstance(v, str) for v in packages.values()):
+            raise ValueError("not an environment")
+        blas = each.get("blas", [])
+        if not isinstance(blas, list) or not all(isinstance(pool, dict) for pool in blas):
+            raise ValueError("not an environment")
+    return dict(tree)
 
 
 def _told(settings: Any) -> str:

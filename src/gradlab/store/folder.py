@@ -26,9 +26,9 @@ from gradlab.errors import StoreError, shortened
 from gradlab.execute.base import TrialResult
 from gradlab.plan.outline import Outline
 from gradlab.plan.saved import PARTS, check_saved, papers, saved
-from gradlab.store.atomic import write_bytes
+from gradlab.store.atomic import read_regular, write_bytes
 from gradlab.store.chunks import MANIFEST, Chunk, DamagedChunk, MemoryChunk, commit
-from gradlab.store.environment import other_numerics
+from gradlab.store.environment import checked_environment, other_numerics
 from gradlab.store.lock import Lock
 from gradlab.store.records import Records
 from gradlab.store.sealed import UNSEALED, DamagedFile, read_sealed, sealed
@@ -57,12 +57,20 @@ class ReportFolder:
 
     def write_file(self, name: str, content: bytes) -> Path:
         """Any file, such as a figure."""
+        self._require_inside(name)
         write_bytes(self.path / name, content)
         return self.path / name
+
+    def _require_inside(self, name: str) -> None:
+        """Refuse a folder in the run's folder that is a link to somewhere else."""
+        folder = (self.path / name).parent
+        if not folder.resolve().is_relative_to(self.path.resolve()):
+            raise StoreError(f"{folder} leads out of the run's folder; remove the link and try again")
 
     def clear_figures(self, names: Iterable[str], keep: Collection[str] = ()) -> None:
         """Remove the figures of an earlier report, by name: what else lies there is not ours."""
         files = [f"{name}.{kind}" for name in names for kind in ("png", "svg", "pdf", "csv")]
+        self._require_inside("figures/any")
         try:
             for file in files:
                 if file not in keep:
@@ -134,15 +142,22 @@ class RunFolder(ReportFolder):
             return None
 
     def _environment_before(self, mixed: bool) -> dict[str, Any] | None:
+        path = self.path / ENVIRONMENT
         try:
-            return read_sealed(self.path / ENVIRONMENT)
+            found = read_sealed(path)
+            if found is not None or not self.chunks:
+                return None if found is None else checked_environment(found)
+            problem = f"{path} is missing"
         except DamagedFile as error:
-            if not mixed:
-                raise StoreError(
-                    f"{error}, so that it is not known where the run was begun; --mixed continues it all the same"
-                ) from None
-            self.notes.append(f"{error}; it is written anew")
-            return None
+            problem = str(error)
+        except ValueError:
+            problem = f"{path} is damaged"
+        if not mixed:
+            raise StoreError(
+                f"{problem}, so that it is not known where the run was begun; --mixed continues it all the same"
+            )
+        self.notes.append(f"{problem}; it is written anew")
+        return None
 
     def _seal_old(self) -> None:
         """Give the files of an old run their checksums: as soon as it has a new plan, they are asked for."""
@@ -335,7 +350,7 @@ def _together(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, An
 
 def _content(path: Path) -> bytes | None:
     try:
-        return path.read_bytes()
+        return read_regular(path)
     except OSError:
         return None
 

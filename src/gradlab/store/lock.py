@@ -13,6 +13,7 @@ from time import sleep
 from typing import IO, Any
 
 from gradlab.errors import StoreError
+from gradlab.store.atomic import open_own, read_regular
 
 NAME = "lock"
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EINVAL)
@@ -33,7 +34,8 @@ class Lock:
         path = folder / NAME
         while True:
             try:
-                file = open(path, "a+b")  # noqa: SIM115 - it stays open as long as the lock is held
+                handle = open_own(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
+                file = open(handle, "a+b")  # noqa: SIM115 - it stays open as long as the lock is held
             except OSError as error:
                 raise StoreError(f"cannot write to the run's folder {folder}: {error.strerror or error}") from None
             try:
@@ -83,7 +85,7 @@ class Lock:
 def is_held(folder: Path) -> bool:
     """Whether a living process holds the folder's lock."""
     try:
-        with open(folder / NAME, "rb") as file:
+        with open(os.open(folder / NAME, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as file:
             return not _lock(file, shared=True)
     except (OSError, StoreError):  # where there are no locks, nobody holds one
         return False
@@ -97,8 +99,8 @@ def holder(folder: Path) -> Mapping[str, Any]:
 def words_in(path: Path) -> Mapping[str, Any]:
     """A JSON object that somebody may be rewriting; empty if it is not there or not whole."""
     try:
-        words = json.loads(path.read_bytes())
-    except (OSError, ValueError):
+        words = json.loads(read_regular(path))
+    except (OSError, ValueError, RecursionError):
         return {}
     return words if isinstance(words, dict) else {}
 

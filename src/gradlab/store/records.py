@@ -28,9 +28,13 @@ class Records:
 
     @cached_property
     def trials(self) -> Any:
-        """One row per trial id; of a trial that failed and was run again, the latest."""
+        """One row per trial id: the latest, but a result rather than a failure."""
         table = pa.concat_tables([_empty()["trials"], *self._each], promote_options="default")
-        rows = {trial: row for row, trial in enumerate(table["trial"].to_pylist())}
+        rows: dict[str, int] = {}
+        status = table["status"].to_pylist()
+        for row, trial in enumerate(table["trial"].to_pylist()):
+            if status[row] != "failed" or trial not in rows or status[rows[trial]] == "failed":
+                rows[trial] = row
         return table if len(rows) == table.num_rows else table.take(sorted(rows.values()))
 
     @cached_property

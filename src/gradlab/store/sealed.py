@@ -13,6 +13,7 @@ from typing import Any
 
 from gradlab.errors import StoreError
 from gradlab.spec.canonical import canonical_json, plain_json
+from gradlab.store.atomic import read_regular
 
 KEY = "sha256"
 UNSEALED = 3
@@ -47,7 +48,7 @@ def read_sealed(path: Path, *, required: bool = False) -> dict[str, Any] | None:
     `required`: whether a file without a checksum is damaged (it is not in old runs).
     """
     try:
-        value = json.loads(path.read_bytes())
+        value = json.loads(read_regular(path))
     except FileNotFoundError:
         return None
     except OSError as error:

@@ -25,14 +25,19 @@ def command(
     polars and DuckDB read them without any export.
     """
     from gradlab import lab
+    from gradlab.cli.output import visible
     from gradlab.errors import InvalidInput
+    from gradlab.notices import say
     from gradlab.report.export import checked
     from gradlab.store.atomic import write_bytes
 
     checked(to, table)
     if out is None and to == "parquet" and sys.stdout.isatty():
         raise InvalidInput("--to parquet writes bytes, not text; give a file with --out")
-    content = lab.open_run(run).export(to, table)
+    result = lab.open_run(run)
+    for note in result.notes:
+        say(visible(note))
+    content = result.export(to, table)
     if out is not None:
         write_bytes(out, content)
     else:

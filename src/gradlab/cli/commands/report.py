@@ -43,12 +43,19 @@ def command(
     """
     from gradlab import lab
     from gradlab.cli import show
-    from gradlab.cli.output import emit_json
+    from gradlab.cli.output import emit_json, visible
+    from gradlab.notices import say
     from gradlab.report import against as beside
 
     result = lab.open_run(run, trust=trust)
+    if against is not None or as_json:
+        for note in result.notes:
+            say(visible(note))
     if against is not None:
-        found = lab.against(result, lab.open_run(against))
+        other = lab.open_run(against)
+        for note in other.notes:
+            say(visible(note))
+        found = lab.against(result, other)
         if as_json:
             emit_json(beside.to_json(found))
         else:
