@@ -21,6 +21,11 @@ settings.register_profile("lab", deadline=None, suppress_health_check=list(Healt
 settings.load_profile("lab")
 
 
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """One worker per core that there is for us, also where two of them share a physical one."""
+    return os.cpu_count() or 1
+
+
 @pytest.fixture
 def tree() -> dict[str, Any]:
     """A study of two arms that trains in milliseconds; two figures, because drawing all takes seconds."""

@@ -99,6 +99,7 @@ def test_the_executor_does_not_change_the_hash(folder: Path) -> None:
     assert "accepted: inline, pool, processes" in wrong.stderr
 
 
+@pytest.mark.shipped
 def test_progress_on_a_terminal_shows_counts_rate_and_losses(tree: dict[str, Any], tmp_path: Path) -> None:
     """In a pseudo-terminal, as a user sees it."""
     tree["base"]["train"] |= {"engine": "reference", "steps": 8000}

@@ -141,6 +141,7 @@ def test_an_error_that_cannot_be_told_is_still_an_error(tree: dict[str, Any], tm
     assert "Odd: (its message cannot be told)" in done.stdout
 
 
+@pytest.mark.shipped
 @pytest.mark.parametrize("setting", ["NUMBA_NUM_THREADS=0", "MPLBACKEND=nonsense"])
 def test_an_odd_environment_is_named_and_survived(setting: str, tree: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "small.yaml").write_text(dump({**tree, "figures": ["training_loss"]}))

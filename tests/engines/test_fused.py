@@ -281,10 +281,13 @@ def test_no_memory_grows_over_many_calls() -> None:
     engine = Fused()
     for _ in range(200):
         engine.train(s)
-    before = resident()
-    for _ in range(3500):  # each at least three calls of the compiled loop
-        engine.train(s)
-    assert resident() - before < 4000
+    grown = []
+    for _ in range(3):  # a leak grows every time; what else this process allocates does not
+        before = resident()
+        for _ in range(800):  # each at least three calls of the compiled loop
+            engine.train(s)
+        grown.append(resident() - before)
+    assert min(grown) < 800, grown
 
 
 def test_an_interrupted_pool_stops_its_workers(tree: dict[str, Any]) -> None:

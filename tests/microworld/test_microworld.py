@@ -140,6 +140,7 @@ def test_a_narrow_last_layer_is_counted_by_its_own_units() -> None:
     assert _share_above(np.full(3, np.nan), 1e-3) == 0
 
 
+@pytest.mark.shipped
 def test_every_scene_has_its_data_and_its_pdf(tree: dict[str, Any], tmp_path: Path) -> None:
     tree["base"]["model"]["depth"] = 5
     result = gradlab.run({**tree, "seeds": 1, "figures": []}, out=tmp_path / "run", executor="inline")

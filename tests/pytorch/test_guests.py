@@ -325,6 +325,7 @@ dist.destroy_process_group()
 """
 
 
+@pytest.mark.shipped
 def test_numbers_of_a_shard_are_not_shown_as_those_of_the_whole() -> None:
     done = subprocess.run([sys.executable, "-c", SHARDED], capture_output=True, text=True, timeout=120)
     assert done.stdout.split() == ["True", "True"], done.stderr

@@ -288,6 +288,7 @@ def test_a_report_that_is_killed_leaves_no_dead_link(
 # ---------------------------------------------------------------------- folders that were made to do harm
 
 
+@pytest.mark.shipped
 def test_a_damaged_chunk_is_named_by_every_command(tmp_path: Path, made: Path) -> None:
     shutil.copytree(made, tmp_path / "run")
     (table,) = sorted((tmp_path / "run/results").rglob("trials.parquet"))[:1]
