@@ -19,7 +19,7 @@ from typing import Any
 
 import gradlab
 from gradlab.engines.base import one_blas_thread
-from gradlab.execute.base import run_trial
+from gradlab.runs.worker import run_trial
 
 TRIVIAL = {
     "data": {"task": "identity", "dim": 2, "samples": 16},
@@ -62,7 +62,7 @@ def measured(trials: int, base: dict[str, Any], executor: str = "pool") -> dict[
     """Times, memory and overhead of the whole way."""
     with TemporaryDirectory() as folder:
         start = perf_counter()
-        plan = gradlab.dry_run(study(trials, base))
+        plan = gradlab.plan(study(trials, base))
         planned = perf_counter() - start
         bare = bare_seconds(plan.trials[:: max(1, len(plan.trials) // 300)])
         out, moments = Path(folder) / "run", []

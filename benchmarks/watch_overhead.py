@@ -9,10 +9,9 @@ import sys
 from statistics import median
 from time import perf_counter
 
+import gradlab
 import torch
 from torch import nn
-
-import gradlab
 
 STEPS, ROUNDS, DENSE = 60, 3, 10
 

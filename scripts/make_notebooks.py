@@ -64,8 +64,8 @@ NOTEBOOKS = {
     "3-look-inside-a-network": [
         "# Look inside a network\n\nWhy does the plain network of the identity study not learn? Two arms, layer "
         "by layer.",
-        "import gradlab\nfrom gradlab.lab import look_inside\nfrom gradlab.microworld.diagnosis import diagnose\n"
-        "from gradlab.report.micro import draw_scene, scenes\n\nresult = gradlab.run('identity', seeds=1)\n"
+        "import gradlab\nfrom gradlab.lab import look_inside\nfrom gradlab.report.inside.explanation import diagnose\n"
+        "from gradlab.report.inside.scenes import draw_scene, scenes\n\nresult = gradlab.run('identity', seeds=1)\n"
         "film = look_inside(result.measured, ('plain', 'residual'))\n[frame.step for frame in film.frames[0]]",
         "The diagnosis in words, from the numbers:",
         "configs = {planned.group.name: planned.group.config for planned in result.measured.plan.groups}\n"

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from gradlab.contracts.trials import small_tree
+from gradlab.testing.trials import small_tree
 
 settings.register_profile("lab", deadline=None, suppress_health_check=list(HealthCheck))
 settings.load_profile("lab")

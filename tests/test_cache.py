@@ -15,7 +15,7 @@ import pytest
 
 from gradlab import cache, notices
 from gradlab.cache import cache_folder
-from gradlab.engines.kernels import compiled
+from gradlab.engines.fused.kernels import compiled
 
 
 @pytest.fixture(autouse=True)
@@ -90,7 +90,7 @@ def test_without_a_temporary_folder_the_others_are_used(tmp_path: Path, monkeypa
 
 RUNS_A_KERNEL = """
 import sys
-from gradlab.engines.kernels import compiled
+from gradlab.engines.fused.kernels import compiled
 sys.path.insert(0, sys.argv[1])
 import doubling
 print(compiled.kernel(doubling.double)(21))

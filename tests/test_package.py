@@ -45,7 +45,7 @@ def test_the_public_names_are_these() -> None:
         "__version__",
         "audit",
         "compare",
-        "dry_run",
+        "plan",
         "list_studies",
         "load",
         "open_run",

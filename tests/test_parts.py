@@ -124,13 +124,13 @@ def test_activation_init_schedule_task_and_probe_of_the_users_own(tmp_path: Path
 
 def test_the_files_content_enters_the_trial_id_and_its_place_does_not(tmp_path: Path, tree: dict[str, Any]) -> None:
     def first_id(path: Path) -> str:
-        return gradlab.dry_run({**tree, "parts": [str(path)]}).trials[0].id
+        return gradlab.plan({**tree, "parts": [str(path)]}).trials[0].id
 
     (tmp_path / "there").mkdir()
     here, there = write(tmp_path, HALF), write(tmp_path / "there", HALF, "other_name.py")
     changed = write(tmp_path, HALF.replace("0.5", "0.25"), "changed.py")
     assert first_id(here) == first_id(there)
-    assert len({first_id(here), first_id(changed), gradlab.dry_run(tree).trials[0].id}) == 3
+    assert len({first_id(here), first_id(changed), gradlab.plan(tree).trials[0].id}) == 3
 
 
 @pytest.mark.parametrize(
@@ -206,10 +206,10 @@ def test_a_trial_with_parts_of_the_users_own_travels_to_another_process(tmp_path
     import pickle
 
     path = write(tmp_path, HALF)
-    plan = gradlab.dry_run({**tree, "parts": [str(path)], "arms": {"half": {"model.skip": "half"}}})
+    plan = gradlab.plan({**tree, "parts": [str(path)], "arms": {"half": {"model.skip": "half"}}})
     (tmp_path / "trial.pickle").write_bytes(pickle.dumps(plan.trials[0]))
     code = (
-        "import pickle, sys; from gradlab.execute.base import run_trial;"
+        "import pickle, sys; from gradlab.runs.worker import run_trial;"
         "print(run_trial(pickle.load(open(sys.argv[1], 'rb'))).outcome.metrics['final_loss'])"
     )
     command = [sys.executable, "-c", code, str(tmp_path / "trial.pickle")]

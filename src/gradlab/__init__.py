@@ -16,18 +16,18 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from gradlab.api import audit as audit
     from gradlab.api import compare as compare
+    from gradlab.api import list_studies as list_studies
+    from gradlab.api import load as load
+    from gradlab.api import open_run as open_run
+    from gradlab.api import plan as plan
     from gradlab.api import probe as probe
+    from gradlab.api import reproduce as reproduce
+    from gradlab.api import run as run
+    from gradlab.api import status as status
     from gradlab.api import watch as watch
     from gradlab.errors import GradlabError as GradlabError
-    from gradlab.lab import dry_run as dry_run
-    from gradlab.lab import list_studies as list_studies
-    from gradlab.lab import load as load
-    from gradlab.lab import open_run as open_run
-    from gradlab.lab import run as run
-    from gradlab.lab import status as status
-    from gradlab.result import Result as Result
+    from gradlab.report.result import Result as Result
     from gradlab.spec.study import Study as Study
-    from gradlab.writeups import reproduce as reproduce
 
 __version__ = "0.1.0"
 
@@ -35,18 +35,18 @@ _ROOMS = ("torch",)
 """Rooms that are used by their name: `gradlab.torch.to_module`."""
 _HOMES = {
     "GradlabError": "gradlab.errors",
-    "Result": "gradlab.result",
+    "Result": "gradlab.report.result",
     "Study": "gradlab.spec.study",
     "audit": "gradlab.api",
     "compare": "gradlab.api",
-    "dry_run": "gradlab.lab",
-    "list_studies": "gradlab.lab",
-    "load": "gradlab.lab",
-    "open_run": "gradlab.lab",
+    "plan": "gradlab.api",
+    "list_studies": "gradlab.api",
+    "load": "gradlab.api",
+    "open_run": "gradlab.api",
     "probe": "gradlab.api",
-    "reproduce": "gradlab.writeups",
-    "run": "gradlab.lab",
-    "status": "gradlab.lab",
+    "reproduce": "gradlab.api",
+    "run": "gradlab.api",
+    "status": "gradlab.api",
     "watch": "gradlab.api",
 }
 
@@ -57,10 +57,10 @@ __all__ = [
     "__version__",
     "audit",
     "compare",
-    "dry_run",
     "list_studies",
     "load",
     "open_run",
+    "plan",
     "probe",
     "reproduce",
     "run",

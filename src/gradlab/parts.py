@@ -49,10 +49,10 @@ FOLDERS: Mapping[str, str] = {
     "probe": "gradlab.probes",
     "engine": "gradlab.engines",
     "caveat": "gradlab.audits.caveats",
-    "executor": "gradlab.execute.executors",
+    "executor": "gradlab.runs.executors",
     "figure": "gradlab.report.figures",
 }
-"""Kind of part -> the folder in which every file but `base.py` is one."""
+"""Kind of part -> the folder in which every file (or package) is one, but `base.py` and what its `SUPPORT` names."""
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 
@@ -225,7 +225,8 @@ def _reloaded(files: tuple[PartFile, ...]) -> Catalog:
 def built_in_names(kind: str) -> tuple[str, ...]:
     """The names that exist because a file exists; nothing is imported but the folder."""
     folder = importlib.import_module(FOLDERS[kind])
-    return tuple(sorted(m.name for m in pkgutil.iter_modules(folder.__path__) if m.name != "base" and not m.ispkg))
+    support = {"base", *getattr(folder, "SUPPORT", ())}
+    return tuple(sorted(module.name for module in pkgutil.iter_modules(folder.__path__) if module.name not in support))
 
 
 @cache

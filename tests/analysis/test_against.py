@@ -53,8 +53,8 @@ def test_other_bits_under_the_same_id_are_counted(tree: dict[str, Any], tmp_path
     import pyarrow as pa
 
     from gradlab.analysis.measured import Measured
-    from gradlab.store.chunks import MemoryChunk
-    from gradlab.store.records import Records
+    from gradlab.runs.store.chunks import MemoryChunk
+    from gradlab.runs.store.records import Records
 
     result = gradlab.run(tree)
     table = result.measured.records.trials

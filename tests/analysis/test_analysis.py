@@ -10,9 +10,9 @@ from scipy import stats
 import gradlab
 from gradlab.analysis.answer import against, answer
 from gradlab.analysis.comparison import Comparison, compare
-from gradlab.analysis.numbers import interval, number, times
 from gradlab.analysis.published import beside
 from gradlab.analysis.summary import summarise
+from gradlab.analysis.text import interval, number, times
 from gradlab.spec.place import At
 
 

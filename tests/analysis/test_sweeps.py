@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sweeps import GRID, measured, mixture, mnist
 
 import gradlab
 from gradlab.analysis.axis import axes_of, axis_view
@@ -15,45 +16,11 @@ from gradlab.analysis.collapse import collapse_of
 from gradlab.analysis.convergence import convergence_of
 from gradlab.analysis.effects import effects_of
 from gradlab.analysis.findings import findings
-from gradlab.analysis.measured import Measured
 from gradlab.analysis.pareto import frontier, offers
 from gradlab.analysis.ranking import best_and_ties
 from gradlab.analysis.shares import share
-from gradlab.execute.base import TrialResult
-from gradlab.store.chunks import MemoryChunk
-from gradlab.store.records import Records
-from gradlab.trial.outcome import Curve, LayerTable, Outcome
 
 Numbers = Mapping[str, float | int | None]
-
-
-def measured(study: dict[str, Any], outcome: Any, seeds: int = 5) -> Measured:
-    """A study whose trials gave what `outcome(settings, seed)` says: metrics, and curves by name."""
-    plan = gradlab.dry_run({"question": "Which?", **study}, seeds=seeds)
-    settings = {planned.group.name: planned.group.settings for planned in plan.groups}
-    results = []
-    for trial in plan.trials:
-        metrics, curves = outcome(settings[trial.group], trial.seed)
-        drawn = tuple(
-            Curve(name, np.arange(1, len(values) + 1) * 2, np.array(values, float)) for name, values in curves.items()
-        )
-        table = LayerTable(np.empty(0, int), np.empty(0, int), (), np.empty(0))
-        results.append(TrialResult(trial, Outcome("done", metrics, drawn, table, np.empty(0))))
-    return Measured(plan, Records([MemoryChunk.of(results)]))
-
-
-def mnist(**sections: Any) -> dict[str, Any]:
-    return {
-        "base": {
-            "data": {"task": "mnist", "train": 20, "validation": 0, "test": 10},
-            "model": {"depth": 2, "width": 8},
-            "train": {"loss": "cross_entropy", "optimizer": "sgd", "lr": 0.1, "batch": 10, "epochs": 3},
-        },
-        **sections,
-    }
-
-
-GRID = {"model.depth": [2, 5, 30], "model.skip": ["none", "identity"]}
 
 
 def test_an_axis_is_chosen_and_its_groups_ordered() -> None:
@@ -102,18 +69,6 @@ def test_the_binomial_interval_covers_at_least_as_often_as_it_says() -> None:
             intervals = {int(k): share(int(k), n) for k in set(counts)}
             hits = [intervals[int(k)].low <= p <= intervals[int(k)].high for k in counts]  # type: ignore[union-attr]
             assert np.mean(hits) >= 0.94
-
-
-def mixture(settings: Mapping[str, Any], seed: int) -> tuple[Numbers, dict[str, list[float]]]:
-    """Deep plain networks collapse, but for seed 3, which escapes in the last epoch."""
-    deep = settings["model.depth"] == 30 and settings["model.skip"] == "none"
-    curve = [0.1, 0.1, 0.1] if deep else [0.6, 0.8, 0.9]
-    curve = [0.1, 0.1, 0.7] if deep and seed == 3 else curve
-    return {
-        "test_accuracy": curve[-1],
-        "collapsed": int(curve[-1] <= 0.15),
-        "seconds_per_epoch": settings["model.depth"] * (1.2 if settings["model.skip"] == "identity" else 1.0),
-    }, {"test_accuracy": curve}
 
 
 def test_a_mixture_is_told_by_share_median_and_escapes() -> None:

@@ -34,7 +34,7 @@ class Told(Measured):
 
 def told(tree: dict[str, Any], claims: Any, numbers: Mapping[Any, Any], **study: Any) -> tuple[Any, ...]:
     seeds = max(len(values) for values in numbers.values())
-    plan = gradlab.dry_run({**tree, "claims": claims, "seeds": seeds, **study})
+    plan = gradlab.plan({**tree, "claims": claims, "seeds": seeds, **study})
     return judge(Told(plan, None, numbers))  # type: ignore[arg-type]
 
 
@@ -203,7 +203,7 @@ def test_a_mixture_is_judged_by_its_median_not_its_mean(
     claim = {"text": "t", "metric": "test_accuracy", "arms": "plain", "op": "<", "value": 0.15}
     values = [0.1] * collapsed + [0.9] * healthy  # the mean of the first is .17: above the bound
     numbers = {("plain", "test_accuracy"): values, ("plain", "collapsed"): [float(v == 0.1) for v in values]}
-    plan = gradlab.dry_run({**tree, "claims": [claim], "seeds": 12, "measure": {"layers": []}})
+    plan = gradlab.plan({**tree, "claims": [claim], "seeds": 12, "measure": {"layers": []}})
 
     class Mixed(Told):
         metrics = ("test_accuracy", "collapsed")

@@ -13,22 +13,22 @@ import pytest
 from typer.testing import CliRunner
 
 import gradlab
-from gradlab import lab
+from gradlab import api
+from gradlab.audits.audit import UNDECLARED, Audit
 from gradlab.audits.realise import Realise
 from gradlab.audits.start import gain_of, start_of
 from gradlab.audits.study import audit_plan
-from gradlab.audits.verdict import UNDECLARED, Audit
 from gradlab.cli import app
 from gradlab.probes.base import l2, rms
 from gradlab.spec.yaml_text import dump
-from gradlab.trial.setup import Setup, prepare
-from gradlab.trial.trial import Trial
+from gradlab.trials.setup import Setup, prepare
+from gradlab.trials.trial import Trial
 
 RUNNER = CliRunner()
 
 
 def audited(name: str, **options: Any) -> Audit:
-    return audit_plan(gradlab.dry_run(name, **options), seeds=2)
+    return audit_plan(gradlab.plan(name, **options), seeds=2)
 
 
 # ---------------------------------------------------------------------- the write-ups
@@ -76,7 +76,7 @@ def test_the_published_batch_sweep_has_unequal_updates() -> None:
 
 @pytest.mark.parametrize("name", gradlab.list_studies())
 def test_every_built_in_study_passes_but_the_one_that_is_there_to_fail(name: str) -> None:
-    found = audit_plan(gradlab.dry_run(name, quick=True), seeds=1, pairs=12)
+    found = audit_plan(gradlab.plan(name, quick=True), seeds=1, pairs=12)
     assert found.fair == (name != "identity-unfair")
 
 
@@ -86,7 +86,7 @@ def test_every_built_in_study_passes_but_the_one_that_is_there_to_fail(name: str
 def planted(tree: dict[str, Any], change: dict[str, Any]) -> Audit:
     """The residual arm gets something that nobody declared."""
     arms = {"plain": {}, "residual": {"model.skip": "identity", **change}}
-    return lab.audit({**tree, "arms": arms})
+    return api.audit({**tree, "arms": arms})
 
 
 def traits(found: Audit) -> set[str]:
@@ -193,7 +193,7 @@ def one_batch_swapped(setup: Setup) -> Setup:
 def test_a_difference_that_no_configuration_shows_is_found_in_either_arm(
     tree: dict[str, Any], change: Callable[[Setup], Setup], trait: str, arm: str
 ) -> None:
-    found = audit_plan(gradlab.dry_run(tree), realise=tampering(arm, change))
+    found = audit_plan(gradlab.plan(tree), realise=tampering(arm, change))
     assert not found.fair
     assert traits(found) | {words.split(":")[0] for words in found.undeclared} == {trait}
     if change is one_layer_scaled:
@@ -203,34 +203,34 @@ def test_a_difference_that_no_configuration_shows_is_found_in_either_arm(
 
 def test_consequences_that_go_further_than_declared_fail(tree: dict[str, Any]) -> None:
     rezero = {"plain": {}, "residual": {"model.skip": "rezero"}}
-    assert lab.audit({**tree, "arms": rezero}).fair
-    strict = lab.audit({**tree, "arms": rezero, "consequences": {"parameters": "equal"}})
+    assert api.audit({**tree, "arms": rezero}).fair
+    strict = api.audit({**tree, "arms": rezero, "consequences": {"parameters": "equal"}})
     assert strict.undeclared == ("parameters: 60 in plain, 63 in residual (declared: equal)",)
-    assert lab.audit({**tree, "arms": rezero, "consequences": {"parameters": 0.06}}).fair
+    assert api.audit({**tree, "arms": rezero, "consequences": {"parameters": 0.06}}).fair
     steps = {**tree, "factor": "train.steps", "arms": {"short": {}, "long": {"train.steps": 30}}}
-    assert lab.audit(steps).fair
-    assert not lab.audit({**steps, "consequences": {"updates": 0.1}}).fair
+    assert api.audit(steps).fair
+    assert not api.audit({**steps, "consequences": {"updates": 0.1}}).fair
 
 
 def test_arms_without_a_declared_factor_are_not_controlled(tree: dict[str, Any]) -> None:
-    found = lab.audit({**tree, "factor": []})
+    found = api.audit({**tree, "factor": []})
     assert not found.fair
     assert "none is declared" in found.answer
 
 
 def test_axes_are_a_factor_of_their_own_and_undeclared_axes_separate_classes(tree: dict[str, Any]) -> None:
     axes = {"model.depth": [2, 3], "train.lr": [0.01, 0.1]}
-    everything = lab.audit({**tree, "arms": None, "axes": axes, "factor": []})
+    everything = api.audit({**tree, "arms": None, "axes": axes, "factor": []})
     assert everything.fair
     assert everything.factor == ("model.depth", "train.lr")
     assert everything.compared.startswith("3 pairs")
-    one = lab.audit({**tree, "arms": None, "axes": axes, "factor": "train.lr"})
+    one = api.audit({**tree, "arms": None, "axes": axes, "factor": "train.lr"})
     assert one.fair
     assert one.compared.startswith("2 pairs")
 
 
 def test_one_group_has_nothing_to_be_compared_with(tree: dict[str, Any]) -> None:
-    found = lab.audit({**tree, "arms": None})
+    found = api.audit({**tree, "arms": None})
     assert found.fair
     assert "one group" in found.answer
 
@@ -289,7 +289,7 @@ def random_fair_study(number: int) -> dict[str, Any]:
 @pytest.mark.parametrize("block", [*range(4), *(pytest.param(n, marks=pytest.mark.slow) for n in range(4, 10))])
 def test_five_hundred_random_fair_studies_raise_no_alarm(block: int) -> None:
     for number in range(50 * block, 50 * block + 50):
-        found = lab.audit(random_fair_study(number))
+        found = api.audit(random_fair_study(number))
         assert found.fair, (number, found.answer)
 
 
@@ -300,11 +300,11 @@ def test_five_hundred_random_fair_studies_raise_no_alarm(block: int) -> None:
 def test_what_it_proposes_can_be_run(tmp_path: Path) -> None:
     proposed = 0
     for name in gradlab.list_studies():
-        found = audit_plan(gradlab.dry_run(name), seeds=1, pairs=2)
+        found = audit_plan(gradlab.plan(name), seeds=1, pairs=2)
         if found.suggestion is not None:
             path = tmp_path / f"{name}.yaml"
             path.write_text(dump(found.suggestion))
-            again = gradlab.dry_run(path)
+            again = gradlab.plan(path)
             assert len(again.groups) >= 2
             proposed += 1
     assert proposed >= 8
@@ -321,16 +321,16 @@ def test_for_identity_it_proposes_the_controlled_design() -> None:
 
 def test_several_factors_at_once_are_said_to_be_inseparable(tree: dict[str, Any]) -> None:
     both = {"plain": {}, "residual": {"model.skip": "identity", "train.lr": 0.1}}
-    found = lab.audit({**tree, "arms": both, "factor": ["model.skip", "train.lr"]})
+    found = api.audit({**tree, "arms": both, "factor": ["model.skip", "train.lr"]})
     assert found.fair
     assert any("differ in model.skip and train.lr at once" in limit for limit in found.limits)
     apart = {**both, "slow": {"train.lr": 0.1}, "skip": {"model.skip": "identity"}}
-    found = lab.audit({**tree, "arms": apart, "factor": ["model.skip", "train.lr"]})
+    found = api.audit({**tree, "arms": apart, "factor": ["model.skip", "train.lr"]})
     assert not any("at once" in limit for limit in found.limits)
 
 
 def test_the_authors_own_limits_stand_beside(tree: dict[str, Any]) -> None:
-    assert "Measured on a Monday." in lab.audit({**tree, "limits": ["Measured on a Monday."]}).limits
+    assert "Measured on a Monday." in api.audit({**tree, "limits": ["Measured on a Monday."]}).limits
 
 
 def test_one_seed_is_said() -> None:
@@ -348,7 +348,7 @@ def test_the_command_answers_twice_and_exits_with_3(tmp_path: Path) -> None:
     fair = RUNNER.invoke(app(), ["audit", "identity", "--seeds", "2", "--suggest", str(tmp_path / "s.yaml")])
     assert fair.exit_code == 0
     assert "The only difference: `x +`" in fair.stdout
-    assert gradlab.dry_run(tmp_path / "s.yaml", seeds=1).groups
+    assert gradlab.plan(tmp_path / "s.yaml", seeds=1).groups
     data = json.loads(RUNNER.invoke(app(), ["audit", "identity", "--seeds", "2", "--json"]).stdout)
     assert data["same_setup_except_factor"] is True
     assert data["hashes"]["plain"]["initial weights"] == data["hashes"]["residual"]["initial weights"]
@@ -417,7 +417,7 @@ def test_a_gain_is_that_of_the_layers_however_small_the_sizes_get() -> None:
 
 
 def test_the_deepest_network_of_the_identity_write_up_has_the_gain_of_its_init() -> None:
-    plan = gradlab.dry_run("identity-depth", seeds=1)
+    plan = gradlab.plan("identity-depth", seeds=1)
     plain = next(trial for trial in plan.trials if trial.group == "depth=200, skip=none, norm=none")
     start = start_of(prepare(plain))
     assert start.delta is not None

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gradlab.contracts.trials import small_tree
+from gradlab.testing.trials import small_tree
 
 
 @pytest.fixture

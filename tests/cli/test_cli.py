@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from commands import ENVIRONMENT, gradlab, spawned
+
 from gradlab.spec.yaml_text import dump
 
 

@@ -14,10 +14,10 @@ from textwrap import dedent
 from typing import Any
 
 import pytest
-
-import gradlab
 from commands import ENVIRONMENT, spawned
 from commands import gradlab as command
+
+import gradlab
 from gradlab.cli.output import json_text, visible
 from gradlab.spec.yaml_text import dump
 
@@ -173,7 +173,7 @@ def test_too_little_address_space_is_named(tree: dict[str, Any], tmp_path: Path)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("place", ["typer", "gradlab.cli.commands.run", "gradlab.lab", "gradlab.plan.cost"])
+@pytest.mark.parametrize("place", ["typer", "gradlab.cli.commands.run", "gradlab.api", "gradlab.plans.cost"])
 def test_a_signal_in_the_first_moments_is_quiet(number: signal.Signals, place: str, tmp_path: Path) -> None:
     """While modules are loaded, and while a study is read and planned."""
     code = dedent(f"""
@@ -226,7 +226,7 @@ def test_an_interrupt_while_the_report_is_made_says_how_to_make_it(
 
     (tmp_path / "small.yaml").write_text(dump(tree))
     with monkeypatch.context() as patched:
-        patched.setattr("gradlab.result.Result.write", pressed)
+        patched.setattr("gradlab.report.result.Result.write", pressed)
         done = command("run", "small.yaml", cwd=tmp_path)
     assert done.returncode == 130
     assert "`gradlab report runs/small` makes the report" in done.stderr

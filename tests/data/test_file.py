@@ -84,7 +84,7 @@ def test_the_trial_id_follows_the_content_of_the_file_not_its_place(tmp_path: Pa
                 "train": {"loss": "cross_entropy", "optimizer": "sgd", "lr": 1, "batch": 8, "steps": 1},
             },
         }
-        return gradlab.dry_run(tree).trials[0].id
+        return gradlab.plan(tree).trials[0].id
 
     (tmp_path / "other").mkdir()
     here, there = write(tmp_path, "npz"), write(tmp_path / "other", "npz")

@@ -14,14 +14,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from agreement import difference, losses
 
 import gradlab
-from gradlab.contracts.trials import small_tree
 from gradlab.engines.fused import Fused
 from gradlab.engines.reference import Reference
-from gradlab.network.mlp import MLP
 from gradlab.parts import BUILT_IN
-from gradlab.trial import Outcome, Setup, prepare
+from gradlab.testing.trials import small_tree
+from gradlab.trials import Setup, prepare
 
 SKIPS, ACTIVATIONS, NORMS = (BUILT_IN.names(kind) for kind in ("skip", "activation", "norm"))
 OPTIMIZERS = BUILT_IN.names("optimizer")
@@ -33,7 +33,7 @@ def setup(model: dict[str, Any] | None = None, data: dict[str, Any] | None = Non
     tree["base"]["train"] |= train
     tree["base"]["data"] = data or tree["base"]["data"]
     tree |= {"arms": None, "measure": {"layers": ["start", "end"]}}
-    return prepare(gradlab.dry_run(tree).trials[0])
+    return prepare(gradlab.plan(tree).trials[0])
 
 
 def classifier(**train: Any) -> Setup:
@@ -42,22 +42,6 @@ def classifier(**train: Any) -> Setup:
         {"task": "mnist", "train": 333, "validation": 50, "test": 70},
         **{"loss": "cross_entropy", "batch": 32, **train},
     )
-
-
-def difference(mlp: MLP, a: np.ndarray, b: np.ndarray, *, skip_biases: bool = False) -> float:
-    """Largest norm-wise relative difference over tensors, with an absolute floor."""
-    whole = float(np.linalg.norm(a))
-    worst = 0.0
-    for slot in mlp.layout.slots:
-        if skip_biases and slot.role in ("bias", "shift"):
-            continue
-        left, right = slot.view(a), slot.view(b)
-        worst = max(worst, float(np.linalg.norm(left - right)) / max(float(np.linalg.norm(left)), 1e-3 * whole))
-    return worst
-
-
-def losses(outcome: Outcome) -> np.ndarray:
-    return outcome.curves[0].values
 
 
 def assert_agree(s: Setup, products: str, tolerance: float = 1e-10) -> None:
@@ -161,13 +145,13 @@ def test_tiles_and_blas_agree_up_to_rounding_and_have_different_ids() -> None:
     np.testing.assert_allclose(tiles.theta, blas.theta, atol=1e-3)
     tree = small_tree()
     ids = {
-        gradlab.dry_run(tree, overrides={"train.engine": {"kind": "fused", "products": p}}).trials[0].id
+        gradlab.plan(tree, overrides={"train.engine": {"kind": "fused", "products": p}}).trials[0].id
         for p in ("tiles", "blas", "table")
     }
     assert len(ids) == 2
     wide = {"model.width": 300, "model.stem": "linear", "model.head": "linear"}
     paths = [
-        gradlab.dry_run(tree, overrides={**wide, "train.engine": {"kind": "fused", "products": p}}).trials[0].id
+        gradlab.plan(tree, overrides={**wide, "train.engine": {"kind": "fused", "products": p}}).trials[0].id
         for p in ("table", "blas")
     ]
     assert paths[0] == paths[1]
@@ -209,34 +193,34 @@ def test_same_bits_for_any_number_of_workers_and_twice_in_a_row(tree: dict[str, 
 
 
 def test_auto_takes_the_fused_engine_or_says_why_not(tmp_path: Path, tree: dict[str, Any]) -> None:
-    assert {group.engine for group in gradlab.dry_run(tree).groups} == {"fused"}
-    assert gradlab.dry_run("gradflow", seeds=1).groups[0].engine == "reference"
+    assert {group.engine for group in gradlab.plan(tree).groups} == {"fused"}
+    assert gradlab.plan("gradflow", seeds=1).groups[0].engine == "reference"
     part = tmp_path / "mine.py"
     part.write_text(
         "import numpy as np\nfrom gradlab.network import Activation\nclass Sine(Activation):\n    'sin x'\n"
         "    name = 'sine'\n    def forward(self, x): return np.sin(x)\n    def slope(self, x, y): return np.cos(x)\n"
     )
     tree |= {"parts": [str(part)], "arms": {"a": {"model.activation": "sine"}}}
-    planned = gradlab.dry_run(tree).groups[0]
+    planned = gradlab.plan(tree).groups[0]
     assert planned.engine == "reference"
     assert "no kernel for the activation 'sine'" in str(planned.reason)
     assert gradlab.run(tree).measured.counts()["failed"] == 0
     with pytest.raises(gradlab.GradlabError, match=r"train\.engine.*no kernel for the activation 'sine'"):
-        gradlab.dry_run(tree, overrides={"train.engine": "fused"})
+        gradlab.plan(tree, overrides={"train.engine": "fused"})
 
 
 def test_naming_the_engine_gives_the_same_id_as_auto(tree: dict[str, Any]) -> None:
-    auto, named = (gradlab.dry_run(tree, overrides={"train.engine": e}).trials[0].id for e in ("auto", "fused"))
+    auto, named = (gradlab.plan(tree, overrides={"train.engine": e}).trials[0].id for e in ("auto", "fused"))
     assert auto == named
-    assert gradlab.dry_run(tree, overrides={"train.engine": "reference"}).trials[0].id != auto
+    assert gradlab.plan(tree, overrides={"train.engine": "reference"}).trials[0].id != auto
 
 
 def test_without_numba_the_lab_takes_the_reference_engine_and_says_so(tmp_path: Path) -> None:
     code = (
         "import sys, importlib.util as u; find = u.find_spec;"
         "u.find_spec = lambda name, *a: None if name == 'numba' else find(name, *a);"
-        "import gradlab; from gradlab.contracts.trials import small_tree;"
-        "p = gradlab.dry_run(small_tree()); print(p.groups[0].engine, '-', p.groups[0].reason);"
+        "import gradlab; from gradlab.testing.trials import small_tree;"
+        "p = gradlab.plan(small_tree()); print(p.groups[0].engine, '-', p.groups[0].reason);"
         "print(gradlab.run(p).measured.counts()['done'], 'numba' in sys.modules)"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
@@ -252,7 +236,7 @@ def test_the_cache_lies_outside_the_package_and_serves_the_next_process(tmp_path
         "    def on_start(self, e): compiled.append(e)\n"
         "    def on_end(self, e): pass\n"
         "event.register('numba:compile', Listener())\n"
-        "from gradlab.contracts.trials import small_setup\nfrom gradlab.engines.fused import Fused\n"
+        "from gradlab.testing.trials import small_setup\nfrom gradlab.engines.fused import Fused\n"
         "Fused().train(small_setup())\nprint(len(compiled))"
     )
     first, second = (

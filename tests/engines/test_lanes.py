@@ -8,16 +8,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+from agreement import difference, losses
 
 import gradlab
-from engines.test_fused import ACTIVATIONS, OPTIMIZERS, difference, losses
-from gradlab.engines import lanes
-from gradlab.engines.fused import LANES, Fused
-from gradlab.engines.kernels.lanes import NETS
+from gradlab.engines.fused import LANES, Fused, lanes
+from gradlab.engines.fused.kernels.lanes import NETS
 from gradlab.engines.reference import Reference
-from gradlab.execute.base import run_bundle, run_trial, side_by_side
-from gradlab.execute.watch import Watch
-from gradlab.trial import Setup, prepare
+from gradlab.parts import BUILT_IN
+from gradlab.runs.monitor import Monitor
+from gradlab.runs.worker import run_bundle, run_trial, side_by_side
+from gradlab.trials import Setup, prepare
+
+ACTIVATIONS, OPTIMIZERS = (BUILT_IN.names(kind) for kind in ("activation", "optimizer"))
 
 
 def study(model: dict[str, Any] | None = None, data: dict[str, Any] | None = None, **train: Any) -> dict[str, Any]:
@@ -37,7 +39,7 @@ def study(model: dict[str, Any] | None = None, data: dict[str, Any] | None = Non
 
 
 def setups(tree: dict[str, Any], seeds: int = 1) -> list[Setup]:
-    return [prepare(trial) for trial in gradlab.dry_run(tree, seeds=seeds).trials]
+    return [prepare(trial) for trial in gradlab.plan(tree, seeds=seeds).trials]
 
 
 def assert_agrees(setup: Setup, tolerance: float = 1e-10) -> None:
@@ -124,7 +126,7 @@ def test_divergence_ends_one_lane_with_its_step_and_its_parameters() -> None:
 
 def test_who_goes_into_a_lane_is_decided_by_the_trial_alone() -> None:
     def path(tree: dict[str, Any]) -> str:
-        return gradlab.dry_run(tree).groups[0].numerics
+        return gradlab.plan(tree).groups[0].numerics
 
     assert path(study()) == "fused-1-lanes"
     assert path(study(batch=11)) == "fused-1-tiles"
@@ -142,14 +144,14 @@ def test_who_goes_into_a_lane_is_decided_by_the_trial_alone() -> None:
 def test_a_bundle_hands_alike_networks_over_together_and_gives_the_bits_of_single_ones() -> None:
     tree = study(lr=0.05) | {"seeds": 12}
     tree["axes"] = {"train.lr": [0.01, 0.02], "model.activation": ["relu", "tanh"]}
-    trials = gradlab.dry_run(tree).trials
+    trials = gradlab.plan(tree).trials
     groups = side_by_side(trials)
     assert sorted(trial.id for group in groups for trial in group) == sorted(trial.id for trial in trials)
     assert [len(group) for group in groups] == [16, 16, 8, 8]
     assert all(len({trial.config.model.activation.name for trial in group}) == 1 for group in groups)
-    together = {result.trial.id: result for result in run_bundle(trials, Watch())}
+    together = {result.trial.id: result for result in run_bundle(trials, Monitor())}
     assert all(together[trial.id].digest == run_trial(trial).digest for trial in trials)
-    other = gradlab.dry_run(study(batch=5) | {"seeds": 3}).trials
+    other = gradlab.plan(study(batch=5) | {"seeds": 3}).trials
     assert [len(group) for group in side_by_side(other)] == [1, 1, 1]
 
 
@@ -168,9 +170,9 @@ def test_what_differs_too_much_is_not_alike() -> None:
 
 
 def test_a_failure_among_neighbours_has_one_owner(monkeypatch: pytest.MonkeyPatch) -> None:
-    from gradlab.execute import base
+    from gradlab.runs import worker as base
 
-    trials = gradlab.dry_run(study() | {"seeds": 4}).trials
+    trials = gradlab.plan(study() | {"seeds": 4}).trials
 
     def faulty(trial: Any) -> Setup:
         if trial.seed == 2:
@@ -178,5 +180,5 @@ def test_a_failure_among_neighbours_has_one_owner(monkeypatch: pytest.MonkeyPatc
         return prepare(trial)
 
     monkeypatch.setattr(base, "prepare", faulty)
-    results = run_bundle(trials, Watch())
+    results = run_bundle(trials, Monitor())
     assert [result.status for result in results] == ["done", "done", "failed", "done"]

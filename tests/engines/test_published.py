@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
 
 import gradlab
+import torch
 from gradlab.engines.reference import Reference
-from gradlab.trial import prepare
+from gradlab.trials import prepare
 
 WITH = [0.010994031, 0.006011885, 0.011236266, 0.008820828, 0.103108749]
 WITHOUT = [4.809e-5, 1.0998e-5, 1.6676e-5, 3.2153e-5, 1.3453e-4]
@@ -23,7 +23,7 @@ def test_gradflow_columns_from_the_published_draw(arm: str, published: list[floa
     x = torch.randn(1, 10).numpy()
     layers = [torch.nn.Linear(10, 10, bias=False) for _ in range(4)] + [torch.nn.Linear(10, 1, bias=False)]
     theta = np.concatenate([layer.weight.detach().numpy().T.ravel() for layer in layers])
-    trial = next(trial for trial in gradlab.dry_run("gradflow", seeds=1).trials if trial.group == arm)
+    trial = next(trial for trial in gradlab.plan("gradflow", seeds=1).trials if trial.group == arm)
     setup = replace(prepare(trial), theta=theta, probe_x=x, probe_y=np.zeros((1, 1), np.float32))
     table = Reference().train(setup).layers
     means = [v for m, v in zip(table.measure, table.value, strict=True) if m == "grad_mean_abs"]

@@ -8,18 +8,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 import gradlab
+import torch
 from gradlab.engines.base import require_denormals
 from gradlab.engines.reference import Reference
 from gradlab.errors import EnvironmentFault
-from gradlab.trial import Outcome, prepare
+from gradlab.trials import Outcome, prepare
 
 
 def outcome(tree: dict[str, Any], index: int = 0, **train: Any) -> Outcome:
     tree = {**tree, "base": {**tree["base"], "train": {**tree["base"]["train"], **train}}}
-    return Reference().train(prepare(gradlab.dry_run(tree).trials[index]))
+    return Reference().train(prepare(gradlab.plan(tree).trials[index]))
 
 
 def mnist(**train: Any) -> dict[str, Any]:
@@ -41,7 +41,7 @@ def curves(found: Outcome) -> dict[str, Any]:
 def test_a_trial_replayed_in_torch_step_by_step_agrees(tree: dict[str, Any]) -> None:
     """The whole loop (batches, loss, backward, Adam, decay of the rate) written again with torch modules."""
     tree["base"]["train"] |= {"schedule": "cosine", "clip": 0.5}
-    setup = prepare(gradlab.dry_run(tree).trials[1])  # residual, seed 0
+    setup = prepare(gradlab.plan(tree).trials[1])  # residual, seed 0
     p = {n: torch.tensor(v.copy(), requires_grad=True) for n, v in setup.mlp.layout.named(setup.theta).items()}
     optimizer = torch.optim.Adam(p.values(), 0.01)
     losses = []
@@ -114,7 +114,7 @@ def test_the_target_is_found_or_censored(tree: dict[str, Any]) -> None:
 @pytest.mark.parametrize("batch", [7, 32, "full", 1000])
 def test_an_epoch_is_a_permutation_and_its_last_smaller_batch_is_kept(batch: Any, tree: dict[str, Any]) -> None:
     tree["base"]["train"] |= {"batch": batch, "epochs": 2, "steps": None}
-    setup = prepare(gradlab.dry_run(tree).trials[0])
+    setup = prepare(gradlab.plan(tree).trials[0])
     rows = [rows for _, rows in setup.batches()]
     per_epoch = setup.steps_per_epoch
     assert len(rows) == 2 * per_epoch
@@ -126,7 +126,7 @@ def test_an_epoch_is_a_permutation_and_its_last_smaller_batch_is_kept(batch: Any
 
 
 def test_arms_share_data_order_and_probe_batch_and_seeds_do_not(tree: dict[str, Any]) -> None:
-    plan = gradlab.dry_run(tree)
+    plan = gradlab.plan(tree)
     plain, residual, other = (prepare(plan.trials[i]) for i in (0, 1, 2))
     assert (plain.trial.group, residual.trial.group, other.trial.seed) == ("plain", "residual", 1)
     assert np.array_equal(plain.dataset.inputs, residual.dataset.inputs)
@@ -139,10 +139,10 @@ def test_arms_share_data_order_and_probe_batch_and_seeds_do_not(tree: dict[str, 
 
 def test_the_split_is_shared_by_all_seeds_unless_asked_otherwise() -> None:
     tree = mnist() | {"seeds": 2}
-    a, b = (prepare(t).dataset.train for t in gradlab.dry_run(tree).trials)
+    a, b = (prepare(t).dataset.train for t in gradlab.plan(tree).trials)
     assert np.array_equal(a, b)
     tree["base"]["data"]["split"] = "per_trial"
-    a, b = (prepare(t).dataset.train for t in gradlab.dry_run(tree).trials)
+    a, b = (prepare(t).dataset.train for t in gradlab.plan(tree).trials)
     assert not np.array_equal(a, b)
 
 
@@ -211,7 +211,7 @@ def test_a_budget_of_no_steps_only_looks_at_the_start(tree: dict[str, Any]) -> N
     assert found.metrics["initial_loss"] > 0
     assert found.metrics["final_loss"] is None
     assert set(found.layers.step.tolist()) == {0}
-    assert np.array_equal(found.theta, prepare(gradlab.dry_run(tree).trials[0]).theta)
+    assert np.array_equal(found.theta, prepare(gradlab.plan(tree).trials[0]).theta)
 
 
 def test_denormals_are_kept_in_this_thread_and_in_others() -> None:
@@ -235,7 +235,7 @@ def test_denormals_are_kept_in_this_thread_and_in_others() -> None:
 
 
 def test_a_thread_that_flushes_denormals_is_refused(tree: dict[str, Any]) -> None:
-    setup = prepare(gradlab.dry_run(tree).trials[0])
+    setup = prepare(gradlab.plan(tree).trials[0])
     torch.set_flush_denormal(True)
     try:
         with pytest.raises(EnvironmentFault, match="flushes denormal numbers"):
@@ -246,7 +246,7 @@ def test_a_thread_that_flushes_denormals_is_refused(tree: dict[str, Any]) -> Non
 
 
 def test_vanishing_values_of_the_plain_identity_net_are_denormal_and_not_zero() -> None:
-    plan = gradlab.dry_run("identity", seeds=1, overrides={"model.depth": 64, "train.steps": 1})
+    plan = gradlab.plan("identity", seeds=1, overrides={"model.depth": 64, "train.steps": 1})
     setup = prepare(plan.trials[0])
     found = Reference().train(replace(setup, moments={0: "start"}))
     rows = found.layers

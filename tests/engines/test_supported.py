@@ -13,16 +13,16 @@ import numpy as np
 import pytest
 
 from gradlab import parts
-from gradlab.contracts import check_part
-from gradlab.contracts.trials import small_tree
 from gradlab.engines.fused import Fused
-from gradlab.engines.kernels import supported
-from gradlab.engines.kernels.supported import Kernel, unsupported
+from gradlab.engines.fused.kernels import supported
+from gradlab.engines.fused.kernels.supported import Kernel, unsupported
 from gradlab.engines.reference import Reference
-from gradlab.execute.base import run_trial
 from gradlab.parts import BUILT_IN
-from gradlab.plan.plan import make_plan
+from gradlab.plans.plan import make_plan
+from gradlab.runs.worker import run_trial
 from gradlab.spec.files import resolve
+from gradlab.testing import check_part
+from gradlab.testing.trials import small_tree
 
 NEW = {
     ("skip", "halved"): """
@@ -83,7 +83,9 @@ def test_a_new_built_in_part_is_trained_by_the_reference_engine(kind: str, name:
 
 @pytest.mark.usefixtures("new_files")
 def test_a_table_that_promises_too_much_is_caught_by_the_contract(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gradlab.engines.kernels.layout.SKIPS", {**supported.SKIPS, "halved": Kernel(supported.ADDS)})
+    monkeypatch.setattr(
+        "gradlab.engines.fused.kernels.layout.SKIPS", {**supported.SKIPS, "halved": Kernel(supported.ADDS)}
+    )
     monkeypatch.setitem(supported._TABLES, "skip", {**supported.SKIPS, "halved": Kernel(supported.ADDS)})
     problems = check_part(BUILT_IN.make("skip", "halved", {})).problems
     assert any("'fused' trains something else" in problem for problem in problems), problems

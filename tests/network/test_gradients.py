@@ -8,19 +8,19 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
-
 import torch_oracle
-from gradlab.contracts.gradients import (
+
+import torch
+from gradlab.network.mlp import MLP
+from gradlab.parts import BUILT_IN
+from gradlab.spec.config import Model
+from gradlab.testing.gradients import (
     TOLERANCE,
     analytic_gradient,
     away_from_kinks,
     gradient_error,
     worst_error,
 )
-from gradlab.network.mlp import MLP
-from gradlab.parts import BUILT_IN
-from gradlab.spec.config import Model
 
 SKIPS = BUILT_IN.names("skip")
 ACTIVATIONS = BUILT_IN.names("activation")

@@ -10,10 +10,10 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from gradlab.contracts.gradients import TOLERANCE, gradient_error
 from gradlab.network.losses.mse import Mse
 from gradlab.parts import BUILT_IN
 from gradlab.spec.config import Model
+from gradlab.testing.gradients import TOLERANCE, gradient_error
 
 MUTATIONS = [
     # (module, original, mutant, model fields under which the mutant lives)

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 import numpy as np
-import torch
 
+import torch
 from gradlab.network.norms.batch import BatchNorm
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
+import torch
 from gradlab.optim.clipping import clipped
 from gradlab.parts import BUILT_IN
 

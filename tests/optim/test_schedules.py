@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
+import torch
 from gradlab.optim.rates import learning_rates
 from gradlab.optim.schedules.base import Horizon
 from gradlab.parts import BUILT_IN

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 import gradlab
+import torch
 from gradlab.engines.reference import Reference
-from gradlab.trial import prepare
+from gradlab.trials import prepare
 
 DEPTH = 3
 
@@ -18,7 +18,7 @@ DEPTH = 3
 @pytest.fixture
 def measured(tree: dict[str, Any]) -> tuple[Any, dict[tuple[int, int, str], float]]:
     tree["measure"] = {"layers": ["start", 1, "end"], "probe": {"batch": "fresh", "size": 16}}
-    setup = prepare(gradlab.dry_run(tree).trials[1])  # residual
+    setup = prepare(gradlab.plan(tree).trials[1])  # residual
     table = Reference().train(setup).layers
     keys = zip(table.step.tolist(), table.layer.tolist(), table.measure, strict=True)
     return setup, dict(zip(keys, table.value.tolist(), strict=True))
@@ -95,11 +95,11 @@ def test_dead_units_are_counted() -> None:
 def test_measures_are_taken_at_the_declared_moments(tree: dict[str, Any]) -> None:
     for layers, steps in ((["log"], [1, 2, 4, 8, 16]), (["start", "end"], [0, 20]), ([5, 7], [5, 7]), ([], [])):
         tree["measure"] = {"layers": layers}
-        found = Reference().train(prepare(gradlab.dry_run(tree).trials[0])).layers
+        found = Reference().train(prepare(gradlab.plan(tree).trials[0])).layers
         assert np.unique(found.step).tolist() == steps
 
 
 def test_only_the_chosen_probes_are_taken(tree: dict[str, Any]) -> None:
     tree["measure"] = {"layers": ["end"], "probes": ["dead_units", "bias_gradient"]}
-    found = Reference().train(prepare(gradlab.dry_run(tree).trials[0])).layers
+    found = Reference().train(prepare(gradlab.plan(tree).trials[0])).layers
     assert set(found.measure) == {"dead_share", "bias_grad_l2"}

@@ -14,10 +14,10 @@ from typer.testing import CliRunner
 
 import gradlab
 from gradlab.cli import app
-from gradlab.contracts.trials import small_tree
 from gradlab.errors import StoreError
 from gradlab.report.figures.base import MOST_POINTS, thinned
 from gradlab.report.markdown import relative_links
+from gradlab.testing.trials import small_tree
 
 RUNNER = CliRunner()
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>"
@@ -78,7 +78,7 @@ def test_names_are_text_wherever_they_stand(run: Path) -> None:
 
 def test_a_missing_figure_fails_the_build_of_the_report(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     result = gradlab.open_run(run)
-    monkeypatch.setattr("gradlab.result.markdown_report", lambda story: "![x](figures/nowhere.png)")
+    monkeypatch.setattr("gradlab.report.result.markdown_report", lambda story: "![x](figures/nowhere.png)")
     with pytest.raises(StoreError, match=r"links to files that are not there: figures/nowhere\.png"):
         result.rewrite()
 

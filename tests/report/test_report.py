@@ -120,7 +120,7 @@ def test_an_interrupted_run_keeps_its_finished_trials_and_says_so(tree: dict[str
 
 
 def test_a_run_interrupted_before_the_first_trial_still_reports(tree: dict[str, Any], tmp_path: Path) -> None:
-    result = gradlab.run(tree, out=tmp_path / "run", on_start=lambda tally: tally.watch.stop())
+    result = gradlab.run(tree, out=tmp_path / "run", on_start=lambda tally: tally.monitor.stop())
     assert (tmp_path / "run/report.md").is_file()
     assert result.answer == "Nothing was measured that could answer the question."
 
@@ -214,7 +214,8 @@ def test_a_figure_that_cannot_be_drawn_is_named_and_the_report_is_written(
 
 
 def test_a_mixture_of_collapsed_and_healthy_networks_is_not_told_by_its_mean() -> None:
-    from analysis.test_sweeps import GRID, measured, mixture, mnist
+    from sweeps import GRID, measured, mixture, mnist
+
     from gradlab.analysis.answer import answer
     from gradlab.report.tables import groups_table
 

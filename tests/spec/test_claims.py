@@ -53,11 +53,11 @@ def picked(tree: dict[str, Any], claim: dict[str, Any], axes: dict[str, Any] | N
 )  # fmt: skip
 def test_a_mistake_in_a_claim_names_its_field(tree: dict[str, Any], claim: dict[str, Any], said: str) -> None:
     with pytest.raises(StudyError, match=said.replace("[", r"\[").replace(".", r"\.")):
-        gradlab.dry_run(study(tree, claim))
+        gradlab.plan(study(tree, claim))
 
 
 def test_a_sentence_alone_is_a_claim(tree: dict[str, Any]) -> None:
-    assert gradlab.dry_run(study(tree, "it is so")).resolved.study.claims[0].text == "it is so"
+    assert gradlab.plan(study(tree, "it is so")).resolved.study.claims[0].text == "it is so"
 
 
 def test_an_arm_is_named_or_told_by_what_sets_it_apart(tree: dict[str, Any]) -> None:

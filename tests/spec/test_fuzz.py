@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gradlab
-from gradlab.contracts.trials import small_tree
 from gradlab.errors import InvalidInput
 from gradlab.parts import BUILT_IN
 from gradlab.spec import files, yaml_text
+from gradlab.testing.trials import small_tree
 
 WORDS = [
     "none", "linear", "relu", "identity", "mnist", "adam", "full", "start", "log", "end", "fresh", "train", "kind",
@@ -44,7 +44,7 @@ trees = st.recursive(
 def attempt(tree: Any) -> None:
     """A plan, or a typed error with a message. Anything else escapes and fails the test."""
     try:
-        gradlab.dry_run(tree) if isinstance(tree, dict) else files.checked_tree(tree, "x")
+        gradlab.plan(tree) if isinstance(tree, dict) else files.checked_tree(tree, "x")
     except InvalidInput as error:
         assert str(error)
 
@@ -124,7 +124,7 @@ VALUES = [
 
 def small_enough(tree: Any) -> bool:
     """Whether a study is worth running here: few, tiny trials."""
-    plan = gradlab.dry_run(tree)
+    plan = gradlab.plan(tree)
     steps = sum(group.cost.steps for group in plan.groups)
     return len(plan.trials) <= 8 and plan.flops < 1e8 and plan.bytes < 5e7 and steps < 200
 
@@ -149,7 +149,7 @@ def test_a_study_that_can_be_planned_can_be_run_and_reported(data: st.DataObject
 )
 def test_any_override_is_applied_or_a_typed_error(path: str, value: str) -> None:
     try:
-        gradlab.dry_run(small_tree(), overrides=[f"{path}={value}"])
+        gradlab.plan(small_tree(), overrides=[f"{path}={value}"])
     except InvalidInput as error:
         assert str(error)
 

@@ -27,7 +27,7 @@ def changed(tree: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
 
 def refusal(tree: dict[str, Any]) -> str:
     with pytest.raises(StudyError) as caught:
-        gradlab.dry_run(tree)
+        gradlab.plan(tree)
     return str(caught.value)
 
 
@@ -132,7 +132,7 @@ def test_a_refusal_names_path_value_and_what_is_accepted(
 def test_every_built_in_study_loads_plans_and_has_a_quick_form() -> None:
     assert {"identity", "gradflow"} <= set(gradlab.list_studies())
     for name in gradlab.list_studies():
-        full, quick = gradlab.dry_run(name), gradlab.dry_run(name, quick=True)
+        full, quick = gradlab.plan(name), gradlab.plan(name, quick=True)
         assert full.resolved.study.name == name
         assert quick.flops <= full.flops
         assert len(quick.trials) < len(full.trials)
@@ -305,7 +305,7 @@ def test_options_do_not_silently_miss_a_loaded_study(tree: dict[str, Any]) -> No
     with pytest.raises(StudyError, match="give them when loading"):
         gradlab.load(loaded, seeds=3)
     with pytest.raises(StudyError, match="give them when loading"):
-        gradlab.run(gradlab.dry_run(tree), overrides={"train.lr": 1})
+        gradlab.run(gradlab.plan(tree), overrides={"train.lr": 1})
 
 
 @pytest.mark.parametrize("name", ["x" * 300, "a\x00b", "x" * 300 + ".yaml"])
@@ -336,7 +336,7 @@ def test_one_mistake_is_one_line(path: str, value: Any, lines: int, tree: dict[s
 
 def test_the_built_in_studies_are_the_published_networks() -> None:
     """Parameters and updates as the write-ups state them."""
-    groups = {name: {p.group.name: p for p in gradlab.dry_run(name).groups} for name in gradlab.list_studies()}
+    groups = {name: {p.group.name: p for p in gradlab.plan(name).groups} for name in gradlab.list_studies()}
     depth = groups["depth"]["depth=30, skip=none"]
     assert depth.cost.parameters == (784 * 32 + 32) + 29 * (32 * 32 + 32) + (32 * 10 + 10)
     assert (depth.cost.layers, depth.cost.steps) == (31, 50 * 215)
@@ -358,6 +358,6 @@ def test_every_built_in_study_says_where_its_claim_is_from_and_has_a_quick_form(
         study = gradlab.load(name).study
         assert study.source
         assert study.question.endswith("?")
-        full, quick = gradlab.dry_run(name), gradlab.dry_run(name, quick=True)
+        full, quick = gradlab.plan(name), gradlab.plan(name, quick=True)
         assert quick.flops <= full.flops
         assert quick.flops < 1e12  # some seconds on any machine

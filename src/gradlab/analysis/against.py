@@ -9,7 +9,7 @@ from typing import Any
 from gradlab.analysis.comparison import Comparison, paired
 from gradlab.analysis.measured import Measured
 from gradlab.analysis.summary import Summary
-from gradlab.plan.outline import Entry
+from gradlab.plans.outline import Entry
 
 _FIELDS = ("question", "factor", "seeds", "seed", "measure", "headline")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from gradlab.analysis.collapse import collapse_of
 from gradlab.analysis.comparison import Comparison, compare
 from gradlab.analysis.measured import Measured
-from gradlab.analysis.numbers import interval, number, times, where
 from gradlab.analysis.ranking import ranked
 from gradlab.analysis.rules import by_logs
+from gradlab.analysis.text import interval, number, times, where
 from gradlab.spec.study import Headline
 
 MOST = 6

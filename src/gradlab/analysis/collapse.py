@@ -12,7 +12,7 @@ import numpy as np
 
 from gradlab.analysis.measured import Measured
 from gradlab.analysis.shares import Share, share
-from gradlab.trial.recorder import COLLAPSED
+from gradlab.trials.recorder import COLLAPSED
 
 CURVES = ("test_accuracy", "validation_accuracy", "train_accuracy")
 

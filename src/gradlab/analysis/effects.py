@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 
 from gradlab.analysis.axis import axes_of
 from gradlab.analysis.measured import Measured
-from gradlab.analysis.numbers import number
 from gradlab.analysis.summary import t_half_width
+from gradlab.analysis.text import number
 from gradlab.parts import Catalog
 from gradlab.spec.short import short
 

@@ -10,11 +10,11 @@ from gradlab.analysis.collapse import Collapse, collapse_of
 from gradlab.analysis.convergence import convergence_of
 from gradlab.analysis.effects import effects_of
 from gradlab.analysis.measured import Measured
-from gradlab.analysis.numbers import interval, number
 from gradlab.analysis.pareto import frontier, offers
 from gradlab.analysis.published import beside
 from gradlab.analysis.ranking import best_and_ties, ranked
 from gradlab.analysis.rules import direction
+from gradlab.analysis.text import interval, number
 
 MOST = 4
 """Groups that a sentence names before it says how many more there are."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gradlab.plan.outline import Outline
+from gradlab.plans.outline import Outline
 
 
 class LayerIndex:

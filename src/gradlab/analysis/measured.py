@@ -14,15 +14,15 @@ from numpy.typing import NDArray
 from gradlab.analysis.layer_index import LayerIndex
 from gradlab.analysis.rules import by_logs
 from gradlab.analysis.summary import Summary, summarise
-from gradlab.plan.outline import Entry, Outline
+from gradlab.plans.outline import Entry, Outline
+from gradlab.runs.store.records import Records, results_hash
+from gradlab.runs.store.tables import COLUMNS
 from gradlab.spec.claims import ClaimAt
 from gradlab.spec.place import At
 from gradlab.spec.question import Question
-from gradlab.store.records import Records, results_hash
-from gradlab.store.tables import COLUMNS
-from gradlab.trial.recorder import METRICS
-from gradlab.trial.setup import moments_of
-from gradlab.trial.trial import TrialLabel
+from gradlab.trials.recorder import METRICS
+from gradlab.trials.setup import moments_of
+from gradlab.trials.trial import TrialLabel
 
 Curves = Mapping[str, tuple[NDArray[np.int64], NDArray[np.float64]]]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gradlab.analysis.claims.verdict import Verdict
-from gradlab.audits.verdict import Audit
+from gradlab.audits.audit import Audit
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from gradlab.audits.traits import Realised, Trait, fingerprint, joined
 from gradlab.data.base import Rows
 from gradlab.engines.base import Engine
 from gradlab.network.layout import Slot
-from gradlab.trial.setup import Setup, prepare
-from gradlab.trial.trial import Trial
+from gradlab.trials.setup import Setup, prepare
+from gradlab.trials.trial import Trial
 
 Array = NDArray[Any]
 Realise = Callable[[Trial], Setup]

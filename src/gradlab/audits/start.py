@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from gradlab.network.activations.base import Activation
 from gradlab.probes.base import rms
-from gradlab.trial.setup import Setup
+from gradlab.trials.setup import Setup
 
 
 @dataclass(frozen=True)

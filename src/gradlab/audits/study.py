@@ -11,21 +11,21 @@ from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from typing import TypeVar
 
+from gradlab.audits.audit import BY_FACTOR, SAME, UNDECLARED, Audit, Row
 from gradlab.audits.caveats.base import Caveat, Design, Remark
 from gradlab.audits.pairs import Pair, differing, factor_of, overlap, pairs_of, with_factor_of
 from gradlab.audits.realise import Content, Realise, traits
 from gradlab.audits.start import start_of
 from gradlab.audits.suggest import suggestion
 from gradlab.audits.traits import Realised, difference_words
-from gradlab.audits.verdict import BY_FACTOR, SAME, UNDECLARED, Audit, Row
 from gradlab.parts import Catalog
-from gradlab.plan.plan import Plan
+from gradlab.plans.plan import Plan
 from gradlab.spec.expand import Group
 from gradlab.spec.paths import value_at
 from gradlab.spec.short import short
 from gradlab.spec.study import Tolerance
-from gradlab.trial.setup import prepare
-from gradlab.trial.trial import Trial
+from gradlab.trials.setup import prepare
+from gradlab.trials.trial import Trial
 
 Item = TypeVar("Item")
 MOST_COLUMNS = 4

@@ -7,7 +7,7 @@ from typing import Any
 
 from gradlab.audits.caveats.base import Remark
 from gradlab.audits.pairs import overlap
-from gradlab.plan.plan import Plan
+from gradlab.plans.plan import Plan
 from gradlab.spec.paths import value_at, with_value
 
 FEWEST_SEEDS = 5

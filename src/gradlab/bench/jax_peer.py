@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gradlab.trial.setup import Setup
+from gradlab.trials.setup import Setup
 
 
 def version() -> str | None:

@@ -20,9 +20,9 @@ from gradlab.bench import ours
 from gradlab.bench.workloads import TINY, WORKLOADS
 from gradlab.engines.fused import Fused
 from gradlab.errors import EnvironmentFault
+from gradlab.runs.store.environment import environment
 from gradlab.spec.config import Measure
-from gradlab.store.environment import environment
-from gradlab.trial.setup import moments_of
+from gradlab.trials.setup import moments_of
 
 PEERS = {"torch": "torch_peer", "jax": "jax_peer", "sklearn": "sklearn_peer"}
 TINY_NETS = 1024
@@ -30,19 +30,19 @@ ALL_CORES = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") 
 """Before this process pins itself to one of them."""
 
 _SWEEP = {
-    "gradlab": "from gradlab import lab; lab.run(sweep_tree(), workers=1)",
+    "gradlab": "from gradlab import api; api.run(sweep_tree(), workers=1)",
     "torch": "from gradlab.bench import torch_peer as peer; peer.version(); peer.sweep(setups())",
     "jax": "from gradlab.bench import jax_peer as peer; peer.sweep(setups())",
 }
 _SWEEP_HEAD = """
 from gradlab.bench.workloads import depth_tree, sweep_tree
 def setups(tree=sweep_tree, share=0, shares=1):
-    from gradlab import lab
-    from gradlab.trial import prepare
-    return [prepare(trial) for trial in lab.dry_run(tree()).trials[share::shares]]
+    from gradlab import api
+    from gradlab.trials import prepare
+    return [prepare(trial) for trial in api.plan(tree()).trials[share::shares]]
 """
 _STUDY = {
-    "gradlab": {"all cores": "from gradlab import lab; lab.run(depth_tree())"},
+    "gradlab": {"all cores": "from gradlab import api; api.run(depth_tree())"},
     "torch": {
         "one process per core": "from gradlab.bench import torch_peer as peer; peer.version(); "
         "peer.sweep(setups(depth_tree, {share}, {shares}))",

@@ -10,7 +10,7 @@ import numpy as np
 
 from gradlab.engines.fused import LANES, Fused
 from gradlab.engines.reference import Reference
-from gradlab.trial.setup import Setup
+from gradlab.trials.setup import Setup
 
 
 def variants(setup: Setup) -> dict[str, Callable[[], float]]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from gradlab.trial.setup import Setup
+from gradlab.trials.setup import Setup
 
 
 def version() -> str | None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from gradlab import lab
-from gradlab.trial.setup import Setup, prepare
+from gradlab import api
+from gradlab.trials.setup import Setup, prepare
 
 _MNIST = {"task": "mnist", "validation": 0, "test": 0}
 _CLASSES = {"loss": "cross_entropy"}
@@ -26,7 +26,7 @@ class Workload:
         """Data, initial parameters, batches: what every system trains."""
         base = {"data": self.data, "model": self.model, "train": self.train}
         tree = {"question": self.title, "base": base, "seeds": 1, "measure": {"layers": []}}
-        return prepare(lab.dry_run(tree).trials[0])
+        return prepare(api.plan(tree).trials[0])
 
 
 def _mnist(key: str, title: str, model: dict[str, Any], **train: Any) -> Workload:

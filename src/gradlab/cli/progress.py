@@ -12,10 +12,10 @@ from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
-from gradlab.analysis.numbers import number
+from gradlab.analysis.text import number
 from gradlab.cli.output import escape
-from gradlab.coordinator import Tally
-from gradlab.plan.outline import Outline
+from gradlab.plans.outline import Outline
+from gradlab.runs.coordinator import Tally
 
 
 class Progress:
@@ -46,7 +46,7 @@ class Progress:
         """The run begins."""
         self._tally = tally
         if self._kernels and tally.todo:
-            from gradlab.engines.kernels.compiled import is_cold
+            from gradlab.engines.fused.kernels.compiled import is_cold
 
             if any(map(is_cold, self._kernels)):
                 self._say("compiling the kernels of the fused engine, once: about 10 s")

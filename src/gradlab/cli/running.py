@@ -13,14 +13,16 @@ from typing import Any
 
 import typer
 
-from gradlab import lab
+from gradlab import api
 from gradlab.cli import show
 from gradlab.cli.output import drop_stdout
 from gradlab.cli.progress import Progress
 from gradlab.errors import INTERRUPTED
 from gradlab.notices import say
-from gradlab.plan.plan import Plan
-from gradlab.result import Result
+from gradlab.plans.plan import Plan
+from gradlab.report.result import Result
+from gradlab.runs.bundles import default_executor
+from gradlab.runs.store.status import count_finished
 
 
 @dataclass(frozen=True)
@@ -44,21 +46,21 @@ class Wish:
 
 def run_study(study: str, wish: Wish) -> tuple[int, dict[str, Any]]:
     """Exit code of a study that was run, or only planned, and with --json its object."""
-    planned = lab.dry_run(study, overrides=wish.overrides, seeds=wish.seeds, quick=wish.quick)
+    planned = api.plan(study, overrides=wish.overrides, seeds=wish.seeds, quick=wish.quick)
     name = planned.resolved.study.name + ("-quick" if wish.quick else "")
     folder = wish.out if wish.out is not None else Path("runs") / name
-    done = 0 if wish.force else lab.finished(folder, planned)
+    done = 0 if wish.force else count_finished(folder, planned.trials)
     left = len({trial.id for trial in planned.trials}) - done
     if not wish.as_json:
         show.plan(planned, sys.stdout if wish.dry_run else sys.stderr, done)
     if wish.dry_run:
         return 0, show.plan_json(planned, done) if wish.as_json else {}
     with Progress(planned, wish.live) as progress, _kept_so_far(folder, planned):
-        result = lab.run(
+        result = api.run(
             planned,
             out=folder,
             command=shlex.join(_words(study, wish)),
-            executor=wish.executor or lab.suited_executor(planned, left, wish.workers),
+            executor=wish.executor or default_executor(planned, left, wish.workers),
             workers=wish.workers,
             fail_fast=wish.fail_fast,
             force=wish.force,
@@ -78,7 +80,7 @@ def _kept_so_far(folder: Path, planned: Plan) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        if lab.finished(folder, planned) < len({trial.id for trial in planned.trials}):
+        if count_finished(folder, planned.trials) < len({trial.id for trial in planned.trials}):
             raise
         say(f"interrupted; all trials are done and kept: `gradlab report {shlex.quote(str(folder))}` makes the report")
         raise typer.Exit(INTERRUPTED) from None
@@ -96,12 +98,12 @@ def _tell(result: Result, folder: Path) -> None:
 
 
 def watched_run(planned: Plan, **options: Any) -> Result:
-    """`lab.run` with its question and progress on stderr."""
-    left = len({trial.id for trial in planned.trials}) - lab.finished(options["out"], planned)
+    """`api.run` with its question and progress on stderr."""
+    left = len({trial.id for trial in planned.trials}) - count_finished(options["out"], planned.trials)
     show.begins(planned, left)
     with Progress(planned) as progress:
-        executor = lab.suited_executor(planned, left, options.get("workers"))
-        return lab.run(planned, executor=executor, on_start=progress.on_start, on_stop=progress.on_stop, **options)
+        executor = default_executor(planned, left, options.get("workers"))
+        return api.run(planned, executor=executor, on_start=progress.on_start, on_stop=progress.on_stop, **options)
 
 
 def exit_code(result: Result, check: bool) -> int:

@@ -15,21 +15,21 @@ from rich.table import Table as RichTable
 
 from gradlab.analysis.against import Against
 from gradlab.analysis.findings import findings
-from gradlab.analysis.numbers import number
 from gradlab.analysis.scoreboard import Scoreboard
-from gradlab.audits.verdict import Audit
+from gradlab.analysis.text import number
+from gradlab.audits.audit import Audit
 from gradlab.cli.output import console, escape
 from gradlab.cli.progress import running_lines
-from gradlab.plan.cost import measure_speed
-from gradlab.plan.outline import Outline
-from gradlab.plan.plan import Plan
+from gradlab.plans.cost import measure_speed
+from gradlab.plans.outline import Outline
+from gradlab.plans.plan import Plan
 from gradlab.report import against as beside
 from gradlab.report import scoreboard as boards
 from gradlab.report.fairness import audit_table, claims_table
+from gradlab.report.result import Result
 from gradlab.report.tables import Table, failures, report_tables
-from gradlab.result import Result
+from gradlab.runs.store.status import RunStatus
 from gradlab.spec.paths import label
-from gradlab.store.status import RunStatus
 
 MOST_ROWS = 60
 """Rows of a table on the terminal."""

@@ -9,8 +9,8 @@ from gradlab.engines.fused import Fused
 from gradlab.engines.reference import Reference
 from gradlab.parts import Catalog
 from gradlab.spec.config import Config
-from gradlab.trial.outcome import Outcome
-from gradlab.trial.setup import Setup
+from gradlab.trials.outcome import Outcome
+from gradlab.trials.setup import Setup
 
 
 class Auto(Engine):

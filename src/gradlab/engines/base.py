@@ -12,8 +12,8 @@ from threadpoolctl import threadpool_limits
 from gradlab.errors import EnvironmentFault
 from gradlab.parts import Catalog, Part
 from gradlab.spec.config import Config
-from gradlab.trial.outcome import Outcome
-from gradlab.trial.setup import Setup
+from gradlab.trials.outcome import Outcome
+from gradlab.trials.setup import Setup
 
 Tick = Callable[[int, float], None]
 """Called now and then with the number of steps done and the latest loss."""

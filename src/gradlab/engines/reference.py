@@ -23,10 +23,10 @@ from gradlab.engines.base import Engine, Tick, require_denormals
 from gradlab.network.layout import Parameters
 from gradlab.network.norms.base import Running
 from gradlab.optim.clipping import clipped
-from gradlab.trial.inside import evaluation_is_due, evaluations, measure
-from gradlab.trial.outcome import Outcome
-from gradlab.trial.recorder import Recorder, count_correct
-from gradlab.trial.setup import EVALUATION_ROWS, Setup
+from gradlab.trials.inside import evaluation_is_due, evaluations, measure
+from gradlab.trials.outcome import Outcome
+from gradlab.trials.recorder import Recorder, count_correct
+from gradlab.trials.setup import EVALUATION_ROWS, Setup
 
 TICKS = 20
 """Steps between two signs of life."""

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from gradlab.analysis.against import Against, Row
-from gradlab.analysis.numbers import interval, number
+from gradlab.analysis.text import interval, number
 from gradlab.report.tables import Table
 from gradlab.spec.paths import label
 

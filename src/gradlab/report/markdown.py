@@ -12,7 +12,7 @@ from gradlab.analysis.findings import findings
 from gradlab.analysis.measured import Measured
 from gradlab.report.charts import Chart
 from gradlab.report.fairness import HOW, audit_table, beside_lines, claims_table
-from gradlab.report.micro import diagnosis_lines, scenes
+from gradlab.report.inside.scenes import diagnosis_lines, scenes
 from gradlab.report.story import Story
 from gradlab.report.tables import Table, failures, report_tables
 from gradlab.report.words import methods

@@ -8,7 +8,7 @@ from html import escape
 from gradlab.analysis.answer import answer
 from gradlab.analysis.claims.verdict import Verdict
 from gradlab.analysis.measured import Measured
-from gradlab.audits.verdict import Audit
+from gradlab.audits.audit import Audit
 from gradlab.report.charts import Chart
 from gradlab.report.draw import draw_overview, image
 from gradlab.report.tables import Table, report_tables

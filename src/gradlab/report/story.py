@@ -8,10 +8,10 @@ from typing import Any
 
 from gradlab.analysis.claims.verdict import Verdict
 from gradlab.analysis.measured import Measured
-from gradlab.audits.verdict import Audit
-from gradlab.microworld.diagnosis import Diagnosis
-from gradlab.microworld.film import Film
+from gradlab.audits.audit import Audit
 from gradlab.report.charts import Chart
+from gradlab.report.inside.explanation import Diagnosis
+from gradlab.report.inside.film import Film
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from gradlab.analysis.answer import headline_of
 from gradlab.analysis.collapse import collapse_of
 from gradlab.analysis.convergence import convergence_of
 from gradlab.analysis.measured import Measured
-from gradlab.analysis.numbers import interval, number, where
 from gradlab.analysis.pareto import COSTS, frontier, offers
 from gradlab.analysis.published import beside
+from gradlab.analysis.text import interval, number, where
 
 MAIN = (
     "initial_loss",

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gradlab.analysis.measured import Measured
-from gradlab.audits.verdict import Audit
+from gradlab.audits.audit import Audit
 
 GLOSSARY: Mapping[str, str] = {
     "arm, group": "One of the set-ups that are compared; a group is an arm or a point of a grid.",

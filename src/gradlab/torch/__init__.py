@@ -25,7 +25,7 @@ __all__ = ["Probe", "Watch", "to_module"]
 
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
-        from gradlab.engines.autograd.require import require_torch
+        from gradlab.engines.torch.require import require_torch
 
         require_torch()
         return getattr(import_module(_HOMES[name]), name)

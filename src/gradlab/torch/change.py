@@ -15,7 +15,7 @@ from gradlab.torch.diagnosis import Finding, Findings
 if TYPE_CHECKING:
     import pandas as pd
 
-    from gradlab.torch.probing import Probe
+    from gradlab.torch.probing import ModuleProbe
     from gradlab.torch.seeing import Seen
 
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 class Change:
     """What a fix did: `after.against(before)`."""
 
-    before: Probe
-    after: Probe
+    before: ModuleProbe
+    after: ModuleProbe
 
     @cached_property
     def _found(self) -> tuple[Findings, Findings]:
@@ -111,11 +111,11 @@ class Change:
         return "".join(f"<p>{escape(line)}</p>" for line in str(self).splitlines()) + str(self.table().to_html())
 
 
-def _named(probe: Probe) -> dict[str, Seen]:
+def _named(probe: ModuleProbe) -> dict[str, Seen]:
     return {seen.name: seen for seen in sorted(probe.seen.values(), key=lambda each: each.order)}
 
 
-def _moved(before: Probe, after: Probe) -> str:
+def _moved(before: ModuleProbe, after: ModuleProbe) -> str:
     """How far the backprop signal carries, then and now."""
     told = []
     for probe in (before, after):

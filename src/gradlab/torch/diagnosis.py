@@ -15,7 +15,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from gradlab.torch.overfitting import Overfit
-    from gradlab.torch.probing import Probe, Weight
+    from gradlab.torch.probing import ModuleProbe, Weight
     from gradlab.torch.seeing import Seen
 
 VANISHED, EXPLODED = 1e-4, 1e4
@@ -87,7 +87,7 @@ class Findings:
         return "".join(f"<p>{escape(line)}</p>" for line in str(self).splitlines())
 
 
-def findings(probe: Probe, overfit: Overfit | None = None) -> Findings:
+def findings(probe: ModuleProbe, overfit: Overfit | None = None) -> Findings:
     """What the numbers of a probe say, and the attempt to overfit, if there was one."""
     seen = sorted(probe.seen.values(), key=lambda each: each.order)
     broken = list(_not_finite(seen, probe.weights))
@@ -100,14 +100,14 @@ def findings(probe: Probe, overfit: Overfit | None = None) -> Findings:
     return Findings((*found, *_weights(probe), *_by_heart(probe, overfit)), overfit, tuple(notes))
 
 
-def _not_looked_into(probe: Probe) -> list[str]:
+def _not_looked_into(probe: ModuleProbe) -> list[str]:
     if not probe.skipped:
         return []
     why = next(iter(probe.skipped.values()))
     return [f"Not looked into: {_listed(list(probe.skipped))} ({why if len(why) < LONGEST else why[:LONGEST] + '…'})."]
 
 
-def _by_heart(probe: Probe, overfit: Overfit | None) -> Iterator[Finding]:
+def _by_heart(probe: ModuleProbe, overfit: Overfit | None) -> Iterator[Finding]:
     if overfit is not None and not overfit.ok:
         yield Finding(
             "cannot overfit one batch", type(probe.model).__name__, overfit.words,
@@ -144,7 +144,7 @@ def _not_finite(seen: Sequence[Seen], weights: Sequence[Weight]) -> Iterator[Fin
         )
 
 
-def _signals(probe: Probe, seen: Sequence[Seen]) -> Iterator[Finding]:
+def _signals(probe: ModuleProbe, seen: Sequence[Seen]) -> Iterator[Finding]:
     """Backwards and forwards: from the first module to the last."""
     moved = [w.update_ratio for w in probe.weights if w.update_ratio is not None and len(w.shape) > 1]
     adaptive = bool(probe.optimizers) and all(type(o).__name__.startswith(ADAPTIVE) for o in probe.optimizers)
@@ -202,7 +202,7 @@ def _first_to_last(values: Sequence[float]) -> float:
     return ends if agree else quarters
 
 
-def _units(probe: Probe, seen: Sequence[Seen]) -> Iterator[Finding]:
+def _units(probe: ModuleProbe, seen: Sequence[Seen]) -> Iterator[Finding]:
     owners = {weight.names[0].rpartition(".")[0] for weight in probe.weights if len(weight.shape) > 1}
     quiet = {each.name for each in seen if "Dropout" in each.kind or each.kind == "Identity"} | owners
     dead = [each for each in seen if each.dead > DEAD and each.name not in quiet]  # weights may begin at 0
@@ -222,7 +222,7 @@ def _units(probe: Probe, seen: Sequence[Seen]) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def _weights(probe: Probe) -> Iterator[Finding]:
+def _weights(probe: ModuleProbe) -> Iterator[Finding]:
     ran = any(weight.grad_l2 is not None for weight in probe.weights)
     # a branch that begins at 0 (ReZero, a norm's scale at 0, LoRA) has no gradient inside until its scale has moved
     opening = any(w.weight_l2 == 0 and w.grad_l2 and not w.names[0].endswith("bias") for w in probe.weights)

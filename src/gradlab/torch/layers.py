@@ -13,35 +13,35 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gradlab.trial.outcome import LayerTable
+from gradlab.trials.outcome import LayerTable
 
 if TYPE_CHECKING:
-    from gradlab.torch.probing import Probe, Weight
+    from gradlab.torch.probing import ModuleProbe, Weight
     from gradlab.torch.seeing import Seen
 
 
 @dataclass(frozen=True)
-class Layer:
+class ProbedLayer:
     """One module with weights, and what was measured there."""
 
     name: str
     measures: Mapping[str, float]
 
 
-def layers_of(probe: Probe) -> list[Layer]:
+def layers_of(probe: ModuleProbe) -> list[ProbedLayer]:
     """The layers of the network that a probe has seen."""
     seen = sorted(probe.seen.values(), key=lambda each: each.order)
     owned = _owned(probe, [each.name for each in seen])
-    found: list[Layer] = []
+    found: list[ProbedLayer] = []
     for place, each in enumerate(seen):
         weights = owned.get(each.name, [])
         if any(len(weight.shape) > 1 for weight in weights):
             until = next((n for n in range(place + 1, len(seen)) if _is_layer(owned, seen[n])), len(seen))
-            found.append(Layer(each.name, _measures(each, weights, seen[place + 1 : until])))
+            found.append(ProbedLayer(each.name, _measures(each, weights, seen[place + 1 : until])))
     return found
 
 
-def layer_table(moments: Sequence[tuple[int, Probe]]) -> LayerTable:
+def layer_table(moments: Sequence[tuple[int, ModuleProbe]]) -> LayerTable:
     """Layers at several steps, as a trial of the lab keeps them; layer 1 is the first that ran at the first moment."""
     numbers: dict[str, int] = {}
     rows: list[tuple[int, int, str, float]] = []
@@ -54,7 +54,7 @@ def layer_table(moments: Sequence[tuple[int, Probe]]) -> LayerTable:
     return LayerTable(np.array(steps, np.int64), np.array(layers, np.int64), tuple(measures), np.array(values, float))
 
 
-def _owned(probe: Probe, names: Sequence[str]) -> dict[str, list[Weight]]:
+def _owned(probe: ModuleProbe, names: Sequence[str]) -> dict[str, list[Weight]]:
     """Module -> its parameters; those of a module that was never called belong to the one around it."""
     found: dict[str, list[Weight]] = {}
     for weight in probe.weights:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import torch
-
-from gradlab.engines.autograd.module import LabModule
+from gradlab.engines.torch.module import LabModule
 from gradlab.errors import StudyError, nearest
-from gradlab.lab import StudyLike, dry_run
-from gradlab.plan.plan import Plan
-from gradlab.trial.setup import prepare
+from gradlab.plans.plan import Plan
+from gradlab.studies.loading import StudyLike, plan
+from gradlab.trials.setup import prepare
 
 
 def to_module(study: StudyLike | Plan, group: str | None = None, seed: int | None = None) -> LabModule:
@@ -17,11 +16,11 @@ def to_module(study: StudyLike | Plan, group: str | None = None, seed: int | Non
     `module.load_lab(result.weights(group, seed))` takes over trained parameters, `module.lab_weights()` gives them
     back; `state_dict` has them by the same names, weights the torch way round.
     """
-    plan = study if isinstance(study, Plan) else dry_run(study)
-    names = [planned.group.name for planned in plan.groups]
+    planned = plan(study)
+    names = [each.group.name for each in planned.groups]
     wanted = names[0] if group is None else group
-    chosen = plan.resolved.study.trial_seeds[0] if seed is None else seed
-    for trial in plan.trials:
+    chosen = planned.resolved.study.trial_seeds[0] if seed is None else seed
+    for trial in planned.trials:
         if trial.group == wanted and trial.seed == chosen:
             setup = prepare(trial)
             module = LabModule(setup.mlp, torch.float32 if setup.theta.dtype.itemsize == 4 else torch.float64)

@@ -14,10 +14,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor, nn
-
 from gradlab.errors import InvalidInput
-from gradlab.handwritten.seeding import seeded
+from gradlab.trials.seeding import seeded
+from torch import Tensor, nn
 
 STEPS = 300
 RATE = 3e-3

@@ -10,10 +10,10 @@ from gradlab.report.charts import Line, LineChart
 from gradlab.report.draw import draw_one
 
 if TYPE_CHECKING:
-    from gradlab.torch.probing import Probe
+    from gradlab.torch.probing import ModuleProbe
 
 
-def probe_figure(probe: Probe, ax: Any = None) -> Any:
+def probe_figure(probe: ModuleProbe, ax: Any = None) -> Any:
     """Root mean squares of activations and of the backprop signal, module by module."""
     seen = sorted(probe.seen.values(), key=lambda each: each.order)
     places = np.arange(1, len(seen) + 1, dtype=float)

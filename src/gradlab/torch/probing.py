@@ -14,17 +14,17 @@ from dataclasses import dataclass, fields
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-import torch
-from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
+import torch
+from gradlab.engines.torch.tensors import optimizers_of, tensors_in
 from gradlab.errors import InvalidInput, described, shortened
 from gradlab.torch import seeing
 from gradlab.torch.eager import Eager
 from gradlab.torch.hooks import Hook
 from gradlab.torch.overfitting import STEPS, try_overfitting
 from gradlab.torch.seeing import Gradient, Seen
-from gradlab.torch.tensors import tensors_in
+from torch import Tensor, nn
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,8 +54,8 @@ class Weight:
     nonfinite: int
 
 
-class Probe:
-    """`with Probe(model) as p: loss_fn(model(x), y).backward()`; then `p.table()`, `p.parameters()`, `p.diagnose()`."""
+class ModuleProbe:
+    """`with gradlab.probe(model) as p: loss_fn(model(x), y).backward()`; then `p.table()`, `p.diagnose()`."""
 
     def __init__(
         self,
@@ -101,11 +101,11 @@ class Probe:
                     self._attach(name or "(model)", module)
             for parameter in self._ready():
                 if parameter.requires_grad:
-                    hook = Hook(self, "gradients", Probe._accumulated)
+                    hook = Hook(self, "gradients", ModuleProbe._accumulated)
                     self._handles.append(parameter.register_post_accumulate_grad_hook(hook))
             for optimizer in () if self._watched else self.optimizers:
                 if hasattr(optimizer, "register_step_post_hook"):
-                    self._handles.append(optimizer.register_step_post_hook(Hook(self, "step", Probe._made_step)))
+                    self._handles.append(optimizer.register_step_post_hook(Hook(self, "step", ModuleProbe._made_step)))
             if self.optimizers:
                 self._before = {id(parameter): parameter.detach().clone() for parameter in self._ready()}
         except BaseException:
@@ -129,7 +129,7 @@ class Probe:
 
     def _attach(self, name: str, module: nn.Module) -> None:
         try:
-            self._handles.append(module.register_forward_hook(Hook(self, name, Probe._look, name)))
+            self._handles.append(module.register_forward_hook(Hook(self, name, ModuleProbe._look, name)))
         except (RuntimeError, AttributeError) as error:  # a scripted module may refuse
             self.skipped[name] = described(error).splitlines()[0]
 
@@ -149,7 +149,7 @@ class Probe:
         tensors = [t for t in tensors_in(output) if (t.is_floating_point() or t.is_complex()) and t.numel()]
         for tensor in tensors:
             if tensor.requires_grad:
-                self._handles.append(tensor.register_hook(Hook(self, name, Probe._signal, seen)))
+                self._handles.append(tensor.register_hook(Hook(self, name, ModuleProbe._signal, seen)))
         if tensors:  # further outputs are states of the same signal
             seeing.look(seen, tensors[0], seeing.unit_axis(module, tensors[0], self._axes), self.sample)
 
@@ -246,11 +246,11 @@ class Probe:
             raise InvalidInput("diagnose: overfit needs the loss too: diagnose(overfit=(x, y), loss=loss_fn)")
         return findings(self, try_overfitting(self.model, overfit, loss, self.optimizers, steps))
 
-    def against(self, before: Probe) -> Change:
+    def against(self, before: ModuleProbe) -> Change:
         """This probe after a fix, and another before it: what is gone, what is new, what moved."""
         from gradlab.torch.change import Change
 
-        if not isinstance(before, Probe):
+        if not isinstance(before, ModuleProbe):
             raise InvalidInput(f"against: another probe, from before the fix, not {shortened(before)}")
         return Change(before, self)
 
@@ -269,21 +269,3 @@ def model_of(model: Any) -> nn.Module:
     if not isinstance(model, nn.Module):
         raise InvalidInput(f"a model is an nn.Module, not {shortened(model)}")
     return getattr(model, "_orig_mod", model)
-
-
-def optimizers_of(given: Any) -> tuple[Any, ...]:
-    """The optimisers that were given, none, one or several, out of the wrappers that frameworks put them in."""
-    listed = () if given is None else tuple(given) if isinstance(given, list | tuple) else (given,)
-    bare = tuple(_bare(optimizer) for optimizer in listed)
-    for optimizer in bare:
-        if not hasattr(optimizer, "param_groups"):
-            raise InvalidInput(
-                f"an optimiser has param_groups, as those of torch.optim; {shortened(optimizer)} has none"
-            )
-    return bare
-
-
-def _bare(optimizer: Any) -> Any:
-    """The steps of the optimiser inside are counted: a wrapper may skip some."""
-    inner = getattr(optimizer, "optimizer", None)
-    return _bare(inner) if hasattr(inner, "register_step_post_hook") else optimizer

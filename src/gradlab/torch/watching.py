@@ -14,22 +14,23 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from torch import nn
 
+from gradlab.comparing.keeping import keep_one
+from gradlab.comparing.returned import LOOKING
+from gradlab.engines.torch.tensors import optimizers_of
 from gradlab.errors import InvalidInput
-from gradlab.handwritten.keeping import keep_one
-from gradlab.handwritten.returned import LOOKING
 from gradlab.notices import say
 from gradlab.report.axis_chart import HeatChart
 from gradlab.report.draw import draw_one
 from gradlab.torch.layers import layer_table, layers_of
-from gradlab.torch.probing import Probe, model_of, optimizers_of
-from gradlab.trial.outcome import LayerTable
+from gradlab.torch.probing import ModuleProbe, model_of
+from gradlab.trials.outcome import LayerTable
+from torch import nn
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from gradlab.result import Result
+    from gradlab.report.result import Result
     from gradlab.torch.diagnosis import Findings
 
 MEASURES = {
@@ -46,7 +47,7 @@ class Moment:
 
     step: int
     """Steps of the optimiser before it."""
-    probe: Probe
+    probe: ModuleProbe
 
 
 class Watch:
@@ -63,7 +64,7 @@ class Watch:
         self.every, self.step = every, 0
         self.moments: list[Moment] = []
         self._scaler, self._quiet = scaler, quiet
-        self._open: Probe | None = None
+        self._open: ModuleProbe | None = None
         self._spent, self._elapsed = 0.0, 0.0
         self._last = perf_counter()
         self._handles = [self._optimizers[-1].register_step_post_hook(self._after)]
@@ -74,7 +75,7 @@ class Watch:
         """If the coming step is one to be looked at, a probe goes on."""
         if self.step % self.every == 0:
             start = perf_counter()
-            self._open = Probe(self._model, list(self._optimizers), scaler=self._scaler, watched=True)
+            self._open = ModuleProbe(self._model, list(self._optimizers), scaler=self._scaler, watched=True)
             self._open.__enter__()
             self._spent += perf_counter() - start
 

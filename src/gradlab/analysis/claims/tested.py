@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from gradlab.analysis.claims.numbers import Side, by_seed, effect_by_seed, is_mixture, pairs
+from gradlab.analysis.claims.values import Side, by_seed, effect_by_seed, is_mixture, pairs
 from gradlab.analysis.measured import Measured
 from gradlab.analysis.rules import Estimate, Rule, none_apart, one_arm, two_arms
 from gradlab.analysis.rules.resampling import bootstrap_interval, permutation_p

@@ -7,7 +7,7 @@ from html import escape
 from typing import Any, Literal
 
 from gradlab.analysis.claims.tested import Reading
-from gradlab.analysis.numbers import number
+from gradlab.analysis.text import number
 from gradlab.spec.claims import Claim
 
 Outcome = Literal["reproduced", "direction only", "not reproduced", "not settled", "not tested"]

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from gradlab.audits.pairs import Pair
 from gradlab.audits.start import Start
 from gradlab.parts import Part
-from gradlab.plan.plan import Plan, PlannedGroup
+from gradlab.plans.plan import Plan, PlannedGroup
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ def command(
     MODULE:ARMS names a dict of functions in a Python file or module, each of which returns (model, optimiser, loader,
     loss) in PyTorch: they are called under the same seed, and what they build is compared, tensor by tensor.
     """
-    from gradlab import api, lab
+    from gradlab import api
     from gradlab.cli import show
     from gradlab.cli.loading import is_target, loaded
     from gradlab.cli.output import emit_json
@@ -47,7 +47,7 @@ def command(
             raise StudyError("--set, --seeds and --suggest belong to studies; the functions decide that themselves")
         found = api.audit_factories(_made(study, loaded(study)))
     else:
-        found = lab.audit(study, overrides=tuple(overrides or ()), seeds=seeds)
+        found = api.audit(study, overrides=tuple(overrides or ()), seeds=seeds)
     if suggest is not None:
         if found.suggestion is None:
             raise StudyError(f"--suggest: the audit of {study} found no cause that another study could separate")

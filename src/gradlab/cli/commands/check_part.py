@@ -19,7 +19,7 @@ def command(
     Runs the contract tests of each part's kind: gradients against finite differences, shapes, purity, names.
     """
     from gradlab.cli.output import emit_json, visible
-    from gradlab.contracts import check_file
+    from gradlab.testing import check_file
 
     reports = check_file(file)
     if as_json:

@@ -51,14 +51,14 @@ def command(
     """
     import shlex
 
-    from gradlab import lab
-    from gradlab.api import audit_factories
+    from gradlab import api
     from gradlab.cli import show
     from gradlab.cli.loading import loaded, module_of
     from gradlab.cli.output import emit_json
     from gradlab.cli.progress import Progress
     from gradlab.cli.running import exit_code
-    from gradlab.handwritten import comparing
+    from gradlab.comparing.planning import plan_comparison
+    from gradlab.runs.store.status import count_finished
     from gradlab.spec.files import name_from
 
     train = loaded(target)
@@ -67,11 +67,11 @@ def command(
         raise InvalidInput(f"{target}: give the arms with --arm 'NAME: {{setting: value}}', or as ARMS in the module")
     name = name_from(target.rpartition(":")[2])
     said: dict[str, Any] = {"name": name, "metric": metric, "question": question, "claims": _claims(claims)}
-    plan = comparing.plan_of(train, arms, seeds, **said)
-    found = None if audit is None else audit_factories(loaded(audit))
+    plan = plan_comparison(train, arms, seeds, **said)
+    found = None if audit is None else api.audit_factories(loaded(audit))
     folder = out if out is not None else Path("runs") / name
     if not as_json:
-        show.begins(plan, len(plan.trials) - (0 if force else lab.finished(folder, plan)))
+        show.begins(plan, len(plan.trials) - (0 if force else count_finished(folder, plan.trials)))
         if found is not None:
             show.audit_line(found)
     options = {"--seeds": seeds, "--metric": metric, "--question": question, "--claims": claims, "--audit": audit}
@@ -79,7 +79,7 @@ def command(
     words = ["gradlab", "compare", target, *(word for text in arm or () for word in ("--arm", text))]
     words += [str(word) for option, value in given.items() if value is not None for word in (option, value)]
     with Progress(plan) as progress:
-        result = comparing.compare(
+        result = api.compare(
             train,
             arms,
             seeds,

@@ -24,17 +24,17 @@ def command(
     In every format NaN, infinity and missing stay different things. The files in RUN/results are plain Parquet: pandas,
     polars and DuckDB read them without any export.
     """
-    from gradlab import lab
+    from gradlab import api
     from gradlab.cli.output import visible
     from gradlab.errors import InvalidInput
     from gradlab.notices import say
     from gradlab.report.export import checked
-    from gradlab.store.atomic import write_bytes
+    from gradlab.runs.store.atomic import write_bytes
 
     checked(to, table)
     if out is None and to == "parquet" and sys.stdout.isatty():
         raise InvalidInput("--to parquet writes bytes, not text; give a file with --out")
-    result = lab.open_run(run)
+    result = api.open_run(run)
     for note in result.notes:
         say(visible(note))
     content = result.export(to, table)

@@ -14,11 +14,11 @@ def command(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")] = False,
 ) -> None:
     """List the built-in studies and parts."""
-    from gradlab import lab, studies
+    from gradlab import api, studies
     from gradlab.cli.output import emit_json
     from gradlab.parts import BUILT_IN, FOLDERS
 
-    questions = {name: lab.load(name).study.question for name in lab.list_studies()}
+    questions = {name: api.load(name).study.question for name in api.list_studies()}
     summaries = {kind: {name: BUILT_IN.get(kind, name).summary() for name in BUILT_IN.names(kind)} for kind in FOLDERS}
     collections = {name: each.question for name, each in studies.collections().items()}
     if as_json:

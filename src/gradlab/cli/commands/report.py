@@ -41,21 +41,21 @@ def command(
     the other run the second: which settings differ, which trials have the same bits, and how the results differ,
     paired over seeds.
     """
-    from gradlab import lab
+    from gradlab import api
     from gradlab.cli import show
     from gradlab.cli.output import emit_json, visible
     from gradlab.notices import say
     from gradlab.report import against as beside
 
-    result = lab.open_run(run, trust=trust)
+    result = api.open_run(run, trust=trust)
     if against is not None or as_json:
         for note in result.notes:
             say(visible(note))
     if against is not None:
-        other = lab.open_run(against)
+        other = api.open_run(against)
         for note in other.notes:
             say(visible(note))
-        found = lab.against(result, other)
+        found = api.against(result, other)
         if as_json:
             emit_json(beside.to_json(found))
         else:
@@ -64,7 +64,7 @@ def command(
     if form not in (None, "html", "md"):
         raise InvalidInput(f"--format {form!r}: accepted: html, md")
     if pair is not None or seed is not None:
-        result = lab.look_again(result, pair, seed)
+        result = api.look_again(result, pair, seed)
     path = result.rewrite(("html", "md") if form is None else (form,))
     if show_it:
         import webbrowser

@@ -32,10 +32,10 @@ def command(
     measured interval, verdict, reason, and what cannot be attributed. Finished trials are not run again. With --quick,
     claims that need the full budget show the verdict of the full run that is kept with the package.
     """
+    from gradlab.api import reproduce
     from gradlab.cli import show
     from gradlab.cli.output import emit_json
     from gradlab.cli.running import watched_run
-    from gradlab.writeups import reproduce
 
     board = reproduce(
         tuple(names or ()), quick=quick, out=out, workers=workers, run_study=None if as_json else watched_run

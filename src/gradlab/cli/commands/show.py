@@ -19,11 +19,11 @@ def command(
 
     As it is written, or (--resolved) every group with all that it means.
     """
-    from gradlab import lab, studies
+    from gradlab import api, studies
     from gradlab.cli.output import emit_json, visible
     from gradlab.spec.yaml_text import dump
 
-    loaded = lab.load(study)
+    loaded = api.load(study)
     if resolved:
         groups = {group.name: group.config.model_dump(mode="json") for group in loaded.groups}
         emit_json(groups) if as_json else typer.echo(visible(dump(groups)), nl=False)

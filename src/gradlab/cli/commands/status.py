@@ -20,11 +20,11 @@ def command(
     Works while the study runs and after any death: what is done is counted from the files, what is running only a
     living process can say.
     """
-    from gradlab import lab
+    from gradlab import api
     from gradlab.cli import show
     from gradlab.cli.output import emit_json
 
-    found = lab.status(run)
+    found = api.status(run)
     if as_json:
         emit_json(found.to_json())
     else:

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from gradlab.analysis.answer import headline_of
 from gradlab.analysis.measured import Measured
-from gradlab.analysis.numbers import where
+from gradlab.analysis.text import where
 from gradlab.report.figures.base import Figure, levels_of
 from gradlab.report.seed_chart import SeedChart
 

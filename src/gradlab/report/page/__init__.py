@@ -17,7 +17,7 @@ from gradlab.analysis.answer import answer
 from gradlab.analysis.findings import findings
 from gradlab.report.charts import Chart
 from gradlab.report.fairness import HOW, audit_table, beside_lines, claims_table
-from gradlab.report.micro import Heat, Panel, Scene, diagnosis_lines, scenes, steps_of
+from gradlab.report.inside.scenes import Heat, Panel, Scene, diagnosis_lines, scenes, steps_of
 from gradlab.report.page.explorer import explorer
 from gradlab.report.story import Story
 from gradlab.report.tables import Table, failures, report_tables

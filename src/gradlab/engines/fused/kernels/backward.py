@@ -1,0 +1,164 @@
+"""One backward pass over the table of layers, from dL/d output to dL/dθ.
+
+δ = dL/dz,   dW = Xᵀ δ,   db = Σ δ,   dX = δ Wᵀ (+ what came along the skip)
+
+fast      the product that makes dX also masks it with the ReLU below and adds the skip, so that it leaves as the
+          δ of the layer below
+general   skip, activation, norm: one loop each
+"""
+
+from __future__ import annotations
+
+from gradlab.engines.fused.kernels import supported
+from gradlab.engines.fused.kernels.compiled import kernel, window
+from gradlab.engines.fused.kernels.elementwise import add_to, inner, scale, scaled, slope_times
+from gradlab.engines.fused.kernels.layout import (
+    ACT,
+    AFTER,
+    BEFORE,
+    BLOCK,
+    END,
+    FIRST,
+    GAIN,
+    HC,
+    HP,
+    IN,
+    INSIDE,
+    INVERSE,
+    KC,
+    KP,
+    LAST,
+    NORM,
+    POST,
+    PRE,
+    SHIFT,
+    X_HAT,
+    B,
+    H,
+    K,
+    T,
+    W,
+    Z,
+)  # fmt: skip
+from gradlab.engines.fused.kernels.normalise import norm_backward
+from gradlab.engines.fused.kernels.product import column_sums, input_gradient, product
+from gradlab.engines.fused.kernels.supported import NONE
+from gradlab.engines.fused.kernels.tile import ADD_BEFORE, KEEP, MASK, MASKED_COPY
+from gradlab.engines.fused.kernels.update import update
+
+
+@kernel
+def parameter_gradients(layer, at, simd, ones, work, delta, gradient, n):
+    """dW = Xᵀ δ and db = Σ δ of one layer."""
+    x, g = window(work, layer[IN]), window(gradient, layer[W])
+    product(at, x, 1, layer[KP], delta, layer[HP], g, layer[HP], g, g, g, g, 0, layer[K], layer[HC], n)
+    if layer[B] >= 0:
+        column_sums(at, simd, delta, ones, window(gradient, layer[B]), n, layer[HC], layer[HP])
+
+
+@kernel
+def backward_fast(
+    table, at, simd, place, has_skip, theta, work, transposes, gradient, buffers, ones, at_once, optimizer, c, m, v, n
+):
+    """`buffers[0]` holds dL/d output; four buffers take turns as dh (the stream's gradient) and δ.
+
+    With `at_once`, each layer is updated as soon as its gradient has been used: it is still in the cache.
+    """
+    last = len(table) - 1
+    after = has_skip and place == AFTER
+    stream, spare, delta, other = buffers[0], buffers[1], buffers[2], buffers[3]
+    top = table[last]
+    if top[ACT] == supported.RELU:  # no head: the output is a ReLU's, or the stream behind it
+        post = window(work, top[POST])
+        slope_times(supported.RELU, theta.dtype.type(0), post, post, stream, delta, n * top[HP])
+    elif after and top[BLOCK] >= 0:  # a linear layer whose output joins a stream: δ and the stream's gradient are equal
+        scaled(stream, theta.dtype.type(1), delta, n * top[HP])
+    else:  # a head: its output is z itself
+        stream, delta = delta, stream
+    for index in range(last, -1, -1):
+        layer = table[index]
+        parameter_gradients(layer, at, simd, ones, work, delta, gradient, n)
+        if index == 0:
+            if at_once:
+                update(optimizer, c, theta, gradient, m, v, layer[W], layer[END])
+            return
+        below = table[index - 1]
+        relu = below[ACT] == supported.RELU
+        adds = has_skip and layer[BLOCK] >= 0
+        flags = ADD_BEFORE if adds else 0
+        along = stream if place == AFTER else delta
+        w, t, mask = window(theta, layer[W]), window(transposes, layer[T]), window(work, below[POST])
+        k, kc, kp, h, hp = layer[K], layer[KC], layer[KP], layer[H], layer[HP]
+        if after and below[BLOCK] >= 0:
+            flags |= MASKED_COPY if relu else KEEP
+            input_gradient(at, simd, delta, w, t, spare, along, other, mask, flags, n, k, kc, kp, h, hp)
+            stream, spare = spare, stream
+        else:
+            flags |= MASK if relu else 0
+            input_gradient(at, simd, delta, w, t, other, along, other, mask, flags, n, k, kc, kp, h, hp)
+        delta, other = other, delta
+        if at_once:
+            update(optimizer, c, theta, gradient, m, v, layer[W], layer[END])
+
+
+@kernel
+def backward_general(
+    table,
+    at,
+    simd,
+    place,
+    has_skip,
+    alpha,
+    alpha_at,
+    slope,
+    theta,
+    work,
+    inverse,
+    transposes,
+    gradient,
+    buffers,
+    ones,
+    n,
+):
+    """`buffers[0]` holds dL/d output; `along` keeps what goes along the skip of the block at hand."""
+    dh, delta, dx, along = buffers[0], buffers[1], buffers[2], buffers[3]
+    one = theta.dtype.type(1)
+    for index in range(len(table) - 1, -1, -1):
+        layer = table[index]
+        h, hp, kp = layer[H], layer[HP], layer[KP]
+        size = n * hp
+        pre, post, z = window(work, layer[PRE]), window(work, layer[POST]), window(work, layer[Z])
+        in_block = layer[BLOCK] >= 0
+        adds = has_skip and in_block
+        before = place == BEFORE and in_block
+        gain = window(theta, max(layer[GAIN], 0))
+        d_gain, d_shift = window(gradient, max(layer[GAIN], 0)), window(gradient, max(layer[SHIFT], 0))
+        x_hat, inv = window(work, layer[X_HAT]), window(inverse, layer[INVERSE])
+        if adds and layer[LAST] and place != INSIDE:
+            a = theta[alpha_at + layer[BLOCK]] if alpha_at >= 0 else theta.dtype.type(alpha)
+            scaled(dh, one, along, size)
+            if alpha_at >= 0:
+                gradient[alpha_at + layer[BLOCK]] = inner(dh, z if before else post, size)
+            if a != 1:
+                scale(dh, a, size)
+        if before:
+            delta, dh = dh, delta
+        else:
+            slope_times(layer[ACT], slope, pre, post, dh, delta, size)
+            if adds and layer[LAST] and place == INSIDE:
+                scaled(delta, one, along, size)
+            if layer[NORM] != NONE:
+                norm_backward(layer[NORM], delta, delta, x_hat, inv, gain, d_gain, d_shift, n, h, hp)
+        parameter_gradients(layer, at, simd, ones, work, delta, gradient, n)
+        if index == 0 and not (before and layer[NORM] != NONE):
+            return
+        w, t = window(theta, layer[W]), window(transposes, layer[T])
+        input_gradient(at, simd, delta, w, t, dx, dx, dx, dx, 0, n, layer[K], layer[KC], kp, h, hp)
+        if before:
+            slope_times(layer[ACT], slope, pre, post, dx, dh, n * kp)
+            dx, dh = dh, dx
+            if layer[NORM] != NONE:
+                norm_backward(layer[NORM], dx, dx, x_hat, inv, gain, d_gain, d_shift, n, h, hp)
+        if adds and layer[FIRST]:
+            add_to(dx, along, n * kp)
+        dh, dx = dx, dh

@@ -1,0 +1,104 @@
+"""How kernels are compiled: no interpreter, no GIL, NaN-safe, and cached on disk under the hash of their sources.
+
+Numba notices an edit of the file that a function stands in, not of the files it calls. So the cache lies in a folder
+named by the hash of all kernel sources (and of numba's version), outside the package, which may be read-only. A cache
+that is torn, full or altered costs a compilation, never a trial.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from functools import lru_cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numba
+from numba import types
+from numba.core import config as numba_config
+from numba.extending import intrinsic
+from numba.np.arrayobj import populate_array
+
+from gradlab.cache import cache_folder
+from gradlab.engines.fused.kernels.checked_cache import checked
+from gradlab.notices import say_once
+
+
+@lru_cache(maxsize=1)
+def kernels_folder() -> Path | None:
+    """Where compiled kernels are kept: a folder named by the hash of all their sources; None: nowhere."""
+    digest = sha256(numba.__version__.encode())
+    for source in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(source.name.encode() + source.read_bytes())
+    folder = cache_folder(f"kernels-{digest.hexdigest()[:16]}")
+    if folder is not None:
+        return folder
+    try:
+        return Path(tempfile.mkdtemp(prefix="gradlab-"))
+    except OSError:
+        return None
+
+
+def is_cold(entry: str) -> bool:
+    """Whether the kernel of this name, and so what it calls, has not been compiled into the cache yet."""
+    folder = kernels_folder()
+    return folder is None or not any(folder.rglob(f"*.{entry}-*.nbc"))
+
+
+def kernel(function: Callable[..., Any]) -> Any:
+    """Compile a function on first use, keep it on disk."""
+    return _cached(numba.njit(nogil=True, boundscheck=False, error_model="numpy"), function)
+
+
+def entry_point(signature: Any, function: Callable[..., Any]) -> Any:
+    """Compile a function of bare pointers and numbers at once, keep it on disk; it has an `address`."""
+    from numba.core.ccallback import CFunc
+    from numba.core.sigutils import normalize_signature
+
+    # what `numba.cfunc` does, but for the cache: its own is not checked
+    made = CFunc(function, normalize_signature(signature), {}, {"error_model": "numpy"})
+    _give_cache(made)
+    made.compile()
+    return made
+
+
+settings: Any = numba_config
+
+
+def _cached(compiler: Callable[..., Any], function: Callable[..., Any]) -> Any:
+    made = compiler(function)
+    _give_cache(made)
+    return made
+
+
+def _give_cache(made: Any) -> None:
+    """Switch on numba's cache in our folder, with our checks around it."""
+    folder = kernels_folder()
+    if folder is None:
+        return
+    before = settings.CACHE_DIR
+    settings.CACHE_DIR = str(folder)  # read while the cache is made, put back at once
+    try:
+        made.enable_caching()
+        made._cache = checked(made._cache)
+    except Exception as error:  # the disk is full, say: kernels are compiled in memory
+        say_once(f"compiled kernels cannot be kept in {folder} ({type(error).__name__}: {error})")
+    finally:
+        settings.CACHE_DIR = before
+
+
+@intrinsic
+def window(typing, array, offset):
+    """array[offset:], as a bare pointer with the same shape: a slice without its bookkeeping."""
+
+    def generate(context, builder, signature, arguments):
+        kind = signature.args[0]
+        whole = context.make_array(kind)(context, builder, arguments[0])
+        part = context.make_array(kind)(context, builder)
+        populate_array(
+            part, builder.gep(whole.data, [arguments[1]]), whole.shape, whole.strides, whole.itemsize, meminfo=None
+        )
+        return part._getvalue()
+
+    return array(array, types.int64), generate

@@ -1,0 +1,125 @@
+"""One forward pass over the table of layers.
+
+fast      each layer is one product; its tile adds bias and skip and applies ReLU on the way out
+general   product, norm, skip inside, activation, skip after: one loop each
+"""
+
+from __future__ import annotations
+
+from gradlab.engines.fused.kernels import supported
+from gradlab.engines.fused.kernels.compiled import kernel, window
+from gradlab.engines.fused.kernels.elementwise import activate, add_scaled, add_to
+from gradlab.engines.fused.kernels.layout import (
+    ACT,
+    BEFORE,
+    BLOCK,
+    ENTRY,
+    GAIN,
+    HC,
+    HIDDEN,
+    HP,
+    IN,
+    INSIDE,
+    INVERSE,
+    KP,
+    LAST,
+    NORM,
+    POST,
+    PRE,
+    RUN,
+    SHIFT,
+    SOURCE,
+    STREAM,
+    X_HAT,
+    B,
+    H,
+    K,
+    W,
+    Z,
+)  # fmt: skip
+from gradlab.engines.fused.kernels.normalise import norm_forward
+from gradlab.engines.fused.kernels.product import product
+from gradlab.engines.fused.kernels.supported import NONE
+from gradlab.engines.fused.kernels.tile import ADD_AFTER, ADD_BEFORE, BIAS, KEEP, RELU
+
+
+@kernel
+def forward_fast(table, at, simd, place, has_skip, theta, work, n):
+    """Output lies at STREAM of the last layer."""
+    for index in range(len(table)):
+        layer = table[index]
+        flags, bias = 0, theta
+        if layer[B] >= 0:
+            flags, bias = BIAS, window(theta, layer[B])
+        if layer[HIDDEN] and layer[ACT] == supported.RELU:
+            flags |= RELU
+        if has_skip and layer[BLOCK] >= 0:
+            flags |= ADD_BEFORE if place == INSIDE else KEEP | ADD_AFTER
+        x, w, out = window(work, layer[IN]), window(theta, layer[W]), window(work, layer[STREAM])
+        entry, post = window(work, layer[ENTRY]), window(work, layer[POST])
+        product(
+            at, x, layer[KP], 1, w, layer[HP], out, layer[HP], bias, entry, post, post, flags, n, layer[HP], layer[K]
+        )
+
+
+@kernel
+def forward_general(
+    table,
+    at,
+    simd,
+    place,
+    has_skip,
+    alpha,
+    alpha_at,
+    slope,
+    theta,
+    work,
+    inverse,
+    mean,
+    var,
+    epsilon,
+    momentum,
+    training,
+    n,
+):
+    """Output lies at STREAM of the last layer; everything that backward needs stays in the workspace."""
+    for index in range(len(table)):
+        layer = table[index]
+        h, hp = layer[H], layer[HP]
+        size = n * hp
+        x, z, pre, post = (
+            window(work, layer[IN]),
+            window(work, layer[Z]),
+            window(work, layer[PRE]),
+            window(work, layer[POST]),
+        )
+        w, flags, bias = window(theta, layer[W]), 0, theta
+        if layer[B] >= 0:
+            flags, bias = BIAS, window(theta, layer[B])
+        gain, shift = window(theta, max(layer[GAIN], 0)), window(theta, max(layer[SHIFT], 0))
+        x_hat, inv = window(work, layer[X_HAT]), window(inverse, layer[INVERSE])
+        run_mean, run_var = window(mean, layer[RUN]), window(var, layer[RUN])
+        in_block = layer[BLOCK] >= 0
+        ends_block = layer[LAST] and has_skip and in_block
+        before = place == BEFORE and in_block
+        norm, entry = layer[NORM], window(work, layer[ENTRY])
+        if before:
+            source = window(work, layer[SOURCE])
+            norm_forward(
+                norm, source, pre, x_hat, inv, gain, shift, run_mean, run_var, epsilon, momentum, training, n, h, hp
+            )
+            activate(layer[ACT], slope, pre, post, size)
+        straight = norm == NONE and not before
+        target = pre if straight else z
+        product(at, x, layer[KP], 1, w, hp, target, hp, bias, z, z, z, flags, n, layer[HC], layer[K])
+        if not before:
+            if norm != NONE:
+                norm_forward(
+                    norm, z, pre, x_hat, inv, gain, shift, run_mean, run_var, epsilon, momentum, training, n, h, hp
+                )
+            if ends_block and place == INSIDE:
+                add_to(pre, entry, size)
+            activate(layer[ACT], slope, pre, post, size)
+        if ends_block and place != INSIDE:
+            a = theta[alpha_at + layer[BLOCK]] if alpha_at >= 0 else theta.dtype.type(alpha)
+            add_scaled(entry, z if before else post, a, window(work, layer[STREAM]), size)

@@ -1,0 +1,141 @@
+"""Activations, norms and losses in torch: the built-in ones natively, any other part through its own NumPy code.
+
+A part of the user's runs on the torch engine at once: its forward and backward are wrapped as an autograd function, on
+the CPU. Only a skip is called with tensors, because its `combine` is plain arithmetic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch.nn.functional as nnf
+
+import torch
+from gradlab.network.activations.base import Activation
+from gradlab.network.losses.base import Loss
+from gradlab.network.norms.base import Norm
+from torch import Tensor
+
+NATIVE: dict[str, Callable[..., Tensor]] = {
+    "identity": lambda x: x,
+    "relu": torch.relu,
+    "leaky_relu": lambda x, negative_slope: nnf.leaky_relu(x, negative_slope),
+    "tanh": torch.tanh,
+    "sigmoid": torch.sigmoid,
+    "gelu": nnf.gelu,
+    "silu": nnf.silu,
+}
+
+
+def _is_ours(part: Any) -> bool:
+    return type(part).__module__.startswith("gradlab.")
+
+
+def activation(part: Activation) -> Callable[[Tensor], Tensor]:
+    """f as a function of tensors."""
+    if _is_ours(part) and part.name in NATIVE:
+        native, parameters = NATIVE[part.name], part.parameters()
+        return lambda x: native(x, **parameters)
+    return lambda x: _Elementwise.apply(x, part)
+
+
+class _Elementwise(torch.autograd.Function):
+    """dx = dy f'(x), by the part's own slope."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, part: Activation) -> Tensor:
+        y = part.forward(x.detach().cpu().numpy())
+        ctx.slope = torch.as_tensor(part.slope(x.detach().cpu().numpy(), y), dtype=x.dtype, device=x.device)
+        return torch.as_tensor(y, dtype=x.dtype, device=x.device)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Any:
+        return grads[0] * ctx.slope, None
+
+
+def normalised(
+    part: Norm, x: Tensor, gain: Tensor | None, shift: Tensor | None, running: Any, training: bool
+) -> tuple[Tensor, Any]:
+    """norm(x) and the running statistics after it."""
+    if not _is_ours(part) or part.name not in ("none", "layer", "rms", "batch"):
+        return _wrapped_norm(part, x, gain, shift, running, training)
+    if part.name == "none":
+        return x, running
+    epsilon = float(part.parameters()["epsilon"])
+    if part.name == "layer":
+        return nnf.layer_norm(x, x.shape[1:], gain, shift, epsilon), running
+    if part.name == "rms":
+        return nnf.rms_norm(x, x.shape[1:], gain, epsilon), running
+    mean, variance = running
+    if not training:
+        return nnf.batch_norm(x, mean, variance, gain, shift, False, 0.0, epsilon), running
+    if len(x) == 1:  # torch refuses one sample; the lab normalises it to 0 and remembers no variance
+        centred = x - x.mean(0)
+        assert gain is not None
+        assert shift is not None
+        momentum = float(part.parameters()["momentum"])
+        return gain * centred + shift, (mean + momentum * (x.detach().mean(0) - mean), variance)
+    after = mean.clone(), variance.clone()
+    y = nnf.batch_norm(x, after[0], after[1], gain, shift, True, float(part.parameters()["momentum"]), epsilon)
+    return y, after
+
+
+def _wrapped_norm(
+    part: Norm, x: Tensor, gain: Tensor | None, shift: Tensor | None, running: Any, training: bool
+) -> tuple[Tensor, Any]:
+    memory: list[Any] = []
+    y = _Norm.apply(x, gain, shift, part, running, training, memory)
+    return y, memory[0]
+
+
+class _Norm(torch.autograd.Function):
+    """Any norm, by its own forward and backward."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        gain: Tensor | None,
+        shift: Tensor | None,
+        part: Norm,
+        running: Any,
+        training: bool,
+        memory: Any,
+    ) -> Tensor:
+        arrays: list[Any] = [None if t is None else t.detach().cpu().numpy() for t in (x, gain, shift)]
+        y, cache, after = part.forward(arrays[0], arrays[1], arrays[2], running, training)
+        memory.append(after)
+        ctx.part, ctx.cache, ctx.gain, ctx.like = part, cache, arrays[1], x
+        return torch.as_tensor(y, dtype=x.dtype, device=x.device)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Any:
+        dx, d_gain, d_shift = ctx.part.backward(grads[0].detach().cpu().numpy(), ctx.gain, ctx.cache)
+        like = {"dtype": ctx.like.dtype, "device": ctx.like.device}
+        made = [None if a is None else torch.as_tensor(a, **like) for a in (dx, d_gain, d_shift)]
+        return (*made, None, None, None, None)
+
+
+def loss_value(part: Loss, output: Tensor, target: Tensor) -> Tensor:
+    """L(output, target)."""
+    if _is_ours(part) and part.name == "cross_entropy":
+        return nnf.cross_entropy(output, target)
+    if _is_ours(part) and part.name == "mse":
+        return nnf.mse_loss(output, target)
+    found: Tensor = _Loss.apply(output, target, part)
+    return found
+
+
+class _Loss(torch.autograd.Function):
+    """Any loss, by its own gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, output: Tensor, target: Tensor, part: Loss) -> Tensor:
+        value, gradient = part.value_and_gradient(output.detach().cpu().numpy(), target.cpu().numpy())
+        ctx.gradient = torch.as_tensor(gradient, dtype=output.dtype, device=output.device)
+        return torch.as_tensor(value, dtype=output.dtype, device=output.device)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Any:
+        return grads[0] * ctx.gradient, None, None

@@ -1,0 +1,144 @@
+"""A network of the lab as a plain `nn.Module`: nn.Linear layers by the lab's names, the lab's norms and skips.
+
+layer3.weight   (fan_out, fan_in), torch's way round; the lab keeps (fan_in, fan_out)
+layer3.bias, layer3.gain, layer3.shift, block2.alpha
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import torch
+from gradlab.engines.torch.functions import activation, normalised
+from gradlab.network.layout import Slot
+from gradlab.network.mlp import MLP, Layer
+from torch import Tensor, nn
+
+
+class LabLayer(nn.Linear):
+    """z = x W + b, with the norm's own parameters beside it."""
+
+    def __init__(self, layer: Layer, bias: bool, dtype: torch.dtype) -> None:
+        super().__init__(layer.fan_in, layer.fan_out, bias=bias, dtype=dtype)
+        width = layer.fan_out
+        if layer.norm.has_gain:
+            self.gain = nn.Parameter(torch.ones(width, dtype=dtype))
+        if layer.norm.has_shift:
+            self.shift = nn.Parameter(torch.zeros(width, dtype=dtype))
+        if layer.norm.has_memory:
+            self.register_buffer("running_mean", torch.zeros(width, dtype=dtype))
+            self.register_buffer("running_variance", torch.ones(width, dtype=dtype))
+
+
+class LabBlock(nn.Module):
+    """The learned α of a block."""
+
+    def __init__(self, alpha: float, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.alpha = nn.Parameter(torch.tensor(alpha, dtype=dtype))
+
+
+class LabModule(nn.Module):
+    """Optional stem, blocks, optional head: the same equations as `gradlab.network.mlp`, differentiated by autograd."""
+
+    def __init__(self, mlp: MLP, dtype: torch.dtype = torch.float32) -> None:
+        super().__init__()
+        self.mlp = mlp
+        has_bias = any(slot.role == "bias" for slot in mlp.layout.slots)
+        self._functions = {layer.number: activation(layer.activation) for layer in mlp.layers}
+        for layer in mlp.layers:
+            self.add_module(f"layer{layer.number}", LabLayer(layer, has_bias, dtype))
+        if mlp.skip.learned:
+            for index in range(len(mlp.blocks)):
+                self.add_module(f"block{index + 1}", LabBlock(mlp.skip.alpha(mlp.depth), dtype))
+
+    def _own(self, layer: Layer) -> LabLayer:
+        found = self.get_submodule(f"layer{layer.number}")
+        assert isinstance(found, LabLayer)
+        return found
+
+    def _normed(self, layer: Layer, x: Tensor) -> Tensor:
+        own = self._own(layer)
+        running = (own.running_mean, own.running_variance) if layer.norm.has_memory else None
+        y, after = normalised(
+            layer.norm, x, getattr(own, "gain", None), getattr(own, "shift", None), running, self.training
+        )
+        if layer.norm.has_memory and self.training:
+            with torch.no_grad():
+                own.running_mean.copy_(torch.as_tensor(after[0]))
+                own.running_variance.copy_(torch.as_tensor(after[1]))
+        return y
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Output of shape (n, output width)."""
+        mlp, h = self.mlp, x
+        if mlp.stem is not None:
+            h = self._functions[mlp.stem.number](self._normed(mlp.stem, self._own(mlp.stem)(h)))
+        for index, block in enumerate(mlp.blocks):
+            entry = h
+            learned = getattr(self, f"block{index + 1}", None)
+            alpha: Any = mlp.skip.alpha(mlp.depth) if learned is None else learned.alpha
+            for layer in block:
+                f, own = self._functions[layer.number], self._own(layer)
+                if mlp.skip.place == "before":
+                    h = own(f(self._normed(layer, h)))
+                    continue
+                z = self._normed(layer, own(h))
+                if layer is block[-1] and mlp.skip.place == "inside":
+                    z = mlp.skip.combine(entry, z, alpha)
+                h = f(z)
+            if mlp.skip.place != "inside":
+                h = mlp.skip.combine(entry, h, alpha)
+        return h if mlp.head is None else self._own(mlp.head)(h)
+
+    # ------------------------------------------------------------------ the lab's parameters, in and out
+
+    def slot(self, slot: Slot) -> Tensor:
+        """The parameter of a slot, torch's way round."""
+        name = f"{'block' if slot.role == 'alpha' else 'layer'}{slot.owner}.{slot.role}"
+        return self.get_parameter(name)
+
+    def take(self, theta: NDArray[Any]) -> None:
+        """Take over the lab's flat parameters."""
+        with torch.no_grad():
+            for slot in self.mlp.layout.slots:
+                values = torch.from_numpy(np.array(slot.view(theta)))
+                self.slot(slot).copy_(values.T if slot.role == "weight" else values)
+
+    def give(self, values: str = "data") -> NDArray[Any]:
+        """The lab's flat parameters; with `grad`, their gradients."""
+        found = []
+        for slot in self.mlp.layout.slots:
+            parameter = self.slot(slot)
+            tensor = parameter.detach() if values == "data" else parameter.grad
+            tensor = torch.zeros_like(parameter) if tensor is None else tensor
+            found.append((tensor.T if slot.role == "weight" else tensor).cpu().numpy().ravel())
+        return np.concatenate(found)
+
+    def running(self) -> list[Any]:
+        """The norms' running statistics, layer by layer, as the lab keeps them."""
+        found: list[Any] = []
+        for layer in self.mlp.layers:
+            own = self._own(layer)
+            if layer.norm.has_memory:
+                both = (own.running_mean, own.running_variance)
+                found.append(tuple(each.cpu().numpy().copy() for each in both))
+            else:
+                found.append(None)
+        return found
+
+    def load_lab(self, weights: Mapping[str, Any]) -> None:
+        """Take over parameters by the lab's names, as `Result.weights` or a run's safetensors give them."""
+        with torch.no_grad():
+            for slot in self.mlp.layout.slots:
+                values = torch.from_numpy(np.array(weights[slot.name]))
+                self.slot(slot).copy_(values.T if slot.role == "weight" else values.reshape(self.slot(slot).shape))
+
+    def lab_weights(self) -> dict[str, NDArray[Any]]:
+        """Parameters by the lab's names and the lab's way round, ready for safetensors."""
+        flat = self.give()
+        return {slot.name: np.array(slot.view(flat)) for slot in self.mlp.layout.slots}

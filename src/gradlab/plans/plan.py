@@ -1,0 +1,290 @@
+"""The plan: every trial of a study, checked as far as possible before anything runs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from gradlab.data.base import Facts, Task
+from gradlab.engines.base import Engine
+from gradlab.errors import StudyError, nearest, shortened
+from gradlab.network.initial import check_bias
+from gradlab.network.losses.base import Loss
+from gradlab.network.mlp import MLP
+from gradlab.parts import Catalog
+from gradlab.plans.cost import ROUGHLY, Cost, Speed, available_bytes, measure_speed, trial_cost
+from gradlab.spec.config import Config
+from gradlab.spec.expand import Group
+from gradlab.spec.files import Resolved
+from gradlab.spec.place import At
+from gradlab.spec.selection import chosen
+from gradlab.spec.study import Study
+from gradlab.trials.recorder import METRICS
+from gradlab.trials.setup import horizon_of, moments_of, steps_of
+from gradlab.trials.trial import Trial, group_content, group_id, trial_id
+
+MOST_TRIALS = 1_000_000
+
+
+@dataclass(frozen=True)
+class PlannedGroup:
+    """A group with what one of its trials costs; `stated` is what was inferred from the data."""
+
+    group: Group
+    cost: Cost
+    classes: int | None
+    """Of a classification; None for a regression."""
+    stated: str
+    engine: str
+    """Who will train it."""
+    reason: str | None
+    """Why not the fast one."""
+    numerics: str
+    """What the bits of its trials depend on besides their configuration."""
+    id: str = ""
+    """The hash of all that decides its results but the seed."""
+    content: str = ""
+    """The same without the numerics: what is asked for, whoever computes it."""
+
+    @property
+    def config(self) -> Config:
+        """What its trials are."""
+        return self.group.config
+
+    @property
+    def rough_seconds(self) -> float:
+        """A guess at the time of a trial, whatever the machine: good enough to divide work."""
+        return ROUGHLY.seconds(self.cost, self.engine)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All trials, seed by seed (so that arms stay paired if a run is cut short), and their cost."""
+
+    resolved: Resolved
+    groups: tuple[PlannedGroup, ...]
+    trials: tuple[Trial, ...]
+
+    @property
+    def study(self) -> Study:
+        """Whose plan it is."""
+        return self.resolved.study
+
+    @property
+    def catalog(self) -> Catalog:
+        """Built-in parts and the user's own."""
+        return self.resolved.catalog
+
+    @property
+    def quick(self) -> bool:
+        """Whether the budget is reduced."""
+        return self.resolved.quick
+
+    @property
+    def own_code(self) -> bool:
+        """These are networks of the lab."""
+        return False
+
+    @property
+    def flops(self) -> int:
+        """Of all trials."""
+        return sum(planned.cost.flops for planned in self.groups) * len(self.resolved.study.trial_seeds)
+
+    @property
+    def bytes(self) -> int:
+        """Of the largest trial."""
+        return max(planned.cost.bytes for planned in self.groups)
+
+    def seconds(self, speed: Speed | None = None) -> float:
+        """A rough time for all trials, one after the other, on one core of this machine."""
+        speed = speed or measure_speed()
+        each = [speed.seconds(planned.cost, planned.engine) for planned in self.groups]
+        return sum(each) * len(self.resolved.study.trial_seeds)
+
+
+def make_plan(resolved: Resolved) -> Plan:
+    """Check every group, name every trial; a `StudyError` where a group cannot be trained."""
+    study, catalog = resolved.study, resolved.catalog
+    if len(resolved.groups) * len(study.trial_seeds) > MOST_TRIALS:
+        raise StudyError(
+            f"{study.name}: {len(resolved.groups):,} groups × {len(study.trial_seeds):,} seeds is too much"
+        )
+    planned = []
+    for group in resolved.groups:
+        try:
+            task: Task = group.config.data.build(catalog)
+            found = PlannedGroup(group, *_checked(group.config, task, catalog))
+        except StudyError as error:
+            raise StudyError(f"{study.name}: in {group.name!r}: {error}") from None
+        content = group_content(group.config, study.seed, catalog, task)
+        planned.append(replace(found, id=group_id(content, found.numerics), content=content))
+    plan = Plan(resolved, tuple(planned), ())
+    _fits_in_memory(plan)
+    try:
+        _check_references(plan)
+    except StudyError as error:
+        raise StudyError(f"{study.name}: {error}") from None
+    return replace(plan, trials=trials_of(resolved, [found.id for found in planned]))
+
+
+def trials_of(resolved: Resolved, ids: Sequence[str]) -> tuple[Trial, ...]:
+    """Every trial of a study whose groups have these ids, seed by seed."""
+    study, catalog = resolved.study, resolved.catalog
+    return tuple(
+        Trial(trial_id(identity, seed), group.name, seed, study.seed, group.config, catalog)
+        for seed in study.trial_seeds
+        for group, identity in zip(resolved.groups, ids, strict=True)
+    )
+
+
+def _check_references(plan: Plan) -> None:
+    """The headline, the published numbers and the claims name groups, metrics, layers and steps that exist."""
+    study = plan.resolved.study
+    if study.headline is not None:
+        for planned in plan.groups:
+            _check_named("headline", study.headline.metric, study.headline.at, planned, plan)
+    by_name = {planned.group.name: planned for planned in plan.groups}
+    for index, entry in enumerate(study.published):
+        if entry.arms not in by_name:
+            hint = nearest(entry.arms, by_name)
+            raise StudyError(f"published.{index}.arms: {shortened(entry.arms)} is not a group of this study{hint}")
+        for at in entry.at.places():
+            _check_named(f"published.{index}", entry.metric, at, by_name[entry.arms], plan)
+    if not plan.resolved.quick:
+        _check_claims(plan)
+
+
+def _check_claims(plan: Plan) -> None:
+    """Every claim names groups, metrics and places that exist; a reduced budget may lack some."""
+    groups = [planned.group for planned in plan.groups]
+    by_name = {planned.group.name: planned for planned in plan.groups}
+    for index, claim in enumerate(plan.resolved.study.claims):
+        if claim.metric is None:
+            continue
+        where = f"claims.{index}"
+        try:
+            named = chosen(claim, groups)
+        except StudyError as error:
+            raise StudyError(f"{where}.{error}") from None
+        for name in dict.fromkeys(name for row in named for name in row):
+            for at in claim.at.places():
+                for metric in claim.metric.split("/") if claim.metric != "diverged" else ():
+                    _check_named(where, metric.strip(), at, by_name[name], plan)
+        if claim.figure is not None and claim.figure not in plan.resolved.catalog.names("figure"):
+            accepted = plan.resolved.catalog.names("figure")
+            raise StudyError(f"{where}.figure: {shortened(claim.figure)} is not known{nearest(claim.figure, accepted)}")
+
+
+def _check_named(where: str, metric: str, at: At, planned: PlannedGroup, plan: Plan) -> None:
+    config, catalog = planned.group.config, plan.resolved.catalog
+    chosen = catalog.names("probe") if config.measure.probes == "all" else config.measure.probes
+    measures = [m for name in chosen for m in catalog.get("probe", name).measures]  # type: ignore[attr-defined]
+    accepted = list(METRICS) if at.layer is None else measures
+    if metric not in accepted:
+        kind = "metric of a trial" if at.layer is None else "measure of a layer that this study takes"
+        hint = nearest(metric, accepted)
+        if metric in (*METRICS, *measures):
+            hint = "; give at.layer" if at.layer is None else "; leave at.layer out"
+        raise StudyError(f"{where}.metric: {shortened(metric)} is not a {kind}{hint}")
+    if at.layer is None:
+        _check_metric_exists(where, metric, planned)
+        return
+    layers = planned.cost.layers
+    if isinstance(at.layer, int) and at.layer > layers:
+        raise StudyError(f"{where}.at.layer: there is no layer {at.layer}; {planned.group.name!r} has {layers} layers")
+    step = 0 if at.step == "start" else at.step if isinstance(at.step, int) else planned.cost.steps
+    moments = moments_of(config.measure, planned.cost.steps)
+    if step not in moments:
+        raise StudyError(f"{where}.at.step: the inside is not measured after step {step}; add it to measure.layers")
+
+
+def _check_metric_exists(where: str, metric: str, planned: PlannedGroup) -> None:
+    if metric.endswith("_to_target") and planned.group.config.measure.target is None:
+        raise StudyError(f"{where}.metric: {metric!r} needs measure.target")
+    if metric.endswith("accuracy") and planned.classes is None:
+        raise StudyError(f"{where}.metric: {metric!r} does not exist, the task is a regression")
+
+
+def _checked(config: Config, task: Task, catalog: Catalog) -> tuple[Cost, int | None, str, str, str | None, str]:
+    facts = task.facts()
+    loss: Loss = config.train.loss.build(catalog)
+    wanted = "classes" if facts.classes is not None else "values"
+    if loss.targets != wanted:
+        kinds = {n: catalog.get("loss", n) for n in catalog.names("loss")}
+        fitting = [n for n, kind in kinds.items() if kind.targets == wanted and kind.for_training]  # type: ignore[attr-defined]
+        raise StudyError(
+            f"train.loss: {loss.name!r} compares with {loss.targets}, but the task {task.name!r} has {wanted}; "
+            f"use {' or '.join(fitting)}" + (", or data.kind: regression" if "kind" in task.parameter_names() else "")
+        )
+    _check_target(config, facts, task)
+    _check_probe_batch(config, facts, task)
+    check_bias(config.model.init.build(catalog), config.model.init)
+    _fits_roughly(config, facts)
+    mlp = MLP.of(config.model, facts.input_width, facts.output_width, catalog)
+    horizon, batch = horizon_of(config.train, facts.samples)
+    moments = len(moments_of(config.measure, horizon.steps))
+    snapshots = len(steps_of(config.measure.weights, horizon.steps, "measure.weights"))
+    epochs = -(-horizon.steps // horizon.steps_per_epoch)
+    evaluations = -(-epochs // config.measure.evaluate_every) if facts.evaluated else 0
+    itemsize = 4 if config.train.precision == "float32" else 8
+    cost = trial_cost(mlp, facts, horizon, batch, evaluations, moments, config.measure.probe.size, itemsize, snapshots)
+    engine: Engine = config.train.engine.build(catalog)
+    if refusal := engine.refusal(config, catalog):
+        raise StudyError(
+            f"train.engine: the engine {engine.name!r} cannot train this: {refusal}; use auto or reference"
+        )
+    chosen, reason = engine.chosen(config, catalog)
+    numerics = engine.numerics_of(config, catalog)
+    return cost, facts.classes, facts.stated, chosen.name, reason, numerics
+
+
+def _check_target(config: Config, facts: Facts, task: Task) -> None:
+    target = config.measure.target
+    if target is None:
+        return
+    if target.metric.endswith("accuracy") and facts.classes is None:
+        raise StudyError(f"measure.target.metric: the task {task.name!r} is a regression and has no accuracy")
+    for split, rows in (("validation", facts.validation), ("test", facts.test)):
+        if target.metric.startswith(split) and rows == 0:
+            raise StudyError(f"measure.target.metric: the task {task.name!r} has no {split} samples")
+
+
+def _check_probe_batch(config: Config, facts: Facts, task: Task) -> None:
+    batch = config.measure.probe.batch
+    if batch == "fresh" and not task.draws_fresh:
+        raise StudyError(
+            f"measure.probe.batch: the task {task.name!r} cannot draw fresh samples; use train, validation or test"
+        )
+    if (batch == "validation" and not facts.validation) or (batch == "test" and not facts.test):
+        raise StudyError(f"measure.probe.batch: the task {task.name!r} has no {batch} samples; use train")
+
+
+def _fits_roughly(config: Config, facts: Facts) -> None:
+    """Refuse absurd sizes before even laying them out."""
+    width, free = config.model.width, available_bytes()
+    least = 4 * (config.model.depth * width * width) if config.model.depth > 1 else 4 * width * facts.input_width
+    if free and least > free:
+        raise StudyError(
+            f"model.width: {config.model.depth} layers of width {width:,} need more than {least / 2**30:,.0f} GiB, "
+            f"and {free / 2**30:,.0f} GiB are free"
+        )
+
+
+def fitting_workers(plan: Plan, wanted: int | None) -> int:
+    """How many trials may run at a time: as many as wanted or as there are cores, if memory allows."""
+    if wanted is not None and wanted < 1:
+        raise StudyError(f"workers: at least 1, not {shortened(wanted)}")
+    free, most = available_bytes(), wanted or os.cpu_count() or 1
+    return max(1, min(most, int(free // max(plan.bytes, 1)))) if free else most
+
+
+def _fits_in_memory(plan: Plan) -> None:
+    free = available_bytes()
+    for planned in plan.groups:
+        if free and planned.cost.bytes > free:
+            raise StudyError(
+                f"{plan.resolved.study.name}: a trial of {planned.group.name!r} needs about "
+                f"{planned.cost.bytes / 2**30:,.1f} GiB, and {free / 2**30:,.1f} GiB are free; "
+                "make width, depth, batch or samples smaller"
+            )

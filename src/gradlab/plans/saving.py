@@ -1,0 +1,154 @@
+"""A plan as plain data and back: a run can be looked at later without its data, at no cost of planning again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from hashlib import sha256
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from pydantic import ValidationError
+
+from gradlab.errors import StoreError, shortened
+from gradlab.parts import Catalog, PartFile
+from gradlab.plans import code
+from gradlab.plans.code import CodePlan
+from gradlab.plans.cost import Cost
+from gradlab.plans.outline import Outline
+from gradlab.plans.plan import Plan, PlannedGroup, trials_of
+from gradlab.spec.code import CodeStudy
+from gradlab.spec.expand import in_full
+from gradlab.spec.files import Resolved, to_yaml
+from gradlab.spec.yaml_text import dump
+from gradlab.trials.trial import group_id, trial_id
+
+STUDY, CODE = "study", "code"
+PARTS = "parts"
+_COMMON = ("numerics", "id", "content")
+_FIELDS = ("classes", "stated", "engine", "reason", *_COMMON)
+_KEYS = {"study": str, "question": str, "quick": bool, "seeds": list, "groups": list, "tree": dict}
+
+
+def saved(plan: Outline) -> dict[str, Any]:
+    """The study and all that planning found out, group by group."""
+    if isinstance(plan, Plan):
+        groups = [
+            {"name": found.group.name, **{name: getattr(found, name) for name in _FIELDS}, "cost": asdict(found.cost)}
+            for found in plan.groups
+        ]
+        parts = [_part_entry(number, file) for number, file in enumerate(plan.catalog.files)]
+        kind, tree = STUDY, plan.study.model_dump(mode="json", exclude_unset=True, exclude_none=True)
+    else:
+        assert isinstance(plan, CodePlan)
+        groups = [{"name": f.group.name, **{name: getattr(f, name) for name in _COMMON}} for f in plan.groups]
+        kind, tree, parts = CODE, plan.study.model_dump(mode="json", exclude_unset=True, exclude_none=True), []
+    return {
+        "kind": kind,
+        "study": plan.study.name,
+        "question": plan.study.question,
+        "quick": plan.quick,
+        "seeds": list(plan.study.trial_seeds),
+        "groups": groups,
+        "tree": tree,
+        "parts": parts,
+    }
+
+
+def papers(plan: Outline) -> dict[str, bytes]:
+    """What was run, for people to read: files by name."""
+    if isinstance(plan, Plan):
+        files = enumerate(plan.catalog.files)
+        sources = {f"{PARTS}/{_part(number, file.path)}": Path(file.path).read_bytes() for number, file in files}
+        in_words = {"study.yaml": to_yaml(plan.study), "resolved.yaml": dump(in_full(plan.resolved.groups))}
+        return {**sources, **{name: text.encode() for name, text in in_words.items()}}
+    assert isinstance(plan, CodePlan)
+    tree = plan.study.model_dump(mode="json", exclude={"code"}, exclude_unset=True, exclude_none=True)
+    return {"comparison.yaml": dump(tree).encode(), "code.py": plan.study.code.text.encode()}
+
+
+def _part_entry(number: int, file: PartFile) -> dict[str, Any]:
+    helpers = {"helpers": dict(file.helpers)} if file.helpers else {}
+    return {"file": _part(number, file.path), "sha256": file.sha256, **helpers}
+
+
+def part_files(tree: Mapping[str, Any], folder: Path) -> tuple[PartFile, ...]:
+    """The user's part files of a saved run, where they lie; a `StoreError` where one is said to lie elsewhere."""
+    found = []
+    for part in tree.get("parts", ()):
+        place = PurePosixPath(part["file"])
+        path = folder / PARTS / place
+        if place.is_absolute() or ".." in place.parts or not path.resolve().is_relative_to(folder.resolve()):
+            raise StoreError(f"{folder}: the part file {shortened(part['file'])} is not inside the run's folder")
+        found.append(PartFile(str(path), part["sha256"], tuple(sorted(part.get("helpers", {}).items()))))
+    return tuple(found)
+
+
+def load_parts(files: Sequence[PartFile]) -> Catalog:
+    """Run the code of a saved run's part files, if they are what was written."""
+    for file in files:
+        try:
+            content = Path(file.path).read_bytes()
+        except OSError as error:
+            raise StoreError(f"cannot read {file.path}: {error.strerror or error}") from None
+        if sha256(content).hexdigest() != file.sha256:
+            raise StoreError(f"{file.path} is not the file that the run was made with: its checksum does not fit")
+    catalog = Catalog.with_files([file.path for file in files])
+    if catalog.files != tuple(files):
+        raise StoreError(f"{files[0].path}: modules that it imports are not those that the run was made with")
+    return catalog
+
+
+def _part(number: int, path: str) -> str:
+    return f"{number}/{Path(path).name}"
+
+
+def check_saved(tree: Mapping[str, Any]) -> None:
+    """A `ValueError` if this is not what `saved` gave, as far as that can be seen without a checksum."""
+    for key, kind in _KEYS.items():
+        if not isinstance(tree.get(key), kind):
+            raise ValueError(f"{key!r} is missing or not what was written")
+    if not tree["groups"] or not all(isinstance(seed, int) for seed in tree["seeds"]):
+        raise ValueError("its groups or seeds are not what was written")
+    known = {"name", *_COMMON} if tree.get("kind") == CODE else {"name", "cost", *_FIELDS}
+    for group in tree["groups"]:
+        if not isinstance(group, dict) or not known <= group.keys():
+            raise ValueError("its groups are not what was written")
+        words = ("name", *_COMMON, *(("stated", "engine") if "engine" in known else ()))
+        if not all(isinstance(group[word], str) for word in words):
+            raise ValueError("its groups are not what was written")
+        if group["id"] != group_id(group["content"], group["numerics"]):
+            raise ValueError(f"the id of {group['name']!r} is not that of its content")
+    for part in tree.get("parts", ()):
+        if not (isinstance(part, dict) and isinstance(part.get("file"), str) and isinstance(part.get("sha256"), str)):
+            raise ValueError("its parts are not what was written")
+
+
+def restored(tree: Mapping[str, Any], resolved: Resolved) -> Plan:
+    """The plan of a resolved study, from what `saved` gave."""
+    found = {group["name"]: group for group in tree["groups"]}
+    names = [group.name for group in resolved.groups]
+    if sorted(found) != sorted(names) or list(resolved.study.trial_seeds) != tree["seeds"]:
+        raise StoreError("the saved plan does not belong to its study; run the study again")
+    groups = tuple(
+        PlannedGroup(group, Cost(**found[group.name]["cost"]), **{name: found[group.name][name] for name in _FIELDS})
+        for group in resolved.groups
+    )
+    return Plan(resolved, groups, trials_of(resolved, [group.id for group in groups]))
+
+
+def restored_code(tree: Mapping[str, Any], source: str) -> CodePlan:
+    """The plan of a comparison of somebody's code, from what `saved` gave; the code itself is not needed."""
+    try:
+        study = CodeStudy.model_validate(tree["tree"])
+        plan = code.planned(study, [group["numerics"] for group in tree["groups"]])
+    except (ValidationError, ValueError) as error:
+        raise StoreError(f"{source} is damaged: {error}") from None
+    if [group["id"] for group in tree["groups"]] != [arm.id for arm in plan.groups]:
+        raise StoreError(f"{source} is damaged: its arms are not what was written")
+    return plan
+
+
+def trial_ids(tree: Mapping[str, Any]) -> dict[str, tuple[str, int]]:
+    """Trial id -> (group, seed) of a saved plan."""
+    return {trial_id(group["id"], seed): (group["name"], seed) for seed in tree["seeds"] for group in tree["groups"]}

@@ -1,0 +1,110 @@
+"""How every run ends: a study, a comparison of user code and a saved watch all go through `finish`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gradlab.analysis.measured import Measured
+from gradlab.audits.audit import Audit
+from gradlab.plans.outline import Outline
+from gradlab.report.inside.film import Film
+from gradlab.report.opening import names_by_group
+from gradlab.report.result import Result
+from gradlab.runs.coordinator import Start, Tally, conduct
+from gradlab.runs.store.environment import environment
+from gradlab.runs.store.folder import AUDIT, FILM, RunFolder
+from gradlab.trials.result import TrialResult
+
+Look = Callable[[Measured], Film | None]
+"""Makes the micro-world of a run."""
+Names = Mapping[str, Sequence[str]]
+"""Group -> the names of its layers 1, 2, …"""
+
+
+@dataclass(frozen=True)
+class Conduct:
+    """How a run is carried out, whatever it trains."""
+
+    command: str
+    """What a user types to make the same results again."""
+    out: Path | None = None
+    """The run's folder; None keeps the results in memory."""
+    force: bool = False
+    mixed: bool = False
+    fail_fast: bool = False
+    figures: bool = True
+    on_start: Callable[[Tally], None] | None = None
+    on_results: Callable[[Sequence[TrialResult]], None] | None = None
+    on_stop: Callable[[], None] | None = None
+
+
+def carry_out(
+    plan: Outline,
+    start: Start,
+    how: Conduct,
+    *,
+    audit: Audit | None = None,
+    look: Look | None = None,
+    names: Names | None = None,
+) -> Result:
+    """Run every trial of the plan that has no result yet, and finish.
+
+    `names` is read after the last trial: user code names its layers while it runs.
+    """
+    surroundings = environment()
+
+    def run_trials(folder: RunFolder | None) -> tuple[Measured, bool]:
+        found = conduct(
+            plan,
+            start,
+            folder,
+            fail_fast=how.fail_fast,
+            on_start=how.on_start,
+            on_results=how.on_results,
+            on_stop=how.on_stop,
+        )
+        return Measured(plan, found.records), found.stopped
+
+    if how.out is None:
+        measured, stopped = run_trials(None)
+        return Result(measured, surroundings, how.command, None, audit, stopped, layer_names=dict(names or {}))
+    with RunFolder.start(how.out, plan, surroundings, how.command, force=how.force, mixed=how.mixed) as folder:
+        if audit is not None:
+            folder.write_sealed(AUDIT, audit.to_json())
+        measured, stopped = run_trials(folder)
+        return finish(folder, measured, how, audit=audit, stopped=stopped, look=look, names=names)
+
+
+def finish(
+    folder: RunFolder,
+    measured: Measured,
+    how: Conduct,
+    *,
+    audit: Audit | None = None,
+    stopped: bool = False,
+    look: Look | None = None,
+    names: Names | None = None,
+) -> Result:
+    """Write everything that a report needs to the run's folder, then the report; gives the result."""
+    ids = {planned.group.name: planned.id for planned in measured.plan.groups}
+    known = folder.keep_layer_names({ids[arm]: own for arm, own in (names or {}).items()})
+    layers = names_by_group(measured.plan, known)
+    film = look(measured) if look is not None and how.figures and not stopped else None
+    if film is not None:
+        folder.write_sealed(FILM, film.to_json(), indent=None)
+    notes = tuple(folder.notes)
+    result = Result(
+        measured,
+        folder.environment,
+        how.command,
+        how.out,
+        audit,
+        stopped,
+        notes,
+        film=film,
+        layer_names=layers,
+    )
+    result.write(folder, figures=how.figures)
+    return result

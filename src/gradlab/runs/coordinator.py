@@ -1,0 +1,225 @@
+"""Runs what is left of a plan and keeps every result: the one process that hands out trials and writes.
+
+plan ─▶ what is already there? ─▶ bundles ─▶ executor ─▶ results ─▶ committed within half a second
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+from collections import Counter
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from time import monotonic, time
+from typing import Any
+
+from gradlab.trials.result import TrialResult
+from gradlab.runs.interrupt import on_interrupt
+from gradlab.runs.monitor import Monitor
+from gradlab.plans.outline import Outline
+from gradlab.runs.store.chunks import MemoryChunk
+from gradlab.runs.store.folder import RunFolder
+from gradlab.runs.store.progress import Heartbeat
+from gradlab.runs.store.records import Records
+from gradlab.trials.trial import TrialLabel
+
+COMMIT_SECONDS = 0.5
+"""A finished trial is on the disk after so long at most; in a long run the pause grows, to keep chunks few."""
+LONGEST_PAUSE = 30.0
+
+
+Start = Callable[[Collection[str], Monitor], Generator[list[TrialResult]]]
+
+
+class Tally:
+    """How far a run is: counts, rate, time left, and what is running now."""
+
+    def __init__(self, plan: Outline, todo: Sequence[TrialLabel], before: Counter[str], monitor: Monitor) -> None:
+        self.planned = len({trial.id for trial in plan.trials})
+        self.counts = Counter(before)
+        self.monitor = monitor
+        self._steps = {found.group.name: max(found.cost.steps, 1) if found.cost else 1 for found in plan.groups}
+        self._cost = {found.group.name: found.rough_seconds for found in plan.groups}
+        self.todo = len(todo)
+        self._todo = sum(self._cost[trial.group] for trial in todo)
+        self._done = 0.0
+        self._finished = 0
+        self._start = monotonic()
+
+    def add(self, results: Sequence[TrialResult]) -> None:
+        """These trials are finished."""
+        self.counts.update(result.status for result in results)
+        self._done += sum(self._cost[result.trial.group] for result in results)
+        self._finished += len(results)
+
+    @property
+    def failed(self) -> int:
+        """Trials that ended in an error."""
+        return self.counts["failed"]
+
+    @property
+    def share(self) -> float:
+        """How much of the work of this call is done, by estimated cost, from 0 to 1."""
+        running = sum(
+            self._cost[live.trial.group] * live.steps / self._steps[live.trial.group] for live in self.monitor.running()
+        )
+        return min(1.0, (self._done + running) / self._todo) if self._todo else 1.0
+
+    def look(self) -> dict[str, Any]:
+        """Everything as plain data."""
+        now, share = monotonic(), self.share
+        elapsed = now - self._start
+        return {
+            "pid": os.getpid(),
+            "updated": time(),
+            "planned": self.planned,
+            "done": self.counts["done"] + self.counts["diverged"],
+            "diverged": self.counts["diverged"],
+            "failed": self.counts["failed"],
+            "running": [
+                {
+                    "trial": live.trial.id,
+                    "name": live.trial.name,
+                    "steps": live.steps,
+                    "of": self._steps[live.trial.group],
+                    "loss": live.loss if live.steps else None,
+                    "seconds": now - live.started,
+                }
+                for live in self.monitor.running()
+            ],
+            "per_second": self._finished / elapsed if self._finished else None,
+            "seconds_left": elapsed * (1 - share) / share if share > 0.001 else None,
+        }
+
+
+@dataclass(frozen=True)
+class Conducted:
+    """What a call of `conduct` leaves."""
+
+    records: Records
+    stopped: bool
+    """By Ctrl-C or SIGTERM."""
+
+
+def conduct(
+    plan: Outline,
+    start: Start,
+    folder: RunFolder | None,
+    *,
+    fail_fast: bool = False,
+    on_start: Callable[[Tally], None] | None = None,
+    on_results: Callable[[Sequence[TrialResult]], None] | None = None,
+    on_stop: Callable[[], None] | None = None,
+) -> Conducted:
+    """Run every trial of the plan that has no result yet. With a folder, results are committed as they come.
+
+    `start` is given the ids of those trials, and gives their results as they are finished.
+    """
+    before = folder.records() if folder is not None else Records(())
+    finished = before.finished
+    todo = list({trial.id: trial for trial in plan.trials if trial.id not in finished}.values())
+    monitor = Monitor()
+    tally = Tally(plan, todo, _counts(before, plan, finished), monitor)
+    if on_start is not None:
+        on_start(tally)
+    keeper = _Keeper(folder, monitor)
+    stopped = False
+
+    def stop() -> None:
+        nonlocal stopped
+        stopped = True
+        monitor.stop()
+        if on_stop is not None:
+            on_stop()
+
+    with ExitStack() as stack:
+        stack.enter_context(on_interrupt(stop))
+        if folder is not None and todo:
+            stack.enter_context(Heartbeat(folder.path, tally.look))
+        stack.enter_context(keeper)
+        coming = start([trial.id for trial in todo], monitor)
+        try:
+            for results in coming:
+                keeper.add(results)
+                tally.add(results)
+                if on_results is not None:
+                    on_results(results)
+                if fail_fast and tally.failed:
+                    monitor.stop()
+        except KeyboardInterrupt:  # from a callback, or in a thread that takes no signals
+            stop()
+        finally:
+            monitor.stop()
+            coming.close()
+    return Conducted(keeper.records(), stopped)
+
+
+def _counts(records: Records, plan: Outline, finished: set[str]) -> Counter[str]:
+    wanted = finished & {trial.id for trial in plan.trials}
+    status: Mapping[str, str] = dict(
+        zip(records.trials["trial"].to_pylist(), records.trials["status"].to_pylist(), strict=True)
+    )
+    return Counter(status[trial] for trial in wanted)
+
+
+class _Keeper:
+    """Keeps results: in memory, or with a folder in a thread that commits what has come within the last moment."""
+
+    def __init__(self, folder: RunFolder | None, monitor: Monitor) -> None:
+        self._folder = folder
+        self._monitor = monitor
+        self._kept: list[TrialResult] = []
+        self._queue: queue.Queue[Sequence[TrialResult] | None] = queue.Queue()
+        self._fault: BaseException | None = None
+        self._start = monotonic()
+        self._thread = threading.Thread(target=self._commit_all, name="gradlab-commit", daemon=True)
+
+    def __enter__(self) -> _Keeper:
+        if self._folder is not None:
+            self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._folder is not None:
+            self._queue.put(None)
+            self._thread.join()
+        if self._fault is not None and error[0] is None:
+            raise self._fault
+
+    def add(self, results: Sequence[TrialResult]) -> None:
+        if self._fault is not None:
+            raise self._fault
+        if not results:
+            return
+        if self._folder is None:
+            self._kept += results
+        else:
+            self._queue.put(results)
+
+    def records(self) -> Records:
+        if self._folder is not None:
+            return self._folder.records()
+        return Records([MemoryChunk.of(self._kept)])
+
+    def _commit_all(self) -> None:
+        assert self._folder is not None
+        try:
+            while (first := self._queue.get()) is not None:
+                gathered, more = list(first), True
+                pause = min(max(COMMIT_SECONDS, (monotonic() - self._start) / 400), LONGEST_PAUSE)
+                deadline = monotonic() + pause
+                while more and (left := deadline - monotonic()) > 0:
+                    try:
+                        results = self._queue.get(timeout=left)
+                    except queue.Empty:
+                        break
+                    more = results is not None
+                    gathered += results or ()
+                self._folder.commit(gathered)
+                if not more:
+                    return
+        except BaseException as fault:  # a full disk: nothing more can be kept, so nothing more is run
+            self._fault = fault
+            self._monitor.stop()

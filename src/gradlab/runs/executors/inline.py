@@ -1,0 +1,25 @@
+"""One trial after the other, in the caller's own thread: for debuggers and profilers."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+
+from gradlab.engines.base import one_blas_thread
+from gradlab.runs.executors.base import Executor
+from gradlab.runs.worker import Bundle, run_bundle
+from gradlab.trials.result import TrialResult
+from gradlab.runs.monitor import Monitor
+
+
+class Inline(Executor):
+    """One trial after the other in the calling thread."""
+
+    name = "inline"
+
+    def run(self, bundles: Sequence[Bundle], monitor: Monitor) -> Generator[list[TrialResult]]:
+        """Bundle by bundle, in order."""
+        with one_blas_thread():
+            for bundle in bundles:
+                if monitor.stopping:
+                    return
+                yield run_bundle(bundle, monitor)

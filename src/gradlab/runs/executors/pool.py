@@ -1,0 +1,40 @@
+"""One trial per core, one thread each. The fused engine holds no GIL while it trains, so threads are enough."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from typing import Annotated
+
+from pydantic import Field
+
+from gradlab.engines.base import one_blas_thread
+from gradlab.runs.executors.base import Executor, workers_for
+from gradlab.runs.worker import Bundle, run_bundle
+from gradlab.trials.result import TrialResult
+from gradlab.runs.monitor import Monitor
+
+
+class Pool(Executor):
+    """Threads of this process, one trial each; all cores unless `workers` says otherwise. The default."""
+
+    name = "pool"
+    workers: Annotated[int, Field(ge=1)] | None = None
+
+    def width(self, trials: int) -> int:
+        """As many as there are workers."""
+        return workers_for(trials, self.workers)
+
+    def run(self, bundles: Sequence[Bundle], monitor: Monitor) -> Generator[list[TrialResult]]:
+        """The first trial alone (it compiles or loads the kernels that the others share), then all workers."""
+        if not bundles:
+            return
+        first, rest = bundles[0][:1], [bundle for bundle in (bundles[0][1:], *bundles[1:]) if bundle]
+        with one_blas_thread(), ThreadPoolExecutor(self.width(len(rest)), "gradlab") as threads:
+            yield threads.submit(run_bundle, first, monitor).result()
+            try:  # nobody but `as_completed` holds the futures, so that results do not pile up
+                for future in as_completed([threads.submit(run_bundle, bundle, monitor) for bundle in rest]):
+                    yield future.result()
+            except BaseException:  # the caller gives up: so do the workers
+                monitor.stop()
+                raise

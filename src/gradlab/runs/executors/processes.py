@@ -1,0 +1,136 @@
+"""Worker processes instead of threads: for trials so small that the interpreter's lock is what they wait for."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Generator, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import replace
+from time import sleep
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from gradlab.engines.base import one_blas_thread
+from gradlab.errors import EnvironmentFault
+from gradlab.runs.executors.base import Executor, workers_for
+from gradlab.runs.worker import Bundle, run_bundle
+from gradlab.trials.result import TrialResult
+from gradlab.runs.monitor import Monitor, Stopped
+from gradlab.trials.trial import TrialLabel
+
+LOOK_AGAIN = 0.1
+"""Seconds after which somebody looks again whether to stop."""
+
+
+class Processes(Executor):
+    """Processes of their own, one trial each: a second to start, then no shared interpreter lock."""
+
+    name = "processes"
+    isolated = True
+    workers: Annotated[int, Field(ge=1)] | None = None
+
+    def width(self, trials: int) -> int:
+        """As many as there are workers."""
+        return workers_for(trials, self.workers)
+
+    def run(self, bundles: Sequence[Bundle], monitor: Monitor) -> Generator[list[TrialResult]]:
+        """All bundles to all workers; a worker that dies ends the run, what was finished is kept."""
+        if monitor.stopping or not bundles:
+            return
+        context = multiprocessing.get_context("spawn")
+        stop = context.Event()
+        owners: dict[Any, Bundle] = {}
+        broken, ended = False, threading.Event()
+        threading.Thread(target=_pass_on, args=(monitor, stop, ended), name="gradlab-stop", daemon=True).start()
+        with ProcessPoolExecutor(self.width(len(bundles)), context, _start_worker, (stop,)) as pool:
+            try:
+                with _signals_blocked():  # workers inherit that, and decide for themselves once they have started
+                    for bundle in bundles:
+                        owners[pool.submit(_work, bundle)] = bundle
+            except BrokenProcessPool:
+                broken = True
+            try:
+                for future in as_completed(list(owners)):
+                    bundle = owners.pop(future)
+                    if isinstance(future.exception(), BrokenProcessPool):
+                        broken = True  # what others have finished is still to come
+                    else:
+                        yield [TrialResult(bundle[place], *rest) for place, *rest in future.result()]
+            finally:
+                stop.set()
+                ended.set()
+        sleep(2 * LOOK_AGAIN if broken else 0)  # a signal to all of us may reach us last
+        if broken and not monitor.stopping:
+            raise EnvironmentFault(
+                "a worker process died (killed from outside, or out of memory; or this is a script that does not call "
+                'gradlab.run below `if __name__ == "__main__":`); finished trials are kept, run the same command again '
+                "to go on"
+            )
+
+
+@contextmanager
+def _signals_blocked() -> Iterator[None]:
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _pass_on(monitor: Monitor, stop: Any, ended: threading.Event) -> None:
+    """Tell the workers to stop when the run is to stop."""
+    while not ended.wait(LOOK_AGAIN):
+        if monitor.stopping:
+            stop.set()
+            return
+
+
+_stop: Any = None
+"""In a worker process: the event that tells it to stop."""
+
+
+def _start_worker(stop: Any) -> None:
+    global _stop
+    _stop = stop
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the coordinator decides what Ctrl-C means
+    if hasattr(signal, "pthread_sigmask"):
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # and what the end of the terminal means
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """A worker whose coordinator is gone has nobody to give its results to."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+class _RemoteWatch(Monitor):
+    """A worker process cannot tell how far it is; it can be told to stop."""
+
+    @property
+    def stopping(self) -> bool:
+        return bool(_stop.is_set())
+
+    def tick(self, trial: TrialLabel, steps: int, loss: float) -> None:
+        if self.stopping:
+            raise Stopped
+
+
+def _work(bundle: Bundle) -> list[tuple[Any, ...]]:
+    """The results by their place in the bundle, without what the coordinator has or does not need."""
+    with one_blas_thread():
+        results = run_bundle(bundle, _RemoteWatch())
+    lean = [r.outcome and replace(r.outcome, theta=r.outcome.theta[:0]) for r in results]
+    return [(n, o, r.error, r.seconds, r.digest) for n, (r, o) in enumerate(zip(results, lean, strict=True))]

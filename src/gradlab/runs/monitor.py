@@ -1,0 +1,60 @@
+"""What the coordinator and its workers say to each other while trials run: what is running, and when to stop."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from time import monotonic
+
+from gradlab.trials.trial import TrialLabel
+
+
+class Stopped(BaseException):
+    """Raised inside a trial when the run is to stop; such a trial has no result and is run again later."""
+
+
+@dataclass(frozen=True)
+class Live:
+    """A trial in training: how far it is and its latest loss."""
+
+    trial: TrialLabel
+    steps: int
+    loss: float
+    started: float
+
+
+class Monitor:
+    """Shared by all workers of one process. Every method may be called from any thread."""
+
+    def __init__(self) -> None:
+        self._stop = False  # a plain flag: a signal handler may set it at any moment
+        self._running: dict[str, Live] = {}
+
+    def stop(self) -> None:
+        """No further trial begins, and those in training end at their next sign of life."""
+        self._stop = True
+
+    @property
+    def stopping(self) -> bool:
+        """Whether the run is to stop."""
+        return self._stop
+
+    def began(self, trial: TrialLabel) -> None:
+        """A worker takes up a trial; `Stopped` if none is to begin."""
+        if self.stopping:
+            raise Stopped
+        self._running[trial.id] = Live(trial, 0, float("nan"), monotonic())
+
+    def tick(self, trial: TrialLabel, steps: int, loss: float) -> None:
+        """A sign of life; `Stopped` if the run is to stop."""
+        if self.stopping:
+            raise Stopped
+        before = self._running.get(trial.id)
+        self._running[trial.id] = Live(trial, steps, loss, before.started if before else monotonic())
+
+    def ended(self, trial: TrialLabel) -> None:
+        """A trial is finished, or given up."""
+        self._running.pop(trial.id, None)
+
+    def running(self) -> tuple[Live, ...]:
+        """The trials in training now, oldest first."""
+        return tuple(sorted(self._running.copy().values(), key=lambda live: live.started))

@@ -1,0 +1,385 @@
+"""A run's folder: the study as it was resolved, the plan, the environment, the results, the report.
+
+runs/identity/
+  study.yaml  resolved.yaml  plan.json  environment.json  parts/     what was run, and where
+  results/000001/ …                                                  committed results (see chunks.py)
+  report.md  figures/                                                made from the results, at any time again
+  lock  progress.json                                                who is writing, and how far it is
+
+Only the process that holds the lock writes results. `plan.json` is written whole and holds the study, the plan and the
+names of the part files: one file decides what the folder is. A finished trial is never run again: a folder is continued
+as long as it has trials in common with the plan, and moved aside, never written over, where it has none.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from gradlab.errors import StoreError, shortened
+from gradlab.trials.result import TrialResult
+from gradlab.plans.outline import Outline
+from gradlab.plans.saving import PARTS, check_saved, papers, saved
+from gradlab.runs.store.atomic import read_regular, write_bytes
+from gradlab.runs.store.chunks import MANIFEST, Chunk, DamagedChunk, MemoryChunk, commit
+from gradlab.runs.store.environment import checked_environment, other_numerics
+from gradlab.runs.store.lock import Lock
+from gradlab.runs.store.records import Records
+from gradlab.runs.store.sealed import UNSEALED, DamagedFile, read_sealed, sealed
+from gradlab.trials.trial import trial_id
+
+FORMAT, OLDEST = 4, 3
+PLAN, ENVIRONMENT = "plan.json", "environment.json"
+AUDIT, FILM, LAYER_NAMES = "audit.json", "microworld.json", "layers.json"
+"""Files that are read back; each holds its checksum (sealed.py)."""
+RESULTS, WRITING, DAMAGED = "results", ".writing", "damaged"
+
+
+@dataclass
+class ReportFolder:
+    """A run's folder as the place of its report, which is made from the results at any time again."""
+
+    path: Path
+
+    def write_sealed(self, name: str, value: Mapping[str, Any], *, indent: int | None = 1) -> Path:
+        """An object that is read back later, with its checksum."""
+        return self.write_file(name, sealed(value, indent))
+
+    def write_text(self, name: str, text: str) -> Path:
+        """A text file such as the report."""
+        return self.write_file(name, text.encode())
+
+    def write_file(self, name: str, content: bytes) -> Path:
+        """Any file, such as a figure."""
+        self._require_inside(name)
+        write_bytes(self.path / name, content)
+        return self.path / name
+
+    def _require_inside(self, name: str) -> None:
+        """Refuse a folder in the run's folder that is a link to somewhere else."""
+        folder = (self.path / name).parent
+        if not folder.resolve().is_relative_to(self.path.resolve()):
+            raise StoreError(f"{folder} leads out of the run's folder; remove the link and try again")
+
+    def clear_figures(self, names: Iterable[str], keep: Collection[str] = ()) -> None:
+        """Remove the figures of an earlier report, by name: what else lies there is not ours."""
+        files = [f"{name}.{kind}" for name in names for kind in ("png", "svg", "pdf", "csv")]
+        self._require_inside("figures/any")
+        try:
+            for file in files:
+                if file not in keep:
+                    (self.path / "figures" / file).unlink(missing_ok=True)
+        except OSError as error:
+            raise StoreError(f"cannot clear {self.path / 'figures'}: {error.strerror or error}") from None
+
+
+@dataclass
+class RunFolder(ReportFolder):
+    """The folder of a run in progress, with its lock."""
+
+    lock: Lock
+    chunks: list[Chunk] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    """What the user has to know: a run moved aside, a chunk that was damaged."""
+    environment: dict[str, Any] = field(default_factory=dict)
+    """Versions and machine of the run: where it was begun, and where else it was continued."""
+    _number: int = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.lock.release()
+
+    @staticmethod
+    def start(
+        path: Path,
+        plan: Outline,
+        environment: Mapping[str, Any],
+        command: str = "gradlab run study.yaml",
+        *,
+        force: bool = False,
+        mixed: bool = False,
+    ) -> RunFolder:
+        """Take the folder for this plan: continued, new, or new beside the old one.
+
+        `force` starts afresh in any case; `mixed` continues although versions or the processor are others.
+        """
+        path = path.absolute()
+        folder = _taken(path)
+        try:
+            before = folder._plan_before()
+            if (force and (before is not None or folder.chunks)) or not folder._continues(plan, before):
+                folder = folder._moved_aside()
+            begun = folder._environment_before(mixed)
+            if begun is not None:
+                folder._check_environment(plan, begun, environment, mixed)
+                environment = _together(begun, environment)
+            if before is None or before["format"] < FORMAT:
+                folder._seal_old()
+            folder.environment = {**environment, "format": FORMAT}
+            folder._describe(plan, command)
+        except BaseException:
+            folder.lock.release()
+            raise
+        return folder
+
+    # ------------------------------------------------------------------ what is there
+
+    def records(self) -> Records:
+        """All committed results."""
+        return Records(self.chunks)
+
+    def _plan_before(self) -> dict[str, Any] | None:
+        """The plan that is there; one that is damaged is written anew from the study at hand."""
+        try:
+            return read_plan(self.path)
+        except DamagedFile as error:
+            self.notes.append(f"{error}; it is written anew")
+            return None
+
+    def _environment_before(self, mixed: bool) -> dict[str, Any] | None:
+        path = self.path / ENVIRONMENT
+        try:
+            found = read_sealed(path)
+            if found is not None or not self.chunks:
+                return None if found is None else checked_environment(found)
+            problem = f"{path} is missing"
+        except DamagedFile as error:
+            problem = str(error)
+        except ValueError:
+            problem = f"{path} is damaged"
+        if not mixed:
+            raise StoreError(
+                f"{problem}, so that it is not known where the run was begun; --mixed continues it all the same"
+            )
+        self.notes.append(f"{problem}; it is written anew")
+        return None
+
+    def _seal_old(self) -> None:
+        """Give the files of an old run their checksums: as soon as it has a new plan, they are asked for."""
+        for path in self.path.glob("*.json"):
+            if path.name in (AUDIT, FILM, LAYER_NAMES):
+                try:
+                    self.write_sealed(path.name, read_sealed(path) or {}, indent=None if path.name == FILM else 1)
+                except DamagedFile as error:
+                    self.notes.append(f"{error}; it is kept as {_free(path)}")
+                    _rename(path, _free(path))
+
+    def _gather(self) -> None:
+        """Open and check every chunk; one that is damaged is set aside, and its trials run again."""
+        shutil.rmtree(self.path / WRITING, ignore_errors=True)
+        for path in chunk_paths(self.path):
+            self._number = max(self._number, int(path.name))
+            try:
+                chunk = Chunk.open(path)
+                chunk.verify()
+                self.chunks.append(chunk)
+            except DamagedChunk as error:
+                place = _free(self.path / DAMAGED / path.name)
+                self.notes.append(f"{error}; it is kept as {place}")
+                _rename(path, place)
+
+    def _continues(self, plan: Outline, before: Mapping[str, Any] | None) -> bool:
+        """Whether the folder holds nothing yet, or results of this plan among others; refuses other numerics."""
+        stored = set(self.records().trials["trial"].to_pylist())
+        if not stored:
+            return True
+        if before is not None:
+            self._refuse_other_numerics(plan, before, stored)
+        return not stored.isdisjoint(trial.id for trial in plan.trials)
+
+    def _refuse_other_numerics(self, plan: Outline, before: Mapping[str, Any], stored: set[str]) -> None:
+        """What was computed under another numerics version of an engine is not mixed, nor silently run again."""
+        now = {group.content: group for group in plan.groups}
+        for group in before["groups"]:
+            same = now.get(group["content"])
+            if same is None or same.numerics == group["numerics"]:
+                continue
+            if not stored.isdisjoint(trial_id(group["id"], seed) for seed in before["seeds"]):
+                raise StoreError(
+                    f"{self.path} was begun with other numerics ({group['name']}: {group['numerics']}, now "
+                    f"{same.numerics}), and results of the two are not to be mixed; --force starts afresh beside it, "
+                    "--out in another folder"
+                )
+
+    def _check_environment(self, plan: Outline, before: Mapping[str, Any], now: Mapping[str, Any], mixed: bool) -> None:
+        finished = self.records().finished
+        others = other_numerics(before, now)
+        if not finished or not others or mixed or all(trial.id in finished for trial in plan.trials):
+            return
+        raise StoreError(
+            f"{self.path} was begun elsewhere ({'; '.join(others)}), where the same trial may give other bits; "
+            "--mixed continues it all the same and says so in the report, --force starts afresh beside it"
+        )
+
+    # ------------------------------------------------------------------ writing
+
+    def _describe(self, plan: Outline, command: str) -> None:
+        written = papers(plan)
+        parts = {name: content for name, content in written.items() if name.startswith(f"{PARTS}/")}
+        shutil.rmtree(self.path / PARTS, ignore_errors=True)
+        for name, content in parts.items():
+            self.write_file(name, content)
+        self.write_sealed(PLAN, {"format": FORMAT, "command": command, **saved(plan)})
+        self.write_sealed(ENVIRONMENT, self.environment)
+        for name, content in written.items():
+            if name not in parts:
+                self.write_file(name, content)
+
+    def keep_layer_names(self, by_id: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]]:
+        """Add the names of layers, by group id; gives all that are known. A damaged file is written anew."""
+        path = self.path / LAYER_NAMES
+        try:
+            before = read_sealed(path) or {}
+        except DamagedFile as error:
+            self.notes.append(f"{error}; it is written anew")
+            path.unlink(missing_ok=True)
+            before = {}
+        known = {**before, **{identity: list(names) for identity, names in by_id.items()}}
+        if by_id:
+            self.write_sealed(LAYER_NAMES, known)
+        return known
+
+    def adopt(self, records: Records) -> None:
+        """Add results from elsewhere, but for those that are already here."""
+        table = self.records().trials
+        here = set(zip(table["trial"].to_pylist(), table["digest"].to_pylist(), strict=True))
+        finished = self.records().finished
+        for chunk in records.chunks:
+            trials = chunk.table("trials")
+            pairs = zip(trials["trial"].to_pylist(), trials["digest"].to_pylist(), strict=True)
+            new = {trial for trial, digest in pairs if trial not in finished and (trial, digest) not in here}
+            if new:
+                self._commit(chunk.loaded().only(new))
+
+    def commit(self, results: Sequence[TrialResult]) -> None:
+        """Add these results; after this they survive anything but the loss of the disk."""
+        self._commit(MemoryChunk.of(results))
+
+    def _commit(self, chunk: MemoryChunk) -> None:
+        for piece in chunk.pieces():
+            self.lock.check(self.path)
+            number = self._number + 1
+            path = self.path / RESULTS / f"{number:06d}"
+            commit(path, piece, self.path / WRITING)
+            self._number = number
+            self.chunks.append(Chunk.open(path))
+
+    def _moved_aside(self) -> RunFolder:
+        """Rename this run to the first free `NAME~1`, `NAME~2`, … and begin a new one in its place."""
+        place = _free(self.path)
+        _rename(self.path, place)
+        self.lock.release()
+        folder = _taken(self.path)
+        folder.notes.append(f"the run that was in {self.path} is now in {place}")
+        return folder
+
+
+def _taken(path: Path) -> RunFolder:
+    """The folder with its lock, made if need be; somebody's other files are refused."""
+    try:
+        there = {entry.name for entry in path.iterdir()} if path.is_dir() else set()
+    except OSError as error:
+        raise StoreError(f"cannot use the run's folder {shortened(str(path))}: {error.strerror or error}") from None
+    if not _is_ours(path, there):
+        raise StoreError(f"{path} is not empty and not a run of gradlab; choose another folder with --out")
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise StoreError(f"cannot make the run's folder {shortened(str(path))}: {reason}") from None
+    folder = RunFolder(path, Lock.take(path))
+    try:
+        for name in there:
+            if _LEFT.fullmatch(name):  # a process died between writing and renaming
+                (path / name).unlink(missing_ok=True)
+        folder._gather()
+    except OSError as error:
+        folder.lock.release()
+        raise StoreError(f"cannot use the run's folder {path}: {error.strerror or error}") from None
+    except BaseException:
+        folder.lock.release()
+        raise
+    return folder
+
+
+_LEFT = re.compile(r"\.[a-z]+\.[a-z]+\.\d+\.tmp")
+
+
+def _is_ours(path: Path, there: set[str]) -> bool:
+    """A folder of ours has a plan that says so, or results; or it has only what dies with a process that just began."""
+    beginnings = {name for name in there if name in ("lock", WRITING, PARTS) or _LEFT.fullmatch(name)}
+    if there <= beginnings:
+        return True
+    plan = (_content(path / PLAN) or b"") if PLAN in there else b""
+    if b'"format"' in plan and b'"groups"' in plan:
+        return True
+    return any((chunk / MANIFEST).is_file() for chunk in chunk_paths(path))
+
+
+def chunk_paths(folder: Path) -> list[Path]:
+    """The committed chunks of a run, in the order of their numbers."""
+    try:
+        found = (folder / RESULTS).iterdir()
+        return sorted(path for path in found if path.name.isascii() and path.name.isdigit())
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise StoreError(f"cannot read {folder / RESULTS}: {error.strerror or error}") from None
+
+
+def read_plan(folder: Path) -> dict[str, Any] | None:
+    """The saved plan of a run, checked; None where there is none."""
+    path = folder / PLAN
+    tree = read_sealed(path)
+    if tree is None:
+        return None
+    version = tree.get("format")
+    if not isinstance(version, int) or not OLDEST <= version <= FORMAT:
+        raise StoreError(
+            f"{folder} was written in format {shortened(version)}, and this gradlab reads formats {OLDEST} to "
+            f"{FORMAT}; choose another folder with --out"
+        )
+    if version > UNSEALED:
+        tree = read_sealed(path, required=True)
+        assert tree is not None
+    try:
+        check_saved(tree)
+    except (KeyError, TypeError, ValueError) as error:
+        raise DamagedFile.at(path, str(error)) from None
+    return tree
+
+
+def _together(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
+    """The first environment of a run, and the others it was continued in."""
+    others = list(before.get("also", []))
+    if other_numerics(before, now) and now not in others:
+        others.append(dict(now))
+    return {**before, **({"also": others} if others else {})}
+
+
+def _content(path: Path) -> bytes | None:
+    try:
+        return read_regular(path)
+    except OSError:
+        return None
+
+
+def _free(path: Path) -> Path:
+    """`NAME~1`, `NAME~2`, …: the first that is not there."""
+    return next(p for n in count(1) if not (p := path.with_name(f"{path.name}~{n}")).exists())
+
+
+def _rename(path: Path, place: Path) -> None:
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        path.rename(place)
+    except OSError as error:
+        raise StoreError(f"{path} cannot be moved aside to {place}: {error.strerror or error}") from None

@@ -1,0 +1,63 @@
+"""Parameters of many trials in one safetensors file: `TRIAL/STEP/layer3.weight` -> tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from numpy.typing import NDArray
+
+from gradlab.errors import StoreError
+from gradlab.trials.result import TrialResult
+
+_CODES = {"<f4": "F32", "<f8": "F64"}
+Tensors = Mapping[str, NDArray[Any]]
+Snapshots = Mapping[str, Mapping[int, Tensors]]
+"""Trial id -> step -> name -> tensor."""
+
+
+def snapshots_of(results: Iterable[TrialResult]) -> Snapshots:
+    """All parameters that these results keep."""
+    there = ((r.trial.id, r.outcome.snapshots) for r in results if r.outcome and r.outcome.snapshots)
+    return {trial: {snapshot.step: snapshot.tensors for snapshot in kept} for trial, kept in there}
+
+
+def pack(snapshots: Snapshots) -> bytes:
+    """All of them as the bytes of a safetensors file.
+
+    The format is eight bytes of length, a JSON header, the tensors one behind the other. It is written here in one
+    pass, because a sweep keeps thousands of small tensors a second; it is read by the library itself.
+    """
+    header = ['"__metadata__":{"format":"gradlab","keys":"trial/step/tensor; a weight is (fan_in, fan_out)"}']
+    pieces: list[bytes] = []
+    start = 0
+    for trial, steps in snapshots.items():
+        for step, named in steps.items():
+            for name, tensor in named.items():
+                data = tensor.tobytes()
+                shape, end = list(tensor.shape), start + len(data)
+                header.append(
+                    f'"{trial}/{step}/{name}":{{"dtype":"{_CODES[tensor.dtype.str]}","shape":{shape},'
+                    f'"data_offsets":[{start},{end}]}}'
+                )
+                pieces.append(data)
+                start = end
+    text = f"{{{','.join(header)}}}".encode()
+    text += b" " * (-len(text) % 8)
+    return b"".join([len(text).to_bytes(8, "little"), text, *pieces])
+
+
+def unpack(packed: bytes) -> Snapshots:
+    """The snapshots in the bytes of a file."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    try:
+        tensors = load(packed)
+    except SafetensorError as error:
+        raise StoreError(f"the kept parameters cannot be read: {error}") from None
+    found: dict[str, dict[int, dict[str, NDArray[Any]]]] = {}
+    for key, tensor in tensors.items():
+        trial, step, name = key.split("/", 2)
+        found.setdefault(trial, {}).setdefault(int(step), {})[name] = tensor
+    return found

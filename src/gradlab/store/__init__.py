@@ -1,6 +1,0 @@
-"""Committed results: chunks of three tidy Parquet tables in the run's folder, written whole or not at all."""
-
-from gradlab.store.folder import RunFolder
-from gradlab.store.status import RunStatus, status
-
-__all__ = ["RunFolder", "RunStatus", "status"]

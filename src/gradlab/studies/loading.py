@@ -1,0 +1,85 @@
+"""Load a study: from a built-in name, a YAML file, a mapping or a `Study`, with overrides."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from gradlab import studies
+from gradlab.errors import StudyError
+from gradlab.parts import blaming
+from gradlab.plans.plan import Plan, make_plan
+from gradlab.spec import files
+from gradlab.spec.files import Resolved
+from gradlab.spec.study import Study
+
+Overrides = Mapping[str, Any] | Sequence[str]
+StudyLike = str | Path | Mapping[str, Any] | Study | Resolved
+
+
+def load(
+    study: StudyLike, *, overrides: Overrides = (), seeds: int | Sequence[int] | None = None, quick: bool = False
+) -> Resolved:
+    """A study with its parts loaded and every group checked.
+
+    `study` is a built-in name, a YAML file, a mapping or a `Study`; `overrides` are `{"train.lr": 3e-4}` or
+    `["train.lr=3e-4"]`.
+    """
+    if isinstance(study, Resolved):
+        refuse_options(study, overrides, seeds, quick)
+        return study
+    if isinstance(study, Study):
+        tree, source = study.model_dump(mode="json", exclude_unset=True), study.name
+    elif isinstance(study, Mapping):
+        tree, source = files.checked_tree(study, "study"), str(study.get("name", "study"))
+    else:
+        path = studies.locate(str(study))
+        tree, source = files.read(path), str(study)
+    changes = _pairs(overrides)
+    with blaming(bool(tree.get("parts"))):
+        return _resolve(tree, source, changes, seeds, quick)
+
+
+def plan(study: StudyLike | Plan, **options: Any) -> Plan:
+    """Every trial of a study and its cost; nothing is run. Options as for `load`."""
+    if isinstance(study, Plan):
+        refuse_options(study, options.get("overrides"), options.get("seeds"), options.get("quick"))
+        return study
+    resolved = load(study, **options)
+    with blaming(bool(resolved.catalog.files)):
+        return make_plan(resolved)
+
+
+def refuse_options(study: object, overrides: object, seeds: object, quick: object) -> None:
+    """Raise if options are given for something that is already loaded."""
+    if overrides or seeds is not None or quick:
+        raise StudyError(f"overrides, seeds and quick do not apply to a {type(study).__name__}; give them when loading")
+
+
+def python_call(study: object, overrides: Overrides, seeds: object, quick: bool) -> str:
+    """The call of `gradlab.run` that makes a result; a study that is neither name nor file is in the run's folder."""
+    words = [repr(str(study)) if isinstance(study, str | Path) else '"study.yaml"']
+    words += [f"overrides={overrides!r}"] if overrides else []
+    words += [f"seeds={seeds!r}"] if seeds is not None else []
+    return f"gradlab.run({', '.join([*words, *(['quick=True'] if quick else [])])})"
+
+
+def _resolve(tree: Mapping[str, Any], source: str, changes: Any, seeds: Any, quick: bool) -> Resolved:
+    full = files.with_overrides(tree, changes, seeds)
+    if not quick:
+        resolved = files.resolve(full, source)
+        if resolved.study.quick:  # report a mistake in the quick form now, not when it is first used
+            files.check_quick(full, source)
+        return resolved
+    return files.resolve(files.with_overrides(files.quick_form(tree), changes, seeds), source, quick=True)
+
+
+def _pairs(overrides: Any) -> list[str | tuple[str, Any]]:
+    if isinstance(overrides, str):
+        return [overrides]
+    if isinstance(overrides, Mapping):
+        return [(str(path), value) for path, value in overrides.items()]
+    if isinstance(overrides, Sequence):
+        return list(overrides)
+    raise StudyError(f"overrides: a mapping from paths to values or a list of path=value, not {overrides!r}")

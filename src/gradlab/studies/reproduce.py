@@ -1,0 +1,99 @@
+"""The public write-ups, reproduced: audit, run, judge, one scoreboard."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from gradlab import studies
+from gradlab.analysis.claims.verdict import Verdict
+from gradlab.analysis.scoreboard import Entry, Line, Scoreboard, Shown
+from gradlab.errors import StudyError, nearest
+from gradlab.report.result import Result
+from gradlab.report.scoreboard import page
+from gradlab.runs.store.folder import ReportFolder
+from gradlab.spec.canonical import plain_json
+from gradlab.studies.loading import plan
+
+
+def reproduce(
+    names: Sequence[str],
+    run_study: Callable[..., Result],
+    *,
+    quick: bool = False,
+    out: str | Path = "runs",
+    workers: int | None = None,
+) -> Scoreboard:
+    """Run the studies of these write-ups (all), judge every claim, write one scoreboard to `out/reproduce`."""
+    known = studies.writeups()
+    for name in names:
+        if name not in known:
+            raise StudyError(f"{name!r} is not a write-up; there are {', '.join(known)}{nearest(name, known)}")
+    chosen = [known[name] for name in (names or known)]
+    began, suffix, folder = perf_counter(), "-quick" if quick else "", Path(out)
+    plans = {study: plan(study, quick=quick) for writeup in chosen for study in writeup.studies}
+    results: dict[str, Result] = {}
+    for study, planned in plans.items():
+        call = f"gradlab run {study}{' --quick' if quick else ''}"
+        results[study] = run_study(
+            planned, out=folder / f"{study}{suffix}", command=call, workers=workers, figures=not quick
+        )
+        if results[study].stopped:
+            break
+    command = " ".join(["gradlab reproduce", *names, *(["--quick"] if quick else [])])
+    board = _scoreboard(chosen, results, quick, command, perf_counter() - began)
+    place = ReportFolder(folder / f"reproduce{suffix}")
+    links = {study: f"../{study}{suffix}/report.md" for study in results}
+    place.write_text("scoreboard.md", page(board, links))
+    place.write_text("scoreboard.json", json.dumps(plain_json(board.to_json()), indent=1, ensure_ascii=False))
+    return board
+
+
+def _scoreboard(
+    chosen: Sequence[studies.WriteUp], results: Mapping[str, Result], quick: bool, command: str, seconds: float
+) -> Scoreboard:
+    entries = tuple(
+        Entry(
+            writeup.name,
+            study,
+            "as published" if study in writeup.published else "controlled",
+            results[study].study.question,
+            results[study].audit,
+            study in writeup.unfair,
+            len(results[study].study.trial_seeds),
+            len(results[study].measured.trials),
+            tuple(Line(verdict, _kept(study, verdict)) for verdict in results[study].verdicts),
+        )
+        for writeup in chosen
+        for study in writeup.studies
+        if study in results
+    )
+    by_text = {(entry.study, line.verdict.claim.text): line for entry in entries for line in entry.lines}
+    confounds = tuple(
+        Shown(
+            writeup.name,
+            confound.what,
+            tuple(
+                (study, by_text[study, text])
+                for study, texts in confound.shown.items()
+                for text in texts
+                if (study, text) in by_text
+            ),
+        )
+        for writeup in chosen
+        for confound in writeup.confounds
+    )
+    titles = {writeup.name: writeup.title for writeup in chosen}
+    failed = sum(result.measured.counts()["failed"] for result in results.values())
+    stopped = any(result.stopped for result in results.values())
+    return Scoreboard(titles, entries, confounds, quick, command, seconds, failed, stopped)
+
+
+def _kept(study: str, verdict: Verdict) -> Mapping[str, Any] | None:
+    """What the full run found, for a claim that a reduced budget left untested."""
+    if verdict.outcome != "not tested":
+        return None
+    return studies.kept_verdicts().get(study, {}).get(studies.claim_key(verdict.claim))

@@ -1,0 +1,39 @@
+"""A short hash of everything a trial gave: equal digests, equal bits."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradlab.trials.outcome import Outcome
+
+WALL_TIMES = ("seconds_per_epoch", "epoch_seconds")
+"""Numbers that say how long something took: they are not part of a result's bits."""
+
+
+def _is_wall_time(name: str) -> bool:
+    return name in WALL_TIMES or name.endswith("seconds")
+
+
+def digest(trial: str, outcome: Outcome | None, error: str | None) -> str:
+    """Of the trial's id, status, metrics, curves, layer measures and kept parameters, wall times aside."""
+    status = "failed" if outcome is None else outcome.status
+    pieces: list[bytes] = [f"{trial} {status} {error}".encode()]
+    if outcome is not None:
+        pieces += [f"{name} {value!r}".encode() for name, value in outcome.metrics.items() if not _is_wall_time(name)]
+        for curve in outcome.curves:
+            if not _is_wall_time(curve.metric):
+                pieces += [curve.metric.encode(), _bytes(curve.steps), _bytes(curve.values)]
+        layers = outcome.layers
+        pieces += [" ".join(layers.measure).encode(), _bytes(layers.step), _bytes(layers.layer), _bytes(layers.value)]
+        for kept in outcome.snapshots:
+            pieces += [f"{kept.step} {kept.theta.dtype} {len(kept.theta)}".encode(), _bytes(kept.theta)]
+            pieces += [piece for name, values in kept.running.items() for piece in (name.encode(), _bytes(values))]
+    return sha256(b"\n".join(pieces)).hexdigest()[:16]
+
+
+def _bytes(values: NDArray[Any]) -> bytes:
+    return np.ascontiguousarray(values).tobytes()

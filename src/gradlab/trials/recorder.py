@@ -1,0 +1,221 @@
+"""The trial's notebook: every engine writes its steps, epochs and layer measures into one of these."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from time import perf_counter
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradlab.network.norms.base import Running
+from gradlab.spec.config import EpochMetric, Target
+from gradlab.trials.outcome import Curve, LayerTable, Outcome, Snapshot
+from gradlab.trials.setup import Setup
+
+Series = dict[str, tuple[NDArray[Any], NDArray[np.float64]]]
+"""Metric -> (steps, values)."""
+FINAL_STEPS = 10
+"""`final_loss` is the mean training loss of so many last steps."""
+COLLAPSED = 1.5
+"""A classifier has collapsed if its accuracy is at most so many times chance."""
+
+
+EVALUATED: tuple[str, ...] = get_args(EpochMetric)
+METRICS = (
+    "initial_loss",
+    "final_loss",
+    "last_loss",
+    *EVALUATED,
+    "steps_to_target",
+    "epochs_to_target",
+    "collapsed",
+    "diverged_step",
+    "parameters",
+    "flops",
+    "seconds_per_epoch",
+)
+"""The numbers of a trial as a whole."""
+
+
+class Recorder:
+    """Collects what happens during a trial and turns it into an `Outcome`."""
+
+    def __init__(self, setup: Setup) -> None:
+        self.setup = setup
+        self.classes = setup.dataset.classes
+        self.first_loss: float | None = None
+        self.diverged_step: int | None = None
+        self._losses: list[float] = []
+        self._correct: list[int] = []
+        self._sizes: list[int] = []
+        self._seconds: list[float] = []
+        self._points: dict[str, list[tuple[int, float]]] = {}
+        self._layers: list[tuple[int, int, str, float]] = []
+        self._snapshots: list[Snapshot] = []
+        self._started: float | None = None
+
+    @property
+    def latest_loss(self) -> float:
+        """The latest step's training loss; NaN before the first."""
+        return self._losses[-1] if self._losses else math.nan
+
+    @property
+    def steps(self) -> int:
+        """Steps noted so far."""
+        return len(self._losses)
+
+    def start_clock(self) -> None:
+        """Training time runs; evaluation and probes are not counted."""
+        self._started = perf_counter()
+
+    def stop_clock(self) -> None:
+        """Training time stands still; what has run belongs to the steps noted since the start."""
+        if self._started is not None:
+            self.took(perf_counter() - self._started)
+            self._started = None
+
+    def took(self, seconds: float) -> None:
+        """So long did the steps take that were noted since the last time."""
+        new = len(self._losses) - len(self._seconds)
+        self._seconds += [seconds / max(new, 1)] * new
+
+    def step(self, loss: float, correct: int, samples: int) -> bool:
+        """Note a step's training loss; False if it is not finite: the trial has diverged."""
+        return self.stretch([loss], [correct], [samples])
+
+    def stretch(self, losses: list[float], correct: list[int], samples: list[int]) -> bool:
+        """Note several steps; False if the last of them is not finite."""
+        if self._losses == [] and losses:
+            self.first_loss = losses[0]
+        self._losses += losses
+        self._correct += correct
+        self._sizes += samples
+        if losses and not math.isfinite(losses[-1]):
+            self.diverged_step = len(self._losses)
+            return False
+        return True
+
+    def evaluated(self, numbers: Mapping[str, float]) -> None:
+        """Note what was evaluated after the latest step."""
+        for metric, value in numbers.items():
+            self._points.setdefault(metric, []).append((self.steps, value))
+
+    def layer(self, step: int, number: int, measures: Mapping[str, float]) -> None:
+        """Note the measures of one layer after a step."""
+        self._layers.extend((step, number, measure, value) for measure, value in measures.items())
+
+    def snapshot(self, theta: NDArray[Any], running: Sequence[Running]) -> None:
+        """Keep the parameters after the latest step, if they are wanted there."""
+        if self.steps in self.setup.snapshots:
+            self._keep(theta, running)
+
+    def _keep(self, theta: NDArray[Any], running: Sequence[Running]) -> None:
+        memory: dict[str, NDArray[Any]] = {}
+        for number, statistics in enumerate(running, 1):
+            if statistics is not None:
+                mean, variance = statistics
+                memory |= {f"layer{number}.running_mean": mean, f"layer{number}.running_variance": variance}
+        self._snapshots.append(Snapshot(self.steps, theta.copy(), self.setup.mlp.layout, memory))
+
+    # ------------------------------------------------------------------ the end
+
+    def outcome(self, theta: NDArray[Any], running: Sequence[Running]) -> Outcome:
+        """Everything noted, as a frozen result."""
+        self.stop_clock()
+        if self.diverged_step is not None and "end" in self.setup.trial.config.measure.weights:
+            self._keep(theta, running)  # its end came early
+        if self.diverged_step is None and not np.isfinite(theta).all():
+            self.diverged_step = self.steps  # the last update itself overflowed
+        series = self._epochs() | {
+            metric: (np.array([at for at, _ in points]), np.array([value for _, value in points], float))
+            for metric, points in self._points.items()
+        }
+        loss = Curve("loss", np.arange(1, self.steps + 1), np.array(self._losses, float))
+        curves = (loss, *(Curve(metric, steps, values) for metric, (steps, values) in series.items()))
+        columns = list(zip(*self._layers, strict=True)) or [(), (), (), ()]
+        table = LayerTable(
+            np.array(columns[0], int), np.array(columns[1], int), columns[2], np.array(columns[3], float)
+        )
+        status: Literal["done", "diverged"] = "done" if self.diverged_step is None else "diverged"
+        return Outcome(status, self._metrics(series), curves, table, theta, tuple(self._snapshots))
+
+    def _epochs(self) -> Series:
+        """Running means on training data and training time of every epoch (the last may be shorter)."""
+        finite = self.steps if self.diverged_step is None else self.diverged_step - 1
+        if finite <= 0:
+            return {}
+        starts = np.arange(0, finite, self.setup.steps_per_epoch)
+        ends = np.append(starts[1:], finite)
+
+        def total(values: list[Any], weights: Any = 1.0) -> NDArray[np.float64]:
+            sums: NDArray[np.float64] = np.add.reduceat(np.array(values[:finite], float) * weights, starts)
+            return sums
+
+        sizes = np.array(self._sizes[:finite], float)
+        samples = np.add.reduceat(sizes, starts)
+        found = {"train_loss": (ends, total(self._losses, sizes) / samples)}
+        if self.classes is not None:
+            found["train_accuracy"] = (ends, total(self._correct) / samples)
+        return found | {"epoch_seconds": (ends, total(self._seconds))}
+
+    def _metrics(self, series: Series) -> dict[str, float | int | None]:
+        setup, steps = self.setup, self.steps
+        tail = self._losses[-FINAL_STEPS:]
+        last = {metric: float(values[-1]) for metric, (_, values) in series.items()}
+        if self.diverged_step is not None:  # the last evaluation is of a network that no longer exists
+            last = {}
+        reached = self._reached(setup.trial.config.measure.target, series)
+        per_step = sum(self._seconds) / steps if steps else None
+        return {
+            "initial_loss": self.first_loss,
+            "final_loss": float(np.mean(tail)) if tail else None,
+            "last_loss": tail[-1] if tail else None,
+            **{metric: last.get(metric) for metric in EVALUATED},
+            "steps_to_target": reached,
+            "epochs_to_target": None if reached is None else reached / setup.steps_per_epoch,
+            "collapsed": self._collapsed(last),
+            "diverged_step": self.diverged_step,
+            "parameters": setup.mlp.layout.size,
+            "flops": setup.mlp.flops(sum(self._sizes), backward=True),
+            "seconds_per_epoch": None if per_step is None else per_step * setup.steps_per_epoch,
+        }
+
+    def _collapsed(self, last: Mapping[str, float | None]) -> int | None:
+        if self.classes is None:
+            return None
+        for metric in ("test_accuracy", "validation_accuracy", "train_accuracy"):
+            accuracy = last.get(metric)
+            if accuracy is not None:
+                return int(accuracy <= COLLAPSED / self.classes)
+        return None
+
+    def _reached(self, target: Target | None, series: Series) -> int | None:
+        """The first step after which the target was met; None if never (censored)."""
+        if target is None:
+            return None
+        if target.metric == "final_loss":
+            window = min(FINAL_STEPS, self.steps)
+            hits = np.flatnonzero(running_mean(self._losses, window) <= target.value)
+            return int(hits[0]) + window if len(hits) else None
+        if target.metric not in series:
+            return None
+        steps, values = series[target.metric]
+        hits = np.flatnonzero(values <= target.value if target.metric.endswith("loss") else values >= target.value)
+        return int(steps[hits[0]]) if len(hits) else None
+
+
+def count_correct(output: NDArray[Any], target: NDArray[Any]) -> int:
+    """How many rows have their largest output at the target's class."""
+    return int(np.count_nonzero(output.argmax(1) == target))
+
+
+def running_mean(values: list[float], length: int) -> NDArray[np.float64]:
+    """Means over windows of this length, exactly as `final_loss` is a mean over its last steps."""
+    if length == 0:
+        return np.empty(0)
+    windows = np.lib.stride_tricks.sliding_window_view(np.array(values, float), length)
+    means: NDArray[np.float64] = windows.mean(1)
+    return means

@@ -1,0 +1,154 @@
+"""What an engine is handed: everything random is already decided, everything scheduled is already a list."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradlab.data.base import Dataset, Rows, SplitName, Task
+from gradlab.errors import StudyError
+from gradlab.network.initial import initial_parameters
+from gradlab.network.losses.base import Loss
+from gradlab.network.mlp import MLP
+from gradlab.optim.optimizers.base import Optimizer
+from gradlab.optim.rates import learning_rates
+from gradlab.optim.schedules.base import Horizon
+from gradlab.probes.base import Moment, Probe
+from gradlab.spec.config import Config, Measure, Moments, Train
+from gradlab.streams import Streams
+from gradlab.trials.trial import Trial
+
+Array = NDArray[Any]
+EVALUATION_ROWS = 1000
+"""Rows per forward pass of an evaluation."""
+
+
+@dataclass(frozen=True)
+class Setup:
+    """A realised trial. Two arms can be compared object by object before anything is trained."""
+
+    trial: Trial
+    mlp: MLP
+    loss: Loss
+    optimizer: Optimizer
+    dataset: Dataset
+    theta: Array
+    """Initial parameters, flat, in the trial's precision."""
+    rates: NDArray[np.float64]
+    """Learning rate of every step."""
+    batch: int
+    steps: int
+    steps_per_epoch: int
+    moments: dict[int, Moment]
+    """After which steps the inside is measured."""
+    snapshots: frozenset[int]
+    """After which steps the parameters are kept."""
+    probes: tuple[Probe, ...]
+    probe_x: Array
+    probe_y: Array
+    streams: Streams
+
+    @property
+    def dtype(self) -> Any:
+        """The trial's precision."""
+        return self.theta.dtype
+
+    def order(self, epoch: int) -> Rows:
+        """The training rows in the order of this epoch (from 0); a full batch needs no shuffling."""
+        rows = self.dataset.train
+        if self.batch >= len(rows):
+            return rows
+        return rows[self.streams.generator("order", epoch).permutation(len(rows))]
+
+    def batches(self) -> Iterator[tuple[int, Rows]]:
+        """(step, rows) for every step; each epoch is a permutation, its last batch may be smaller."""
+        for step in range(self.steps):
+            epoch, place = divmod(step, self.steps_per_epoch)
+            if place == 0:
+                order = self.order(epoch)
+            yield step, order[place * self.batch : (place + 1) * self.batch]
+
+
+def prepare(trial: Trial) -> Setup:
+    """Realise a trial: data, initial parameters, learning rates, probe batch."""
+    config, catalog = trial.config, trial.catalog
+    streams = Streams(trial.root, trial.seed)
+    split_owner = trial.seed if config.data.split == "per_trial" else None
+    task: Task = config.data.build(catalog)
+    dataset = task.load(streams.generator("data"), Streams(trial.root, split_owner).generator("split"))
+    mlp = MLP.of(config.model, dataset.input_width, dataset.output_width, catalog)
+    horizon, batch = horizon_of(config.train, len(dataset.train))
+    rates = learning_rates(config.train.schedule.build(catalog), config.train.lr, config.train.warmup, horizon)
+    dtype = np.dtype(config.train.precision)
+    probe_x, probe_y = _probe_batch(config, task, dataset, streams, dtype)
+    return Setup(
+        trial=trial,
+        mlp=mlp,
+        loss=config.train.loss.build(catalog),
+        optimizer=config.train.optimizer.build(catalog),
+        dataset=dataset,
+        theta=initial_parameters(mlp, config.model.init, streams, catalog).astype(dtype),
+        rates=rates,
+        batch=batch,
+        steps=horizon.steps,
+        steps_per_epoch=horizon.steps_per_epoch,
+        moments=moments_of(config.measure, horizon.steps),
+        snapshots=frozenset(steps_of(config.measure.weights, horizon.steps, "measure.weights")),
+        probes=tuple(catalog.get("probe", name).parse({}) for name in _probe_names(trial)),  # type: ignore[misc]
+        probe_x=probe_x,
+        probe_y=probe_y,
+        streams=streams,
+    )
+
+
+def horizon_of(train: Train, samples: int) -> tuple[Horizon, int]:
+    """Steps in all and per epoch, and the batch size, for so many training samples."""
+    batch = samples if train.batch == "full" else min(train.batch, samples)
+    per_epoch = -(-samples // batch)
+    steps = train.steps if train.steps is not None else (train.epochs or 0) * per_epoch
+    return Horizon(steps, per_epoch), batch
+
+
+def moments_of(measure: Measure, steps: int) -> dict[int, Moment]:
+    """After which steps the inside is measured, in order."""
+    steps_there = steps_of(measure.layers, steps, "measure.layers")
+    return {step: "start" if step == 0 else "end" if step == steps else "during" for step in steps_there}
+
+
+def steps_of(moments: Moments, steps: int, field: str) -> list[int]:
+    """The steps that `start`, `log`, `end` and numbers stand for in a budget of so many steps."""
+    chosen: set[int] = set()
+    for when in moments:
+        if when == "start":
+            chosen.add(0)
+        elif when == "end":
+            chosen.add(steps)
+        elif when == "log":
+            chosen |= {2**power for power in range(steps.bit_length()) if 2**power <= steps}
+        elif when > steps:
+            raise StudyError(f"{field}: step {when} lies behind the budget of {steps} steps")
+        else:
+            chosen.add(when)
+    return sorted(chosen)
+
+
+def _probe_names(trial: Trial) -> tuple[str, ...]:
+    chosen = trial.config.measure.probes
+    return tuple(trial.catalog.names("probe")) if chosen == "all" else chosen
+
+
+def _probe_batch(config: Config, task: Task, dataset: Dataset, streams: Streams, dtype: Any) -> tuple[Array, Array]:
+    """The samples the inside is measured on: the same in every arm that has the same data."""
+    probe, generator = config.measure.probe, streams.generator("probe")
+    if probe.batch == "fresh":
+        drawn = task.fresh(generator, probe.size)
+        assert drawn is not None, "the plan has refused this"
+        return dataset.scaled(drawn[0], dtype), dataset.typed(drawn[1], dtype)
+    split: SplitName = probe.batch
+    rows = dataset.rows(split)
+    chosen = generator.permutation(len(rows))[: probe.size]
+    return dataset.gather(rows[chosen], dtype)

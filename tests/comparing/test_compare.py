@@ -1,0 +1,397 @@
+"""Training code of the user's own: seeded, called once per arm and seed, kept, judged, reported."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import os
+import random
+import signal
+import threading
+from functools import partial
+from pathlib import Path
+from time import sleep
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import gradlab
+from gradlab.analysis.claims import judge
+from gradlab.analysis.findings import findings
+from gradlab.audits.audit import ONE_SEED, Audit
+from gradlab.cli import app
+from gradlab.errors import GradlabError, InvalidInput, StudyError
+from gradlab.spec.claims import Claim
+
+RUNNER = CliRunner()
+ARMS = {"slow": {"rate": 0.1}, "fast": {"rate": 0.3}}
+CALLS: list[tuple[float, int]] = []
+
+
+def train(rate: float, seed: int) -> dict[str, Any]:
+    CALLS.append((rate, seed))
+    noise = np.random.normal(0, 0.01)
+    curve = [float(np.exp(-rate * step)) for step in range(1, 21)]
+    return {"loss": curve, "miss": curve[-1] * (1 + noise), "drawn": random.random() + np.random.random()}
+
+
+def broken(rate: float, seed: int) -> dict[str, float]:
+    if rate > 0.2 and seed == 1:
+        raise ValueError("it exploded")
+    return {"miss": rate + seed / 10}
+
+
+@pytest.fixture(autouse=True)
+def _no_calls() -> None:
+    CALLS.clear()
+
+
+def test_every_arm_is_called_under_every_seed_with_the_same_draws_and_judged(tmp_path: Path) -> None:
+    claim = {"text": "fast is better", "metric": "miss", "arms": ["fast", "slow"], "op": "<"}
+    wrong = {"text": "slow is better", "metric": "miss", "arms": ["slow", "fast"], "op": "<"}
+    out = tmp_path / "run"
+    result = gradlab.compare(train, ARMS, 4, metric="miss", claims=[claim, wrong], question="Which rate?", out=out)
+    assert sorted(CALLS) == sorted((arm["rate"], seed) for arm in ARMS.values() for seed in range(4))
+    drawn = result.trials().pivot(index="seed", columns="group", values="drawn")
+    assert (drawn["slow"] == drawn["fast"]).all()
+    assert drawn["slow"].nunique() == 4
+    assert [verdict.outcome for verdict in result.verdicts] == ["reproduced", "not reproduced"]
+    assert "fast minus slow: -0.134, 95 % interval" in result.answer
+    assert {"training_loss", "by_seed"} <= set(result.charts)
+    assert result.study.factor == ("rate",)
+    text = (out / "report.md").read_text()
+    assert text.startswith("# Which rate?")
+    assert "Not audited" in text
+    assert "def train" in (out / "code.py").read_text()
+    assert (out / "report.html").read_text().count("Which rate?") >= 2
+    assert len(result.curves().query("metric == 'loss'")) == 2 * 4 * 20
+
+
+def test_the_callers_own_random_numbers_go_on_as_if_nothing_had_happened() -> None:
+    random.seed(5)
+    np.random.seed(5)
+    expected = random.random(), np.random.random()
+    random.seed(5)
+    np.random.seed(5)
+    gradlab.compare(train, ARMS, 1)
+    assert (random.random(), np.random.random()) == expected
+
+
+def test_finished_trials_are_not_called_again_until_something_changes(tmp_path: Path) -> None:
+    plain: Any = {"out": tmp_path / "run", "figures": False}
+    first = gradlab.compare(train, ARMS, 2, **plain)
+    CALLS.clear()
+    again = gradlab.compare(train, ARMS, 2, **plain, metric="miss")
+    assert CALLS == []
+    assert again.measured.hash == first.measured.hash
+    more = gradlab.compare(train, {**ARMS, "faster": {"rate": 0.5}}, 3, **plain)
+    assert sorted(CALLS) == [(0.1, 2), (0.3, 2), (0.5, 0), (0.5, 1), (0.5, 2)]
+    assert not more.unfinished
+    CALLS.clear()
+    gradlab.compare(train, ARMS, 2, **plain, force=True)
+    assert len(CALLS) == 4
+    assert (tmp_path / "run~1").is_dir()
+
+
+def test_a_kept_comparison_is_a_run_like_any_other(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    result = gradlab.compare(train, ARMS, 3, metric="miss", out=out)
+    opened = gradlab.open_run(out)
+    assert opened.answer == result.answer
+    assert opened.measured.hash == result.measured.hash
+    assert gradlab.status(out).finished
+    for words in (["report", str(out)], ["status", str(out)], ["export", str(out), "--to", "csv"]):
+        done = RUNNER.invoke(app(), words)
+        assert done.exit_code == 0, done.output
+    beside = RUNNER.invoke(app(), ["report", str(out), "--against", str(out), "--json"])
+    assert json.loads(beside.stdout)["same_bits"] == 6
+    refused = RUNNER.invoke(app(), ["report", str(out), "--pair", "slow", "fast"])
+    assert isinstance(refused.exception, StudyError)
+    assert "gradlab.watch" in str(refused.exception)
+
+
+def test_an_error_of_the_function_is_kept_with_its_place_and_the_others_go_on() -> None:
+    result = gradlab.compare(broken, ARMS, 3, metric="miss")
+    assert result.measured.counts() == {"done": 5, "failed": 1, "diverged": 0}
+    (error,) = result.measured.errors()
+    assert error.startswith("ValueError: it exploded (line ")
+    assert "test_compare.py, broken" in error
+    assert len(gradlab.compare(broken, ARMS, 3, metric="miss", fail_fast=True).measured.trials) < 6
+
+
+def test_a_failed_trial_is_tried_again(tmp_path: Path) -> None:
+    def flaky(arm: str, seed: int) -> float:
+        if seed == 1 and not os.environ.get("FIXED"):
+            raise RuntimeError("not yet")
+        return float(len(arm) + seed)
+
+    first = gradlab.compare(flaky, ["a", "bb"], 2, out=tmp_path / "run", figures=False)
+    assert first.measured.counts()["failed"] == 2
+    os.environ["FIXED"] = "yes"
+    try:
+        second = gradlab.compare(flaky, ["a", "bb"], 2, out=tmp_path / "run", figures=False)
+    finally:
+        del os.environ["FIXED"]
+    assert second.measured.counts() == {"done": 4, "failed": 0, "diverged": 0}
+
+
+def test_ctrl_c_gives_up_the_trial_in_training_at_once_and_keeps_the_finished(tmp_path: Path) -> None:
+    def long(arm: str, seed: int) -> float:
+        if seed == 1:
+            threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+            sleep(30)
+        return float(seed)
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores it
+    try:
+        result = gradlab.compare(long, ["a", "b"], 3, out=tmp_path / "run", figures=False)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert result.stopped
+    assert result.unfinished
+    assert result.measured.counts()["done"] == 2
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: gradlab.compare(train, {"a": {"rte": 1}}), r"would be called as train\(rte=1, seed=0\)"),
+        (lambda: gradlab.compare(lambda rate: rate, {"a": {"rate": 1}}), "seed"),
+        (lambda: gradlab.compare("train", ARMS), "a function that trains"),  # type: ignore[arg-type]
+        (lambda: gradlab.compare(train, "slow"), "arms are names"),
+        (lambda: gradlab.compare(train, {}), "arms"),
+        (lambda: gradlab.compare(train, ARMS, 0), "seeds"),
+        (lambda: gradlab.compare(train, ARMS, 2.5), "seeds"),  # type: ignore[arg-type]
+        (lambda: gradlab.compare(train, 5), "arms are names"),  # type: ignore[arg-type]
+        (lambda: gradlab.compare(train, ["a", "a"]), "twice"),
+        (lambda: gradlab.compare(train, ARMS, claims=5), "claims"),  # type: ignore[arg-type]
+        (lambda: gradlab.compare(train, ARMS, [1, 1]), "seed"),
+        (lambda: gradlab.compare(train, {"a": {"rate": object()}}), "cannot be told apart"),
+        (
+            lambda: gradlab.compare(
+                train, ARMS, claims=[{"text": "x", "metric": "m", "arms": "slw", "op": "<", "value": 1}]
+            ),
+            "did you mean 'slow'",
+        ),
+        (lambda: gradlab.compare(train, ARMS, claims=[{"text": "x", "metrc": "m"}]), "metrc"),
+    ],
+)
+def test_a_users_mistake_is_named_before_anything_is_called(call: Any, said: str) -> None:
+    with pytest.raises((InvalidInput, StudyError, GradlabError), match=said):
+        call()
+    assert CALLS == []
+
+
+def test_what_cannot_be_kept_stops_the_run_at_once() -> None:
+    def returns_nonsense(rate: float, seed: int) -> dict[str, Any]:
+        CALLS.append((rate, seed))
+        return {"word": "good"}
+
+    with pytest.raises(InvalidInput, match="under 'word'"):
+        gradlab.compare(returns_nonsense, ARMS, 3)
+    assert len(CALLS) == 1
+
+
+def test_a_misspelt_metric_is_told_after_the_first_trial_which_is_kept(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match=r"'mis' is not what the function returns; .* did you mean 'miss'"):
+        gradlab.compare(train, ARMS, 3, metric="mis", out=tmp_path / "run", figures=False)
+    assert len(CALLS) == 1
+    CALLS.clear()  # a list that the function appends to is part of what it uses
+    gradlab.compare(train, ARMS, 3, metric="miss", out=tmp_path / "run", figures=False)
+    assert len(CALLS) == 5
+
+
+def test_arms_are_told_apart_whatever_they_are() -> None:
+    class Trainer:
+        def __init__(self, rate: float) -> None:
+            self.rate = rate
+
+        def rated(self) -> float:
+            return self.rate
+
+    def call(make: Any, seed: int) -> float:
+        return float(make() + seed)
+
+    pairs: list[tuple[Any, Any]] = [
+        (lambda: 1, lambda: 2),
+        (Trainer(1).rated, Trainer(2).rated),
+        (partial(np.sum, np.arange(3000)), partial(np.sum, np.arange(3000) + 1)),
+    ]
+    for first, second in pairs:
+        result = gradlab.compare(call, {"one": {"make": first}, "two": {"make": second}}, 2)
+        one, two = (list(result.measured.values("score", arm).values()) for arm in ("one", "two"))
+        assert one != two
+
+
+def test_seeds_may_be_numpys_and_settings_infinite(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    arms = {"a": {"rate": math.inf}, "b": {"rate": np.float32(0.5)}}
+    gradlab.compare(train, arms, np.arange(3), out=out, figures=False)  # type: ignore[arg-type]
+    assert gradlab.open_run(out).study.trial_seeds == (0, 1, 2)
+
+
+def test_a_function_that_changes_its_settings_changes_nobody_elses() -> None:
+    def pops(options: dict[str, float], seed: int) -> float:
+        return options.pop("rate") + seed
+
+    result = gradlab.compare(pops, {"a": {"options": {"rate": 1.0}}}, 3)
+    assert result.measured.counts()["failed"] == 0
+
+
+def test_one_that_catches_ctrl_c_has_not_finished(tmp_path: Path) -> None:
+    def catches(arm: str, seed: int) -> float:
+        if seed == 1:
+            threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+            try:
+                sleep(30)
+            except KeyboardInterrupt:
+                return -1.0
+        return float(seed)
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        result = gradlab.compare(catches, ["a", "b"], 3, out=tmp_path / "run", figures=False)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert result.stopped
+    assert list(result.trials()["score"]) == [0.0, 0.0]
+
+
+def test_names_like_those_of_other_tools_are_kept() -> None:
+    def named(arm: str, seed: int) -> dict[str, float]:
+        return {"train/loss": 1.0, "error": 0.5, "seconds": 2.0}
+
+    result = gradlab.compare(named, ["a", "b"], 2)
+    assert {"train.loss", "returned_error", "returned_seconds"} <= set(result.measured.metrics)
+
+
+def test_when_all_fails_the_answer_says_why() -> None:
+    def fails(arm: str, seed: int) -> float:
+        raise ValueError("no data " + 1000 * "x")
+
+    result = gradlab.compare(fails, ["a", "b"], 2)
+    assert "ValueError: no data" in result.answer
+    assert len(result.answer) < 1000
+
+
+def test_an_earlier_audit_is_kept_or_dropped_knowingly(tmp_path: Path) -> None:
+    audit = Audit("x", ("f",), "nothing", ("slow", "fast"), (), (), None, (ONE_SEED,), {})
+    gradlab.compare(train, ARMS, 2, out=tmp_path / "run", audit=audit, figures=False)
+    again = gradlab.compare(train, ARMS, 2, out=tmp_path / "run", figures=False)
+    assert again.audit == gradlab.open_run(tmp_path / "run").audit
+    assert again.audit is not None
+    other = gradlab.compare(train, {**ARMS, "c": {"rate": 1}}, 2, out=tmp_path / "run", figures=False)
+    assert other.audit is None
+    assert gradlab.open_run(tmp_path / "run").audit is None
+
+
+def of(metric: str, **arms: list[float]) -> gradlab.Result:
+    """A result with these values by seed."""
+
+    def given(values: list[float], seed: int) -> dict[str, float]:
+        return {metric: values[seed]}
+
+    count = len(next(iter(arms.values())))
+    return gradlab.compare(given, {name: {"values": values} for name, values in arms.items()}, count)
+
+
+@pytest.mark.parametrize("metric", ["solved", "accuracy", "test_acc"])
+def test_zeros_and_ones_are_told_by_their_means(metric: str) -> None:
+    answer = of(metric, a=[0, 0, 1, 1, 0, 1, 0, 0, 0, 1], b=[1, 1, 1, 1, 1, 1, 1, 1, 0, 1]).answer
+    assert "a 0.4 [" in answer
+    assert "b 0.9 [" in answer
+    assert "b minus a: 0.5, 95 % interval" in answer
+
+
+def test_counts_with_many_zeros_have_no_ratio() -> None:
+    assert "b minus a: 5.2" in of("failures", a=[0, 0, 0, 0, 1], b=[5, 6, 4, 5, 7]).answer
+
+
+def test_what_is_better_is_told_only_where_the_name_tells() -> None:
+    assert "The best mse is good's" in (text := findings(of("mse", bad=[2, 2.1, 1.9], good=[1, 1.1, 0.9]).measured)), (
+        text
+    )
+    assert "The best iou is bad's" in findings(of("iou", bad=[2, 2.1, 1.9], good=[1, 1.1, 0.9]).measured)
+    assert findings(of("wobble", bad=[2, 2.1, 1.9], good=[1, 1.1, 0.9]).measured) == ""
+
+
+def test_nan_loses_where_the_name_tells_what_is_worse_and_is_left_out_where_it_does_not() -> None:
+    nan = math.nan
+    for metric, outcome in (("iou", "reproduced"), ("wobble", "not tested")):
+        result = of(metric, good=[0.8, 0.7, 0.9, 0.8, 0.7, 0.8], broken=[nan] * 6)
+        claim = {"text": "good wins", "metric": metric, "arms": ["good", "broken"], "op": ">"}
+        study = result.study.model_copy(update={"claims": (Claim.model_validate(claim),)})  # type: ignore[attr-defined]
+        plan = dataclasses.replace(result.measured.plan, study=study)  # type: ignore[type-var]
+        (verdict,) = judge(dataclasses.replace(result.measured, plan=plan))
+        assert verdict.outcome == outcome
+
+
+def test_a_claim_about_a_number_that_was_not_returned_is_not_tested() -> None:
+    claim = {"text": "x", "metric": "nothing", "arms": "slow", "op": "<", "value": 1}
+    (verdict,) = gradlab.compare(train, ARMS, 2, claims=[claim]).verdicts
+    assert verdict.outcome == "not tested"
+
+
+FILE = """
+ARMS = {"one": {"power": 1}, "two": {"power": 2}}
+
+def train(power, seed):
+    return {"accuracy": 0.5 + 0.1 * power + 0.001 * seed, "curve": [1.0, 2.0 * power]}
+"""
+
+
+def test_the_command_compares_keeps_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own.py").write_text(FILE)
+    (tmp_path / "claims.yaml").write_text("- {text: two wins, metric: accuracy, arms: [one, two], op: '>'}\n")
+    done = RUNNER.invoke(
+        app(), ["compare", "own.py:train", "--seeds", "3", "--json", "--claims", "claims.yaml", "--check"]
+    )
+    assert done.exit_code == 4, done.output
+    told = json.loads(done.stdout)
+    assert told["trials"]["done"] == 6
+    assert told["claims"][0]["verdict"] == "not reproduced"
+    shown = RUNNER.invoke(app(), ["compare", "own.py:train", "--seeds", "3"])
+    assert shown.exit_code == 0
+    assert "two minus one: 0.1, 95 % interval" in shown.stdout.replace("\n", " ")
+    assert (tmp_path / "runs/train/figures/returned_curves.png").is_file()
+    named = RUNNER.invoke(app(), ["compare", "own.py:train", "--arm", "third: {power: 3}", "--arm", "one: {power: 1}"])
+    assert named.exit_code == 0, named.output
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["own.py:trian"], "did you mean 'train'"),
+        (["nowhere.py:train"], "no such file"),
+        (["own.py"], "module:name"),
+        (["own.py:train", "--arm", "[1, 2]"], "--arm"),
+        (["own.py:train", "--arm", "a: {p: 1}"], "would be called as train"),
+        (["own.py:train", "--claims", "nowhere.yaml"], "--claims"),
+    ],
+)
+def test_a_mistake_on_the_command_line_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own.py").write_text(FILE)
+    done = RUNNER.invoke(app(), ["compare", *words])
+    assert isinstance(done.exception, GradlabError)
+    assert done.exception.exit_code == 2
+    assert said in str(done.exception)
+
+
+@pytest.mark.parametrize("name", ["layers.json", "audit.json"])
+def test_a_comparison_goes_on_although_a_file_beside_its_results_is_damaged(name: str, tmp_path: Path) -> None:
+    def train(rate: float, seed: int) -> dict[str, float]:
+        return {"loss": rate + seed}
+
+    arms = {"a": {"rate": 1.0}, "b": {"rate": 2.0}}
+    gradlab.compare(train, arms, seeds=2, out=tmp_path / "run", figures=False)
+    (tmp_path / "run" / name).write_text("{torn")
+    result = gradlab.compare(train, arms, seeds=3, out=tmp_path / "run", figures=False)
+    assert len(result.trials()) == 6
+    assert gradlab.open_run(tmp_path / "run").notes == ()

@@ -1,0 +1,25 @@
+"""What these tests are about is not how figures look: none is drawn unless a test asks for it."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from gradlab.testing.trials import small_tree
+
+
+@pytest.fixture
+def tree() -> dict[str, Any]:
+    """A study of two arms that trains in milliseconds."""
+    return {**small_tree(), "figures": []}
+
+
+@pytest.fixture(autouse=True)
+def _signals_as_usual() -> Iterator[None]:
+    """A shell that starts the tests in the background ignores SIGINT, and hands that on."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)

@@ -1,0 +1,109 @@
+"""Promise 4: a committed trial survives kill -9: nothing lost, duplicated or unreadable; and the same hash."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import gradlab
+from gradlab.runs.store.chunks import Chunk
+from gradlab.runs.store.folder import chunk_paths
+
+CODE = """
+import json, sys
+import gradlab, gradlab.runs.coordinator as coordinator
+coordinator.COMMIT_SECONDS = 0.02
+gradlab.run(json.load(open(sys.argv[1])), out=sys.argv[2], executor=sys.argv[3], workers=2)
+"""
+
+
+def long_study(tree: dict[str, Any], seeds: int, steps: int) -> dict[str, Any]:
+    """Trials of some milliseconds on the reference engine, which needs no compiler to start."""
+    tree["base"]["train"] |= {"engine": "reference", "steps": steps}
+    return {**tree, "seeds": seeds, "figures": [], "measure": {"layers": ["end"]}}
+
+
+def committed(run: Path) -> list[str]:
+    """Ids of all committed trials, every chunk checked to the last byte."""
+    found: list[str] = []
+    for path in chunk_paths(run):
+        chunk = Chunk.open(path)
+        chunk.verify()
+        found += chunk.table("trials")["trial"].to_pylist()
+        assert set(chunk.table("curves")["trial"].to_pylist()) == set(chunk.table("trials")["trial"].to_pylist())
+    return found
+
+
+def killed_again_and_again(tree: dict[str, Any], folder: Path, kills: int, seed: int) -> None:
+    (folder / "study.json").write_text(json.dumps(tree))
+    run, chance, before = folder / "run", random.Random(seed), set()
+    command = [sys.executable, "-c", CODE, str(folder / "study.json"), str(run), "pool"]
+    done_by_itself = in_between = 0
+    for _ in range(kills):
+        started = len(chunk_paths(run))
+        process = subprocess.Popen(command, stderr=subprocess.PIPE)
+        pause = chance.random() * 0.5
+        if chance.random() < 0.8:  # once it writes; otherwise wherever it is in its first second
+            while process.poll() is None and len(chunk_paths(run)) == started:
+                time.sleep(0.002)
+        else:
+            pause += chance.random() * 1.5
+        time.sleep(pause * chance.random())
+        process.send_signal(signal.SIGKILL)
+        _, error = process.communicate()
+        assert process.returncode in (0, -signal.SIGKILL), error.decode()
+        done_by_itself += process.returncode == 0
+        now = committed(run)
+        assert len(now) == len(set(now)), "a trial is there twice"
+        assert before <= set(now), "a committed trial is gone"
+        before = set(now)
+        in_between += 0 < len(now) < 2 * tree["seeds"]
+        if (run / "plan.json").exists():
+            state = gradlab.status(run)
+            assert (state.alive, state.running, state.damaged) == (False, (), ())
+            assert state.done == len(now)
+            assert state.left == state.planned - len(now)
+        if done_by_itself:
+            break
+    assert in_between >= kills // 4, "the kills did not hit runs that were under way"
+    result = gradlab.run(tree, out=run)
+    assert result.measured.hash == gradlab.run(tree).measured.hash
+    assert not (run / ".writing").exists()
+    assert len(committed(run)) == 2 * tree["seeds"]
+
+
+def test_four_kills_lose_nothing(tree: dict[str, Any], tmp_path: Path) -> None:
+    killed_again_and_again(long_study(tree, 60, 100), tmp_path, 4, seed=int(os.environ.get("GRADLAB_TEST_SEED", "1")))
+
+
+@pytest.mark.slow
+def test_two_hundred_kills_lose_nothing(tree: dict[str, Any], tmp_path: Path) -> None:
+    killed_again_and_again(long_study(tree, 2500, 150), tmp_path, 200, seed=2)
+
+
+@pytest.mark.shipped
+def test_same_hash_inline_pool_processes_and_killed_three_times(tree: dict[str, Any], tmp_path: Path) -> None:
+    """Promise 3."""
+    tree = long_study(tree, 30, 60)
+    hashes = {gradlab.run(tree, executor="inline").measured.hash}
+    hashes |= {gradlab.run(tree, workers=workers).measured.hash for workers in (1, 2, 4)}
+    hashes |= {gradlab.run(tree, executor="processes", workers=2).measured.hash}
+    for killed in range(3):
+        command = [sys.executable, "-c", CODE, str(tmp_path / "study.json"), str(tmp_path / "run"), "pool"]
+        (tmp_path / "study.json").write_text(json.dumps(tree))
+        process = subprocess.Popen(command)
+        while process.poll() is None and len(chunk_paths(tmp_path / "run")) <= killed:
+            time.sleep(0.002)
+        process.kill()
+        process.wait()
+    hashes |= {gradlab.run(tree, out=tmp_path / "run").measured.hash}
+    assert len(hashes) == 1

@@ -1,0 +1,76 @@
+"""The lab's networks written a second time, in torch, for autograd to differentiate. Shares no code with the lab."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch.nn.functional as F
+
+import torch
+
+ACTIVATIONS = {
+    "identity": lambda x: x,
+    "relu": torch.relu,
+    "leaky_relu": lambda x: F.leaky_relu(x, 0.01),
+    "tanh": torch.tanh,
+    "sigmoid": torch.sigmoid,
+    "gelu": F.gelu,
+    "silu": F.silu,
+}
+
+
+def forward(model: dict[str, Any], p: dict[str, torch.Tensor], x: torch.Tensor, alpha: float = 1.0) -> torch.Tensor:
+    """`model` has depth, stem, head, layers_per_block, activation, norm, skip, last_activation (all plain values)."""
+    depth, per = model["depth"], model["layers_per_block"]
+    act = ACTIVATIONS[model["activation"]]
+
+    def linear(n: int, h: torch.Tensor) -> torch.Tensor:
+        bias = p.get(f"layer{n}.bias")
+        return F.linear(h, p[f"layer{n}.weight"].T, bias)
+
+    def norm(n: int, h: torch.Tensor) -> torch.Tensor:
+        gain, shift = p.get(f"layer{n}.gain"), p.get(f"layer{n}.shift")
+        match model["norm"]:
+            case "none":
+                return h
+            case "layer":
+                return F.layer_norm(h, h.shape[1:], gain, shift, 1e-5)
+            case "rms":
+                return F.rms_norm(h, h.shape[1:], gain, 1e-5)
+            case "batch":
+                return F.batch_norm(h, None, None, gain, shift, training=True, eps=1e-5)
+        raise AssertionError
+
+    def f(n: int, h: torch.Tensor) -> torch.Tensor:
+        return h if n == depth and not model["last_activation"] else act(h)
+
+    n, h = 1, x
+    if model["stem"] == "linear":
+        h = f(1, norm(1, linear(1, h)))
+        n = 2
+    block = 0
+    while n <= depth:
+        block += 1
+        numbers, entry = range(n, n + per), h
+        n += per
+        a = p.get(f"block{block}.alpha", torch.tensor(alpha, dtype=x.dtype))
+        match model["skip"]:
+            case "none" | "identity" | "scaled" | "rezero":
+                for i in numbers:
+                    h = f(i, norm(i, linear(i, h)))
+                h = {"none": h, "identity": entry + h}.get(model["skip"], entry + a * h)
+            case "add_then_activate":
+                for i in numbers:
+                    z = norm(i, linear(i, h))
+                    h = f(i, z + entry) if i == numbers[-1] else f(i, z)
+            case "pre_activation":
+                for i in numbers:
+                    h = linear(i, f(i, norm(i, h)))
+                h = entry + h
+    return linear(depth + 1, h) if model["head"] == "linear" else h
+
+
+def loss(name: str, output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+    if name == "mean_output":
+        return output.mean()
+    return F.cross_entropy(output, target) if name == "cross_entropy" else F.mse_loss(output, target)

@@ -1,0 +1,200 @@
+"""Every built-in part keeps the contract of its kind, and a broken part does not get through."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from textwrap import dedent
+
+import numpy as np
+import pytest
+
+from gradlab.data.file import File
+from gradlab.parts import BUILT_IN, FOLDERS, Part
+from gradlab.testing import check_file, check_part
+from gradlab.testing.trials import small_comparison, small_result, small_sweep
+
+PARTS = [(kind, name) for kind in FOLDERS for name in BUILT_IN.names(kind)]
+
+
+def instance(kind: str, name: str, folder: Path) -> Part:
+    if name != "file":
+        return BUILT_IN.make(kind, name, {})
+    path = folder / "some.npz"
+    rng = np.random.default_rng(0)
+    np.savez(path, x=rng.standard_normal((40, 3)), y=rng.integers(0, 2, 40))
+    return File(path=str(path))
+
+
+@pytest.mark.parametrize(("kind", "name"), PARTS, ids=[f"{k}-{n}" for k, n in PARTS])
+def test_a_built_in_part_keeps_its_contract(kind: str, name: str, tmp_path: Path) -> None:
+    report = check_part(instance(kind, name, tmp_path))
+    assert len(report.checks) >= 2
+    assert report.problems == []
+
+
+HEAD = """
+import numpy as np
+from gradlab.network import Activation, Init, Loss, Norm, Skip
+from gradlab.optim import Optimizer, Schedule
+from gradlab.data import Dataset, Task
+from gradlab.data.base import Facts
+from gradlab.probes import Probe
+from gradlab.engines.base import Engine
+from gradlab.engines.reference import Reference
+from gradlab.report.figures.base import Figure
+"""
+
+BROKEN = {
+    "slope is the derivative": """
+        class Bad(Activation):
+            '''Wrong slope.'''
+            name = "bad"
+            def forward(self, x): return np.tanh(x)
+            def slope(self, x, y): return 1 - y
+    """,
+    "NaN goes through": """
+        class Bad(Activation):
+            '''Hides NaN.'''
+            name = "bad"
+            def forward(self, x): return np.where(x > 0, x, np.zeros((), x.dtype))
+            def slope(self, x, y): return (x > 0).astype(x.dtype)
+    """,
+    "keeps shape and dtype": """
+        class Bad(Activation):
+            '''Always float64.'''
+            name = "bad"
+            def forward(self, x): return np.tanh(x.astype(np.float64))
+            def slope(self, x, y): return 1 - y * y
+    """,
+    "does not change its input": """
+        class Bad(Activation):
+            '''Writes into x.'''
+            name = "bad"
+            def forward(self, x): x *= 1.5; return np.tanh(x)
+            def slope(self, x, y): return 1 - y * y
+    """,
+    "gradient is right, 1 per block": """
+        class Bad(Skip):
+            '''Forgets the factor on the way back.'''
+            name = "bad"
+            formula = "x + 2 f(Wx + b)"
+            def combine(self, x, branch, alpha): return x + 2 * branch
+            def backward(self, dy, branch, alpha): return dy, dy, 0.0
+    """,
+    "evaluation of a sample": """
+        class Bad(Norm):
+            '''Batch statistics in evaluation.'''
+            name = "bad"
+            def forward(self, x, gain, shift, running, training):
+                h = x - x.mean(0)
+                return gain * h + shift, h, running
+            def backward(self, dy, gain, cache):
+                u = gain * dy
+                return u - u.mean(0), np.sum(dy * cache, 0), dy.sum(0)
+    """,
+    "shape and finiteness": """
+        class Bad(Init):
+            '''Infinite.'''
+            name = "bad"
+            def quantile(self, u, fan_in, fan_out): return u / 0.0
+    """,
+    "quantile is an inverse CDF": """
+        class Bad(Init):
+            '''Falls.'''
+            name = "bad"
+            def quantile(self, u, fan_in, fan_out): return -u
+    """,
+    "gradient is right": """
+        class Bad(Loss):
+            '''Absolute error with the wrong gradient.'''
+            name = "bad"
+            targets = "values"
+            def value(self, output, target): return float(np.abs(output - target).mean())
+            def value_and_gradient(self, output, target): return self.value(output, target), np.sign(output - target)
+    """,
+    "goes downhill": """
+        class Bad(Optimizer):
+            '''Uphill.'''
+            name = "bad"
+            def init(self, theta): return {}
+            def update(self, gradient, state, theta, lr): return lr * gradient, state
+    """,
+    "finite and not negative": """
+        class Bad(Schedule):
+            '''Negative.'''
+            name = "bad"
+            def factor(self, step, horizon): return 1 - step
+    """,
+    "facts agree": """
+        class Bad(Task):
+            '''Says 5, has 4.'''
+            name = "bad"
+            def facts(self): return Facts(5, 1, 8, None, 100)
+            def load(self, samples, split): return Dataset(np.ones((8, 4)), np.ones((8, 1)), train=np.arange(8))
+    """,
+    "splits do not overlap": """
+        class Bad(Task):
+            '''Tests on what it trained on.'''
+            name = "bad"
+            def facts(self): return Facts(4, 1, 8, None, 100, test=8)
+            def load(self, samples, split):
+                rows = np.arange(8)
+                return Dataset(np.ones((8, 4)), np.ones((8, 1)), train=rows, test=rows)
+    """,
+    "needs and measures are declared": """
+        class Bad(Probe):
+            '''Reads the gradient without asking.'''
+            name = "bad"
+            measures = ("x",)
+            def measure(self, layer): return {"x": float(layer.weight_gradient.sum())}
+    """,
+    "does not change what it measures": """
+        class Bad(Probe):
+            '''Tampers.'''
+            name = "bad"
+            measures = ("x",)
+            def measure(self, layer): layer.weight[0] = 0; return {"x": 1.0}
+    """,
+    "agrees with the reference": """
+        class Bad(Engine):
+            '''Does nothing.'''
+            name = "bad"
+            numerics = 1
+            def train(self, setup, tick=None):
+                from dataclasses import replace
+                return replace(Reference().train(setup), theta=setup.theta)
+    """,
+    "gives a chart": """
+        class Bad(Figure):
+            '''No chart.'''
+            name = "bad"
+            def chart(self, measured): return 3
+    """,
+    "has a docstring": """
+        class Bad(Schedule):
+            name = "bad"
+            def factor(self, step, horizon): return 1.0
+    """,
+    "every parameter has a default": """
+        class Bad(Schedule):
+            '''Needs a number.'''
+            name = "bad"
+            rate: float
+            def factor(self, step, horizon): return 1.0
+    """,
+}
+
+
+@pytest.mark.parametrize("broken", BROKEN)
+def test_a_part_that_breaks_its_contract_is_caught_by_the_right_check(broken: str, tmp_path: Path) -> None:
+    path = tmp_path / "bad.py"
+    path.write_text(HEAD + dedent(BROKEN[broken]))
+    (report,) = check_file(path)
+    assert any(problem.startswith(broken) for problem in report.problems), report.problems
+
+
+@pytest.mark.parametrize("name", BUILT_IN.names("figure"))
+def test_every_built_in_figure_has_something_to_show_for_two_arms_a_sweep_or_own_code(name: str) -> None:
+    figure = BUILT_IN.make("figure", name, {})
+    shown = map(figure.chart, (small_result(), small_sweep(), small_comparison()))
+    assert [chart for chart in shown if chart is not None]

@@ -1,0 +1,286 @@
+"""The audit of hand-written code: the identity write-up's mistake is found, the corrected pair passes."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+import gradlab
+import torch
+from gradlab.audits.audit import UNDECLARED
+from gradlab.cli import app
+from gradlab.cli.loading import module_of
+from gradlab.errors import InvalidInput
+from gradlab.spec.place import At
+from torch import nn
+
+RUNNER = CliRunner()
+
+
+class Net(nn.Module):
+    def __init__(self, skip: bool, scale: float) -> None:
+        super().__init__()
+        self.skip = skip
+        self.layers = nn.ModuleList(nn.Linear(64, 64) for _ in range(20))
+        for layer in self.layers:
+            nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
+            nn.init.zeros_(layer.bias)
+            with torch.no_grad():
+                layer.weight *= scale
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for layer in self.layers:
+            x = x + torch.relu(layer(x)) if self.skip else torch.relu(layer(x))
+        return x
+
+
+def factory(skip: bool, scale: float, **changes: Any) -> Any:
+    def make() -> Any:
+        model = Net(skip, scale)
+        if "change" in changes:
+            changes["change"](model)
+        optimiser = changes.get("optimiser", torch.optim.Adam)(model.parameters(), lr=changes.get("lr", 1e-3))
+        x = torch.rand(256, 64) * 2 - 1
+        loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x, x), 64, shuffle=True)
+        return model, optimiser, loader, changes.get("loss", nn.MSELoss())
+
+    return make
+
+
+def undeclared(**changes: Any) -> set[str]:
+    found = gradlab.audit({"plain": factory(False, 0.2), "residual": factory(True, 0.2, **changes)}, seed=3)
+    return {row.trait for row in found.rows if row.status == UNDECLARED}
+
+
+def test_the_write_ups_two_snippets_fail_with_the_ratio_in_every_layer() -> None:
+    found = gradlab.audit({"plain": factory(False, 1.0), "residual": factory(True, 20**-0.5)}, seed=0)
+    assert not found.fair
+    assert found.undeclared == ("initial weights: those of residual are 0.2236 × those of plain, in all 20 layers",)
+
+
+def test_the_corrected_pair_differs_in_the_forward_pass_alone() -> None:
+    found = gradlab.audit({"plain": factory(False, 20**-0.5), "residual": factory(True, 20**-0.5)}, seed=0)
+    assert found.fair
+    assert found.only_difference == "the forward pass"
+    assert any("Initial scale" in limit for limit in found.limits)
+    assert found.to_json()["same_setup_except_factor"] is True
+    assert found.hashes["plain"]["initial weights"] == found.hashes["residual"]["initial weights"]
+
+
+def _freeze(model: Net) -> None:
+    model.layers[0].requires_grad_(False)
+
+
+def _bias(model: Net) -> None:
+    nn.init.ones_(model.layers[3].bias)
+
+
+def _normed(model: Net) -> None:
+    model.extra = nn.LayerNorm(64)
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"lr": 1e-2}, {"optimiser"}),
+        ({"optimiser": torch.optim.AdamW}, {"optimiser"}),
+        ({"loss": nn.L1Loss()}, {"loss"}),
+        ({"change": _bias}, {"initial biases and scales"}),
+        ({"change": _freeze}, {"frozen parameters"}),
+        ({"change": _normed}, {"parameters", "parameter shapes", "normalisation", "optimiser"}),
+        ({"change": lambda model: model.eval()}, {"mode"}),
+        ({"change": lambda model: model.double().float()}, set()),
+        ({"change": lambda model: torch.rand(1)}, {"first batches", "data tensors"}),
+    ],
+)
+def test_a_planted_difference_is_found_and_named(changes: Any, expected: set[str]) -> None:
+    assert undeclared(**changes) == expected
+
+
+def changed(change: Any) -> Any:
+    """A residual factory whose model, optimiser, loader or loss was tampered with."""
+
+    def make() -> Any:
+        made = factory(True, 0.2)()
+        return change(*made)
+
+    return make
+
+
+class Extra(nn.Module):
+    """Nothing but a place for modules that do not act in this forward pass."""
+
+    def __init__(self, net: nn.Module, *others: nn.Module) -> None:
+        super().__init__()
+        self.net, self.others = net, nn.ModuleList(others)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.net(x)
+
+
+def pair(first: Any, second: Any) -> set[str]:
+    found = gradlab.audit({"first": changed(first), "second": changed(second)}, seed=3)
+    return {row.trait for row in found.rows if row.status == UNDECLARED}
+
+
+def grouped(*decays: float) -> Any:
+    def change(model: Any, _: Any, loader: Any, loss: Any) -> Any:
+        own = list(model.parameters())
+        groups = [{"params": own[:20], "weight_decay": decays[0]}, {"params": own[20:], "weight_decay": decays[1]}]
+        return model, torch.optim.SGD(groups, lr=0.1), loader, loss
+
+    return change
+
+
+def with_modules(*modules: nn.Module) -> Any:
+    def change(model: Any, _: Any, loader: Any, loss: Any) -> Any:
+        whole = Extra(model, *modules)
+        return whole, torch.optim.SGD(whole.net.parameters(), lr=0.1), loader, loss
+
+    return change
+
+
+def with_loss(loss: Any) -> Any:
+    return lambda model, optimiser, loader, _: (model, optimiser, loader, loss)
+
+
+def of_size(count: int) -> Any:
+    data = torch.linspace(-1, 1, 1024 * 64).reshape(1024, 64)[:count]
+    loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(data, data), 32)
+    return lambda model, optimiser, _, loss: (model, optimiser, loader, loss)
+
+
+SUBTLE = {
+    "the second dropout": (with_modules(nn.Dropout(0.1), nn.Dropout(0.2)),
+                           with_modules(nn.Dropout(0.1), nn.Dropout(0.5)), "dropout"),
+    "dropout inside attention": (with_modules(nn.MultiheadAttention(8, 2, dropout=0.1)),
+                                 with_modules(nn.MultiheadAttention(8, 2, dropout=0.5)), "dropout"),
+    "a norm's epsilon": (with_modules(nn.BatchNorm1d(4)), with_modules(nn.BatchNorm1d(4, eps=0.1)), "normalisation"),
+    "a module in evaluation mode": (with_modules(nn.Dropout(0.1)), with_modules(nn.Dropout(0.1).eval()), "mode"),
+    "swapped weight decays": (grouped(0.5, 0.0), grouped(0.0, 0.5), "optimiser"),
+    "another loss of the same name": (with_loss(lambda o, y: (o - y).square().mean()),
+                                      with_loss(lambda o, y: 2 * (o - y).square().mean()), "loss"),
+    "fewer data": (of_size(1024), of_size(512), "data"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SUBTLE)
+def test_a_subtle_difference_is_found_too(name: str) -> None:
+    first, second, trait = SUBTLE[name]
+    assert trait in pair(first, second)
+    assert pair(first, first) == set()
+
+
+def test_which_tensors_are_in_which_group_counts() -> None:
+    def backwards(model: Any, _: Any, loader: Any, loss: Any) -> Any:
+        own = list(model.parameters())
+        groups = [{"params": own[20:], "weight_decay": 0.5}, {"params": own[:20], "weight_decay": 0.0}]
+        return model, torch.optim.SGD(groups, lr=0.1), loader, loss
+
+    assert "parameter groups" in pair(grouped(0.5, 0.0), backwards)
+
+
+def test_equal_arms_are_told_so() -> None:
+    found = gradlab.audit({"a": factory(True, 0.2), "b": factory(True, 0.2)})
+    assert "The only difference: none" in found.answer
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"a": 1, "b": 2},
+        {"a": lambda: 1, "b": lambda: 2},
+        {"a": factory(True, 0.2), "b": lambda: 1 / 0},
+        {"a": factory(True, 0.2), "b": changed(lambda m, o, d, f: (m, None, d, f))},
+        {"a": factory(True, 0.2), "b": changed(lambda m, o, d, f: (m, o, None, f))},
+    ],
+)
+def test_a_mistake_in_a_factory_is_told_not_thrown(wrong: Any) -> None:
+    with pytest.raises(gradlab.GradlabError):
+        gradlab.audit(wrong)
+
+
+def test_outputs_of_any_kind_and_steps_by_closure() -> None:
+    class Named(nn.Module):
+        def __init__(self, net: nn.Module) -> None:
+            super().__init__()
+            self.net = net
+
+        def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
+            return {"out": self.net(x)}
+
+    def change(model: Any, _: Any, loader: Any, loss: Any) -> Any:
+        named = Named(model)
+        return named, torch.optim.LBFGS(named.parameters()), loader, lambda o, y: loss(o["out"], y)
+
+    assert pair(change, change) == set()
+
+
+def test_names_may_differ_as_long_as_order_and_shapes_agree() -> None:
+    class Other(Net):
+        def __init__(self) -> None:
+            super().__init__(True, 0.2)
+            self.blocks, self.layers = self.layers, None
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            for layer in self.blocks:
+                x = x + torch.relu(layer(x))
+            return x
+
+    def make() -> Any:
+        model = Other()
+        x = torch.rand(256, 64) * 2 - 1
+        loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x, x), 64, shuffle=True)
+        return model, torch.optim.Adam(model.parameters(), lr=1e-3), loader, nn.MSELoss()
+
+    found = gradlab.audit({"plain": factory(False, 0.2), "other": make}, seed=3)
+    assert found.fair, found.answer
+
+
+def test_a_parameter_that_the_optimiser_lacks_is_found() -> None:
+    def make() -> Any:
+        model, _, loader, loss = factory(True, 0.2)()
+        return model, torch.optim.Adam(list(model.parameters())[2:], lr=1e-3), loader, loss
+
+    found = gradlab.audit({"plain": factory(False, 0.2), "residual": make}, seed=3)
+    assert any("does not hold" in words for words in found.undeclared)
+
+
+def test_a_factory_that_returns_something_else_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="has to return"):
+        gradlab.audit({"a": lambda: 1, "b": lambda: 2})
+    with pytest.raises(InvalidInput, match="at least two"):
+        gradlab.audit({"a": factory(True, 1.0)})
+
+
+EXAMPLE = Path(__file__).parents[2] / "examples/compare_identity.py"
+
+
+def test_the_example_fails_as_written_and_passes_corrected() -> None:
+    unfair = RUNNER.invoke(app(), ["audit", f"{EXAMPLE}:AS_WRITTEN"])
+    assert unfair.exit_code == 3
+    assert "those of residual are 0.2236 × those of plain, in all 20 layers" in unfair.stdout.replace("\n", " ")
+    fair = RUNNER.invoke(app(), ["audit", f"{EXAMPLE}:CORRECTED", "--json"])
+    assert fair.exit_code == 0
+    assert json.loads(fair.stdout)["only_difference"] == "the forward pass"
+    for words in (["audit", f"{EXAMPLE}:ARMS"], ["audit", f"{EXAMPLE}:CORRECTED", "--seeds", "2"]):
+        assert isinstance(RUNNER.invoke(app(), words).exception, gradlab.GradlabError)
+
+
+def test_the_example_is_compared_with_its_audit(tmp_path: Path) -> None:
+    module = module_of(f"{EXAMPLE}:train")
+    result = gradlab.compare(
+        partial(module.train, steps=60), module.ARMS, 2, audit=module.CORRECTED, out=tmp_path / "run", figures=False
+    )
+    assert result.audit is not None
+    assert result.audit.fair
+    assert "only several seeds can tell" not in " ".join(result.audit.limits)
+    assert gradlab.open_run(tmp_path / "run").audit == result.audit
+    start = {arm: result.measured.summary("grad_l2", arm, At(layer=1, step="start")).median for arm in module.ARMS}
+    assert start["plain"] < 1e-9 < 1 < start["residual"]
+    assert "Not audited" not in (tmp_path / "run/report.md").read_text()

@@ -1,0 +1,292 @@
+"""A watch over a training loop: it changes nothing, survives whatever a loop does, and is kept as a run."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from torch_zoo import Residual, Transformer, batch, mlp
+from typer.testing import CliRunner
+
+import gradlab
+import torch
+from gradlab.cli import app
+from gradlab.spec.place import At
+from gradlab.torch.layers import layers_of
+from gradlab.trials.setup import prepare
+from torch import nn
+
+RUNNER = CliRunner()
+
+
+def trained(model: nn.Module, steps: int, optimiser: Any = None, **options: Any) -> Any:
+    optimiser = optimiser or torch.optim.Adam(model.parameters(), lr=1e-3)
+    x, y = batch()
+    with gradlab.watch(model, optimiser, quiet=True, **options) as w:
+        for _ in range(steps):
+            optimiser.zero_grad()
+            nn.functional.cross_entropy(model(x), y).backward()
+            optimiser.step()
+    return w
+
+
+def without_hooks(model: nn.Module) -> bool:
+    parameters = all(not parameter._post_accumulate_grad_hooks for parameter in model.parameters())
+    return parameters and not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
+
+
+def test_it_looks_at_every_so_many_steps_and_changes_nothing() -> None:
+    torch.manual_seed(0)
+    watched, alone = mlp(3), mlp(3)
+    alone.load_state_dict(watched.state_dict())
+    w = trained(watched, 25, every=10)
+    trained(alone, 25, every=1000)
+    assert all(torch.equal(a, b) for a, b in zip(watched.parameters(), alone.parameters(), strict=True))
+    assert [moment.step for moment in w.moments] == [0, 10, 20]
+    assert w.step == 25
+    assert set(w.table().measure) == {"delta", "rms", "std", "dead"}
+    assert w.parameters().update_ratio.notna().all()
+    assert w.overhead is not None
+    assert w.figure().axes
+    assert w.diagnose().healthy
+    assert without_hooks(watched)
+
+
+def test_between_the_steps_it_looks_at_nothing_is_on_the_model() -> None:
+    model, (x, y) = mlp(2), batch()
+    optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
+    with gradlab.watch(model, optimiser, every=3, quiet=True):
+        for step in range(6):
+            assert without_hooks(model) == (step % 3 != 0)
+            nn.functional.cross_entropy(model(x), y).backward()
+            optimiser.step()
+
+
+def test_an_evaluation_between_two_steps_is_not_looked_at() -> None:
+    model, (x, y) = mlp(2), batch()
+    optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
+    with gradlab.watch(model, optimiser, every=1, quiet=True) as w:
+        for _ in range(3):
+            model.eval()
+            with torch.no_grad():
+                model(1000 * x)
+            model.train()
+            optimiser.zero_grad()
+            nn.functional.cross_entropy(model(x), y).backward()
+            optimiser.step()
+    assert all(seen.calls == 1 and seen.rms < 10 for moment in w.moments for seen in moment.probe.seen.values())
+
+
+def test_it_lets_go_after_an_exception_and_refuses_nonsense() -> None:
+    model = mlp(2)
+    optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
+    with pytest.raises(RuntimeError), gradlab.watch(model, optimiser, every=1):
+        model(torch.randn(2, 31))
+    assert without_hooks(model)
+    with pytest.raises(gradlab.GradlabError, match="at least 1"):
+        gradlab.watch(model, optimiser, every=0)
+    with gradlab.watch(model, optimiser) as w, pytest.raises(gradlab.GradlabError, match="nothing was watched"):
+        w.save("nowhere")
+
+
+def test_two_watches_at_once_leave_the_compiler_as_it_was() -> None:
+    from torch._dynamo import eval_frame
+
+    first, second = mlp(1), mlp(1)
+    one = gradlab.watch(first, torch.optim.SGD(first.parameters(), lr=0.1))
+    two = gradlab.watch(second, torch.optim.SGD(second.parameters(), lr=0.1))
+    assert eval_frame._stance.stance == "force_eager"
+    one.close()
+    assert eval_frame._stance.stance == "force_eager"
+    two.close()
+    two.close()
+    assert eval_frame._stance.stance == "default"
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+def test_a_compiled_model_stays_compiled_and_is_looked_into(in_place: bool) -> None:
+    torch.compiler.reset()
+    torch.manual_seed(0)
+    model, alone = Residual(3, 0.3), Residual(3, 0.3)
+    alone.load_state_dict(model.state_dict())
+    optimiser = torch.optim.Adam(model.parameters(), lr=1e-3)
+    graphs = []
+
+    def backend(graph: Any, inputs: Any) -> Any:
+        graphs.append(graph)
+        return graph.forward
+
+    compiled: nn.Module = model
+    if in_place:
+        model.compile(backend=backend)
+    else:
+        compiled = torch.compile(model, backend=backend)
+    w = trained(compiled, 9, optimiser, every=4)
+    trained(alone, 9, every=1000)
+    assert [moment.step for moment in w.moments] == [0, 4, 8]
+    assert all(len(moment.probe.seen) == 4 for moment in w.moments)
+    assert len(graphs) == 1, "compiled once, whatever was watched"
+    assert all(torch.equal(a, b) for a, b in zip(model.parameters(), alone.parameters(), strict=True))
+
+
+def test_mixed_precision_with_a_real_scaler() -> None:
+    torch.manual_seed(0)
+    model, (x, y) = mlp(3), batch()
+    alone = mlp(3)
+    alone.load_state_dict(model.state_dict())
+    optimiser, scaler = torch.optim.SGD(model.parameters(), lr=0.1), torch.amp.GradScaler("cpu", init_scale=1024.0)
+    with gradlab.watch(model, optimiser, every=1, scaler=scaler, quiet=True) as w:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            loss = nn.functional.cross_entropy(model(x), y)
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimiser)
+        nn.utils.clip_grad_norm_(model.parameters(), 1e-3)
+        scaler.step(optimiser)
+        scaler.update()
+        optimiser.zero_grad()
+    with gradlab.probe(alone) as plain, torch.autocast("cpu", dtype=torch.bfloat16):
+        nn.functional.cross_entropy(alone(x), y).backward()
+    ours, theirs = w.parameters(), plain.parameters()
+    assert np.allclose(ours.grad_l2, theirs.grad_l2, rtol=0.02), "neither scaled nor clipped nor cleared"
+    assert np.allclose(w.moments[0].probe.table().delta, plain.table().delta, rtol=0.02)
+    assert ours.update_ratio.notna().all()
+
+
+def test_a_frameworks_wrapper_is_looked_through() -> None:
+    class Accelerated:
+        def __init__(self, optimizer: torch.optim.Optimizer) -> None:
+            self.optimizer = optimizer
+
+        def zero_grad(self) -> None:
+            self.optimizer.zero_grad()
+
+        def step(self) -> None:
+            self.optimizer.step()
+
+    model = mlp(2)
+    w = trained(model, 3, Accelerated(torch.optim.SGD(model.parameters(), lr=0.1)), every=1)
+    assert len(w.moments) == 3
+    assert w.parameters().held.all()
+
+
+def test_what_it_costs_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    model = mlp(2)
+    optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
+    x, y = batch()
+    with gradlab.watch(model, optimiser, every=2):
+        for _ in range(5):
+            nn.functional.cross_entropy(model(x), y).backward()
+            optimiser.step()
+    assert "3 of 5 steps looked at, " in capsys.readouterr().err
+
+
+# ---------------------------------------------------------------------- layers, and runs
+
+
+def test_layers_are_the_modules_with_weights_in_the_labs_own_measures() -> None:
+    torch.manual_seed(0)
+    model, (x, y) = mlp(3), batch()
+    with gradlab.probe(model) as p:
+        nn.functional.cross_entropy(model(x), y).backward()
+    layers = layers_of(p)
+    assert [layer.name for layer in layers] == ["0", "2", "4", "6"]
+    first: Any = model[0]
+    pre = first(x).detach()
+    assert layers[0].measures["grad_l2"] == pytest.approx(float(first.weight.grad.norm()), rel=1e-6)
+    assert layers[0].measures["bias_grad_l2"] == pytest.approx(float(first.bias.grad.norm()), rel=1e-6)
+    assert layers[0].measures["activation_std.pre"] == pytest.approx(float(pre.std(correction=0)), rel=1e-5)
+    dead = float((torch.relu(pre) == 0).all(0).float().mean())
+    assert layers[0].measures["dead_share"] == pytest.approx(dead)
+
+
+def test_the_lab_measures_the_same_network_alike() -> None:
+    """A network of a study, as a module under the probe and in the lab's own probes at the start."""
+    study = gradlab.load("identity", seeds=1)
+    result, plan = gradlab.run(study), gradlab.plan(study)
+    module = gradlab.torch.to_module(study, "residual", seed=0)
+    setup = prepare(next(trial for trial in plan.trials if trial.group == "residual"))
+    with gradlab.probe(module) as p:
+        nn.functional.mse_loss(module(torch.as_tensor(setup.probe_x)), torch.as_tensor(setup.probe_y)).backward()
+    layers = layers_of(p)
+    for measure in ("grad_l2", "grad_mean_abs", "delta_l2", "activation_std.pre"):
+        ours = result.layers().query("group == 'residual' and measure == @measure and step == 0").value
+        assert np.allclose(ours, [layer.measures[measure] for layer in layers], rtol=1e-4), measure
+
+
+def test_weights_of_a_module_that_is_never_called_belong_to_the_one_around_it() -> None:
+    model, (x, y) = Transformer(layers=1), batch()
+    with gradlab.probe(model) as p:
+        nn.functional.cross_entropy(model(x), y).backward()
+    names = [layer.name for layer in layers_of(p)]
+    assert names == ["body.layers.0.self_attn", "body.layers.0.linear1", "body.layers.0.linear2", "head"]
+    attention = model.body.layers[0].self_attn
+    both = float(torch.cat([attention.in_proj_weight.grad.ravel(), attention.out_proj.weight.grad.ravel()]).norm())
+    assert layers_of(p)[0].measures["grad_l2"] == pytest.approx(both, rel=1e-5)
+
+
+def test_a_watch_is_kept_as_a_run_like_any_other(tmp_path: Path) -> None:
+    w = trained(mlp(4, he=True), 30, every=10)
+    result = w.save(tmp_path / "kept", question="What happens inside?")
+    assert {"gradient_by_layer", "gradient_heat_map", "signal_by_layer"} <= set(result.charts)
+    opened = gradlab.open_run(tmp_path / "kept")
+    assert opened.measured.moments("Sequential") == (0, 10, 20)
+    assert opened.layer_names["Sequential"] == ["0", "2", "4", "6", "8"]
+    report = (tmp_path / "kept/report.md").read_text()
+    assert report.startswith("# What happens inside?")
+    assert "nothing is wrong" in report
+    done = RUNNER.invoke(app(), ["export", str(tmp_path / "kept"), "--table", "layers", "--to", "json"])
+    assert {row["measure"] for row in json.loads(done.stdout)} >= {"grad_l2", "delta_l2", "update_ratio"}
+    modules = pd.read_parquet(tmp_path / "kept/modules.parquet")
+    assert len(modules) == len(w.table())
+    w.save(tmp_path / "kept", figures=False)
+    assert (tmp_path / "kept~1").is_dir()
+
+
+def test_a_returned_watch_gives_a_comparison_its_layers(tmp_path: Path) -> None:
+    def train(scale: float, seed: int) -> dict[str, Any]:
+        return {"inside": trained(mlp(4, he=True, scale=scale), 4, every=2), "loss": scale}
+
+    arms = {"he": {"scale": 1.0}, "small": {"scale": 0.3}}
+    claim = {
+        "text": "Gradients vanish",
+        "metric": "grad_l2",
+        "arms": ["small", "he"],
+        "at": {"layer": 1, "step": "start"},
+        "op": "<",
+    }
+    result = gradlab.compare(train, arms, 3, claims=[claim], out=tmp_path / "run", figures=False)
+    assert result.verdicts[0].outcome == "reproduced"
+    assert {"gradient_by_layer", "gradient_at_start_by_layer"} <= set(result.charts)
+    assert gradlab.open_run(tmp_path / "run").layer_names["he"][0] == "0"
+    assert "Modules that are layers" in (tmp_path / "run/report.md").read_text()
+
+
+def test_the_end_of_a_trial_is_its_own() -> None:
+    def train(arm: str, seed: int) -> dict[str, Any]:
+        return {"inside": trained(mlp(2), 3 + 2 * seed, every=1)}
+
+    measured = gradlab.compare(train, ["a"], 3).measured
+    assert measured.moments("a") == tuple(range(7))
+    ends = measured.values("grad_l2", "a", At(layer=1, step="end"))
+    assert [ends[seed] is not None for seed in range(3)] == [True] * 3
+    assert np.isfinite(measured.profile("grad_l2", "a", "end").values).all()
+
+
+def test_torch_is_seeded_also_where_the_function_imports_it_itself() -> None:
+    code = (
+        "import gradlab, sys\n"
+        "def train(arm, seed):\n    import torch\n    return {'drawn': torch.rand(1).item()}\n"
+        "assert 'torch' not in sys.modules\n"
+        "first = gradlab.compare(train, ['a', 'b'], 2).trials().drawn.tolist()\n"
+        "import torch\n"
+        "torch.manual_seed(0)\n"
+        "assert abs(first[0] - torch.rand(1).item()) < 1e-9 and first[0] == first[1] != first[2]\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
