@@ -1,4 +1,4 @@
-"""Twenty thousand trials of a trivial network: planned, run, stored, opened and summarised, with the time of each.
+"""Twenty thousand trials of a trivial network: planned, run, stored, opened and summarized, with the time of each.
 
 python benchmarks/many_trials.py [TRIALS] [trivial|small] [pool|processes|inline]
 
@@ -77,7 +77,7 @@ def measured(trials: int, base: dict[str, Any], executor: str = "pool") -> dict[
         ran = moments[-1] - moments[0]
         start = perf_counter()
         rows = len(gradlab.open_run(out).table())
-        summarised = perf_counter() - start
+        summarized = perf_counter() - start
         workers = 1 if executor == "inline" else os.cpu_count() or 1
         return {
             "trials": len(plan.trials),
@@ -89,7 +89,7 @@ def measured(trials: int, base: dict[str, Any], executor: str = "pool") -> dict[
             "bare_ms_per_trial": bare * 1e3,
             "overhead_ms_per_trial": (ran * workers / len(plan.trials) - bare) * 1e3,
             "overhead_share": ran * workers / (len(plan.trials) * bare) - 1,
-            "open_and_table_seconds": summarised,
+            "open_and_table_seconds": summarized,
             "table_rows": rows,
             "chunks": len(list((out / "results").iterdir())),
             "megabytes": sum(file.stat().st_size for file in out.rglob("*") if file.is_file()) / 1e6,

@@ -26,15 +26,15 @@ def model_of() -> nn.Module:
 def steps(every: int | None) -> list[float]:
     """Seconds of each step."""
     model = model_of()
-    optimiser = torch.optim.Adam(model.parameters(), lr=1e-4)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-4)
     x = torch.randn(4, 32, 256)
-    watch = None if every is None else gradlab.watch(model, optimiser, every=every, quiet=True)
+    watch = None if every is None else gradlab.watch(model, optimizer, every=every, quiet=True)
     took = []
     for _ in range(STEPS):
         start = perf_counter()
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         (model(x) - x).square().mean().backward()
-        optimiser.step()
+        optimizer.step()
         took.append(perf_counter() - start)
     if watch is not None:
         watch.close()

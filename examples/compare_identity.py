@@ -42,7 +42,7 @@ class Net(nn.Module):
 
 
 def make(skip: bool, scale: float) -> tuple[nn.Module, Any, Any, Callable[..., Tensor]]:
-    """(model, optimiser, loader, loss), as the audit wants them."""
+    """(model, optimizer, loader, loss), as the audit wants them."""
     net = Net(skip, scale)
     data = 2 * torch.rand(SAMPLES, WIDTH) - 1
     loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(data, data), BATCH, shuffle=True)
@@ -57,15 +57,15 @@ ARMS = {"plain": {"skip": False}, "residual": {"skip": True}}
 
 def train(skip: bool, seed: int, steps: int = STEPS) -> dict[str, Any]:
     """One training; the generators are already set to `seed`. What it returns is kept."""
-    net, optimiser, loader, loss = make(skip, SCALE)
+    net, optimizer, loader, loss = make(skip, SCALE)
     losses: list[float] = []
-    with gradlab.watch(net, optimiser, every=50, quiet=True) as inside:
+    with gradlab.watch(net, optimizer, every=50, quiet=True) as inside:
         while len(losses) < steps:
             for x, y in loader:
                 value = loss(net(x), y)
-                optimiser.zero_grad()
+                optimizer.zero_grad()
                 value.backward()
-                optimiser.step()
+                optimizer.step()
                 losses.append(value.item())
     losses = losses[:steps]
     return {"loss": losses, "final_loss": sum(losses[-10:]) / 10, "inside": inside}

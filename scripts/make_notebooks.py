@@ -101,9 +101,9 @@ NOTEBOOKS = {
         "A network that is well can learn one batch by heart. On request that is tried, on a copy:",
         "after.diagnose(overfit=(x, y), loss=loss)",
         "A watch looks inside while a loop runs; the loop stays as it is.",
-        "model = network(gain=2)\noptimiser = torch.optim.Adam(model.parameters(), lr=1e-3)\n"
-        "with gradlab.watch(model, optimiser, every=10, quiet=True) as watch:\n    for _ in range(100):\n"
-        "        optimiser.zero_grad()\n        loss(model(x), y).backward()\n        optimiser.step()\n"
+        "model = network(gain=2)\noptimizer = torch.optim.Adam(model.parameters(), lr=1e-3)\n"
+        "with gradlab.watch(model, optimizer, every=10, quiet=True) as watch:\n    for _ in range(100):\n"
+        "        optimizer.zero_grad()\n        loss(model(x), y).backward()\n        optimizer.step()\n"
         "watch.figure()",
         "Now a comparison. Is it fair? Functions that build the arms are called under the same seed, and what "
         "they build is "
@@ -115,10 +115,10 @@ NOTEBOOKS = {
         "No: the initial weights differ, here on purpose. So declare what is compared, and run your own training "
         "function for "
         "every arm and seed. What it returns is kept, judged and reported like any study of the lab:",
-        "def train(gain, seed):\n    model, optimiser, loader, loss = made(gain)\n    losses = []\n"
-        "    with gradlab.watch(model, optimiser, every=20, quiet=True) as inside:\n        for _ in range(20):\n"
+        "def train(gain, seed):\n    model, optimizer, loader, loss = made(gain)\n    losses = []\n"
+        "    with gradlab.watch(model, optimizer, every=20, quiet=True) as inside:\n        for _ in range(20):\n"
         "            for inputs, targets in loader:\n                value = loss(model(inputs), targets)\n"
-        "                optimiser.zero_grad()\n                value.backward()\n                optimiser.step()\n"
+        "                optimizer.zero_grad()\n                value.backward()\n                optimizer.step()\n"
         "                losses.append(value.item())\n"
         "    return {'loss': losses, 'final_loss': sum(losses[-4:]) / 4, 'inside': inside}\n\n\n"
         "result = gradlab.compare(train, {'small': {'gain': 0.5}, 'he': {'gain': 2}}, seeds=5)\nresult",

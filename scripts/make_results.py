@@ -34,7 +34,7 @@ def keep(result: gradlab.Result, name: str) -> None:
     assert result.folder is not None
     shutil.copy(result.folder / "report.md", folder / "report.md")
     for figure in (result.folder / "figures").glob("*.png"):
-        with Image.open(figure) as picture:  # few colours: a quarter of the size, and no difference to the eye
+        with Image.open(figure) as picture:  # few colors: a quarter of the size, and no difference to the eye
             picture.convert("RGB").quantize(128).save(folder / "figures" / figure.name, optimize=True)
 
 

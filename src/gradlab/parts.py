@@ -1,6 +1,6 @@
 """Parts: the file is the plug-in.
 
-An activation, skip, norm, init, loss, optimiser, schedule, task, probe, engine, caveat, executor or figure is a
+An activation, skip, norm, init, loss, optimizer, schedule, task, probe, engine, caveat, executor or figure is a
 *part*: a small class in a file of its own. A built-in part exists because its file is in the folder of its kind; a
 user's part exists because a study names its file (`parts: [./my_skip.py]`). No second list is edited.
 

@@ -11,25 +11,25 @@ import gradlab
 from gradlab.analysis.answer import against, answer
 from gradlab.analysis.comparison import Comparison, compare
 from gradlab.analysis.published import beside
-from gradlab.analysis.summary import summarise
+from gradlab.analysis.summary import summarize
 from gradlab.analysis.text import interval, number, times
 from gradlab.spec.place import At
 
 
 def test_the_interval_is_students_t() -> None:
     values = np.random.default_rng(0).standard_normal(7)
-    s = summarise(values.tolist())
+    s = summarize(values.tolist())
     low, high = stats.t.interval(0.95, 6, values.mean(), stats.sem(values))
     assert (s.mean, s.low, s.high) == pytest.approx((values.mean(), low, high))
     assert (s.n, s.median, s.smallest, s.largest) == (7, np.median(values), values.min(), values.max())
 
 
 def test_what_is_not_a_plain_number_is_counted_beside() -> None:
-    s = summarise([1.0, math.nan, math.inf, None, 0.0, 3])
+    s = summarize([1.0, math.nan, math.inf, None, 0.0, 3])
     assert (s.n, s.nan, s.inf, s.minus_inf, s.missing, s.zeros) == (3, 1, 1, 0, 1, 1)
     assert s.mean == pytest.approx(4 / 3)
-    assert summarise([None]).mean is None
-    single = summarise([2.0])
+    assert summarize([None]).mean is None
+    single = summarize([2.0])
     assert (single.mean, single.low, single.high, single.n) == (2.0, None, None, 1)
 
 
@@ -119,7 +119,7 @@ def test_ratios_over_hundreds_of_decades_do_not_overflow(
 
 
 def test_a_number_that_only_some_seeds_have_says_how_many() -> None:
-    assert interval(summarise([20, 30, None, None])).endswith("in 2 of 4 seeds")
+    assert interval(summarize([20, 30, None, None])).endswith("in 2 of 4 seeds")
 
 
 def test_comparisons_that_settle_nothing_say_so() -> None:

@@ -135,7 +135,7 @@ def test_diverged_networks_are_worse_than_any() -> None:
 def test_six_seeds_are_the_fewest_with_an_interval_of_the_median() -> None:
     assert Median((1.0, 2.0, 3.0, 4.0, 5.0)).estimate.low is None
     e = Median((1.0, 2.0, 3.0, 4.0, 5.0, 6.0)).estimate
-    assert (e.low, e.centre, e.high) == (1.0, 3.5, 6.0)
+    assert (e.low, e.center, e.high) == (1.0, 3.5, 6.0)
 
 
 @pytest.mark.parametrize("effect", [0.3, 0.7, 1.5])

@@ -1,4 +1,4 @@
-"""Analyses of sweeps: axes, shares, collapse, convergence, Pareto frontiers, effects, findings."""
+"""Analyzes of sweeps: axes, shares, collapse, convergence, Pareto frontiers, effects, findings."""
 
 from __future__ import annotations
 

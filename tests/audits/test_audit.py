@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 import gradlab
 from gradlab import api
 from gradlab.audits.audit import UNDECLARED, Audit
-from gradlab.audits.realise import Realise
+from gradlab.audits.realize import Realize
 from gradlab.audits.start import gain_of, start_of
 from gradlab.audits.study import audit_plan
 from gradlab.cli import app
@@ -103,11 +103,11 @@ def traits(found: Audit) -> set[str]:
         ({"train.lr": 0.02}, {"learning rate of every step"}),
         ({"model.last_activation": False}, {"end of the network"}),
         ({"train.precision": "float32"}, {"precision"}),
-        ({"train.optimizer": {"kind": "adam", "weight_decay": 0.1}}, {"optimiser"}),
-        ({"train.optimizer": "sgd"}, {"optimiser"}),
+        ({"train.optimizer": {"kind": "adam", "weight_decay": 0.1}}, {"optimizer"}),
+        ({"train.optimizer": "sgd"}, {"optimizer"}),
         (
             {"model.norm": "layer"},
-            {"normalisation", "parameters", "parameter shapes", "initial norm gains", "initial norm shifts"},
+            {"normalization", "parameters", "parameter shapes", "initial norm gains", "initial norm shifts"},
         ),
         ({"train.clip": 1.0}, {"largest gradient norm"}),
         ({"train.batch": 16}, {"batch size", "samples seen", "FLOPs per step"}),
@@ -125,14 +125,14 @@ def test_a_planted_difference_of_configuration_is_found_and_named(
     assert traits(found) == expected
 
 
-def tampering(arm: str, change: Callable[[Setup], Setup]) -> Realise:
+def tampering(arm: str, change: Callable[[Setup], Setup]) -> Realize:
     """What an arm really gets differs from what its configuration says."""
 
-    def realise(trial: Trial) -> Setup:
+    def realize(trial: Trial) -> Setup:
         setup = prepare(trial)
         return change(setup) if trial.group == arm else setup
 
-    return realise
+    return realize
 
 
 def one_layer_scaled(setup: Setup) -> Setup:
@@ -193,7 +193,7 @@ def one_batch_swapped(setup: Setup) -> Setup:
 def test_a_difference_that_no_configuration_shows_is_found_in_either_arm(
     tree: dict[str, Any], change: Callable[[Setup], Setup], trait: str, arm: str
 ) -> None:
-    found = audit_plan(gradlab.plan(tree), realise=tampering(arm, change))
+    found = audit_plan(gradlab.plan(tree), realize=tampering(arm, change))
     assert not found.fair
     assert traits(found) | {words.split(":")[0] for words in found.undeclared} == {trait}
     if change is one_layer_scaled:

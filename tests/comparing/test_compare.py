@@ -195,7 +195,7 @@ def test_what_cannot_be_kept_stops_the_run_at_once() -> None:
     assert len(CALLS) == 1
 
 
-def test_a_misspelt_metric_is_told_after_the_first_trial_which_is_kept(tmp_path: Path) -> None:
+def test_a_misspelled_metric_is_told_after_the_first_trial_which_is_kept(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match=r"'mis' is not what the function returns; .* did you mean 'miss'"):
         gradlab.compare(train, ARMS, 3, metric="mis", out=tmp_path / "run", figures=False)
     assert len(CALLS) == 1

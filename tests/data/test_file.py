@@ -52,7 +52,7 @@ def test_whole_numbers_and_words_are_classes_and_real_numbers_a_regression(tmp_p
     assert "regression (as stated)" in forced.stated
 
 
-def test_inputs_are_standardised_on_the_training_rows(tmp_path: Path) -> None:
+def test_inputs_are_standardized_on_the_training_rows(tmp_path: Path) -> None:
     data = load(write(tmp_path, "npz"))
     train = data.inputs[data.train]
     np.testing.assert_allclose(train.mean(0), 0, atol=1e-12)

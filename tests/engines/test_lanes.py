@@ -53,7 +53,7 @@ def assert_agrees(setup: Setup, tolerance: float = 1e-10) -> None:
 
 
 @pytest.mark.parametrize(("activation", "optimizer"), list(itertools.product(ACTIVATIONS, OPTIMIZERS)))
-def test_every_activation_and_optimiser_agrees_with_the_reference(activation: str, optimizer: str) -> None:
+def test_every_activation_and_optimizer_agrees_with_the_reference(activation: str, optimizer: str) -> None:
     decay = {"kind": optimizer, "weight_decay": 0.01}
     (setup,) = setups(study({"activation": activation}, optimizer=decay, lr=0.01, schedule="cosine", warmup=3))
     assert_agrees(setup)
@@ -95,7 +95,7 @@ def test_one_step_in_single_precision_agrees() -> None:
 
 
 @pytest.mark.parametrize("precision", ["float32", "float64"])
-def test_a_network_does_not_notice_its_neighbours(precision: str) -> None:
+def test_a_network_does_not_notice_its_neighbors(precision: str) -> None:
     """Alone, among others, in another lane, beside one that diverges: the same bits."""
     tree = study(precision=precision, optimizer="adam", lr=0.01)
     many = setups(tree, seeds=LANES)
@@ -169,7 +169,7 @@ def test_what_differs_too_much_is_not_alike() -> None:
     assert not engine.alike(config(), config(data={"task": "identity", "dim": 3, "samples": 12}))
 
 
-def test_a_failure_among_neighbours_has_one_owner(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_among_neighbors_has_one_owner(monkeypatch: pytest.MonkeyPatch) -> None:
     from gradlab.runs import worker as base
 
     trials = gradlab.plan(study() | {"seeds": 4}).trials

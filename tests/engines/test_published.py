@@ -50,7 +50,7 @@ def test_identity_fair_version_over_ten_seeds(identity: gradlab.Result) -> None:
 
 
 @pytest.mark.shipped
-def test_at_initialisation_the_plain_nets_weight_gradient_is_flat_while_signal_and_delta_fall(
+def test_at_initialization_the_plain_nets_weight_gradient_is_flat_while_signal_and_delta_fall(
     identity: gradlab.Result,
 ) -> None:
     def slope(measure: str) -> float:

@@ -1,4 +1,4 @@
-"""Optimisers against torch.optim over 50 steps."""
+"""Optimizers against torch.optim over 50 steps."""
 
 from __future__ import annotations
 

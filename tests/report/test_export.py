@@ -43,8 +43,8 @@ def test_latex_has_booktabs_rules_intervals_and_no_markup_of_the_users(result: g
         assert rule in text
     assert r"a\_b \& 50 \% & 2 &" in text
     assert r"x\textasciicircum{}2 \textless{}\$y\$\textgreater{} \textbackslash{} & 2 &" in text
-    centre = result.table().query("metric == 'final_loss'")["centre"].iloc[0]
-    assert f"{centre:.4g} [" in text
+    center = result.table().query("metric == 'final_loss'")["center"].iloc[0]
+    assert f"{center:.4g} [" in text
 
 
 def test_powers_of_ten_are_set_as_such() -> None:

@@ -1,4 +1,4 @@
-"""Thousands of trials: planned, run, stored, opened and summarised."""
+"""Thousands of trials: planned, run, stored, opened and summarized."""
 
 from __future__ import annotations
 

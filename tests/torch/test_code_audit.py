@@ -44,10 +44,10 @@ def factory(skip: bool, scale: float, **changes: Any) -> Any:
         model = Net(skip, scale)
         if "change" in changes:
             changes["change"](model)
-        optimiser = changes.get("optimiser", torch.optim.Adam)(model.parameters(), lr=changes.get("lr", 1e-3))
+        optimizer = changes.get("optimizer", torch.optim.Adam)(model.parameters(), lr=changes.get("lr", 1e-3))
         x = torch.rand(256, 64) * 2 - 1
         loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x, x), 64, shuffle=True)
-        return model, optimiser, loader, changes.get("loss", nn.MSELoss())
+        return model, optimizer, loader, changes.get("loss", nn.MSELoss())
 
     return make
 
@@ -87,12 +87,12 @@ def _normed(model: Net) -> None:
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        ({"lr": 1e-2}, {"optimiser"}),
-        ({"optimiser": torch.optim.AdamW}, {"optimiser"}),
+        ({"lr": 1e-2}, {"optimizer"}),
+        ({"optimizer": torch.optim.AdamW}, {"optimizer"}),
         ({"loss": nn.L1Loss()}, {"loss"}),
         ({"change": _bias}, {"initial biases and scales"}),
         ({"change": _freeze}, {"frozen parameters"}),
-        ({"change": _normed}, {"parameters", "parameter shapes", "normalisation", "optimiser"}),
+        ({"change": _normed}, {"parameters", "parameter shapes", "normalization", "optimizer"}),
         ({"change": lambda model: model.eval()}, {"mode"}),
         ({"change": lambda model: model.double().float()}, set()),
         ({"change": lambda model: torch.rand(1)}, {"first batches", "data tensors"}),
@@ -103,7 +103,7 @@ def test_a_planted_difference_is_found_and_named(changes: Any, expected: set[str
 
 
 def changed(change: Any) -> Any:
-    """A residual factory whose model, optimiser, loader or loss was tampered with."""
+    """A residual factory whose model, optimizer, loader or loss was tampered with."""
 
     def make() -> Any:
         made = factory(True, 0.2)()
@@ -146,13 +146,13 @@ def with_modules(*modules: nn.Module) -> Any:
 
 
 def with_loss(loss: Any) -> Any:
-    return lambda model, optimiser, loader, _: (model, optimiser, loader, loss)
+    return lambda model, optimizer, loader, _: (model, optimizer, loader, loss)
 
 
 def of_size(count: int) -> Any:
     data = torch.linspace(-1, 1, 1024 * 64).reshape(1024, 64)[:count]
     loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(data, data), 32)
-    return lambda model, optimiser, _, loss: (model, optimiser, loader, loss)
+    return lambda model, optimizer, _, loss: (model, optimizer, loader, loss)
 
 
 SUBTLE = {
@@ -160,9 +160,9 @@ SUBTLE = {
                            with_modules(nn.Dropout(0.1), nn.Dropout(0.5)), "dropout"),
     "dropout inside attention": (with_modules(nn.MultiheadAttention(8, 2, dropout=0.1)),
                                  with_modules(nn.MultiheadAttention(8, 2, dropout=0.5)), "dropout"),
-    "a norm's epsilon": (with_modules(nn.BatchNorm1d(4)), with_modules(nn.BatchNorm1d(4, eps=0.1)), "normalisation"),
+    "a norm's epsilon": (with_modules(nn.BatchNorm1d(4)), with_modules(nn.BatchNorm1d(4, eps=0.1)), "normalization"),
     "a module in evaluation mode": (with_modules(nn.Dropout(0.1)), with_modules(nn.Dropout(0.1).eval()), "mode"),
-    "swapped weight decays": (grouped(0.5, 0.0), grouped(0.0, 0.5), "optimiser"),
+    "swapped weight decays": (grouped(0.5, 0.0), grouped(0.0, 0.5), "optimizer"),
     "another loss of the same name": (with_loss(lambda o, y: (o - y).square().mean()),
                                       with_loss(lambda o, y: 2 * (o - y).square().mean()), "loss"),
     "fewer data": (of_size(1024), of_size(512), "data"),
@@ -242,7 +242,7 @@ def test_names_may_differ_as_long_as_order_and_shapes_agree() -> None:
     assert found.fair, found.answer
 
 
-def test_a_parameter_that_the_optimiser_lacks_is_found() -> None:
+def test_a_parameter_that_the_optimizer_lacks_is_found() -> None:
     def make() -> Any:
         model, _, loader, loss = factory(True, 0.2)()
         return model, torch.optim.Adam(list(model.parameters())[2:], lr=1e-3), loader, loss

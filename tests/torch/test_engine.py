@@ -22,26 +22,26 @@ from gradlab.parts import BUILT_IN
 from gradlab.trials.setup import prepare
 
 SKIPS, NORMS = BUILT_IN.names("skip"), BUILT_IN.names("norm")
-ACTIVATIONS, OPTIMISERS = BUILT_IN.names("activation"), BUILT_IN.names("optimizer")
+ACTIVATIONS, OPTIMIZERS = BUILT_IN.names("activation"), BUILT_IN.names("optimizer")
 EVERY = [
-    (skip, activation, norm, optimiser)
-    for skip, activation, norm, optimiser in product(SKIPS, ACTIVATIONS, NORMS, OPTIMISERS)
+    (skip, activation, norm, optimizer)
+    for skip, activation, norm, optimizer in product(SKIPS, ACTIVATIONS, NORMS, OPTIMIZERS)
     # a linear network with batch norm, asked for the identity, begins with gradients of its shifts that are 0 in exact
-    # arithmetic; an adaptive optimiser divides noise by noise there
-    if (activation, norm) != ("identity", "batch") or optimiser in ("sgd", "momentum", "nesterov")
+    # arithmetic; an adaptive optimizer divides noise by noise there
+    if (activation, norm) != ("identity", "batch") or optimizer in ("sgd", "momentum", "nesterov")
 ]
 CASES = [
     *((s, a, n, "adam") for s, a, n in product(SKIPS, ("relu", "tanh"), NORMS)),
     *(("identity", a, "layer", "sgd") for a in ACTIVATIONS),
-    *((s, "gelu", "rms", o) for s, o in product(("none", "rezero"), OPTIMISERS)),
+    *((s, "gelu", "rms", o) for s, o in product(("none", "rezero"), OPTIMIZERS)),
 ]
 
 
-def setup_of(tree: dict[str, Any], skip: str, activation: str, norm: str, optimiser: Any, **train: Any) -> Any:
+def setup_of(tree: dict[str, Any], skip: str, activation: str, norm: str, optimizer: Any, **train: Any) -> Any:
     tree["base"]["model"] |= {"skip": skip, "activation": activation, "norm": norm, "depth": 4, "layers_per_block": 2}
     if skip == "rezero":
         tree["base"]["model"]["skip"] = {"kind": "rezero", "alpha": 0.5} if _has_alpha() else "rezero"
-    tree["base"]["train"] |= {"optimizer": optimiser, **train}
+    tree["base"]["train"] |= {"optimizer": optimizer, **train}
     return prepare(gradlab.plan({**tree, "arms": None}).trials[0])
 
 
@@ -55,30 +55,30 @@ def assert_agreement(setup: Any) -> None:
     model = setup.trial.config.model
     for slot in setup.mlp.layout.slots:
         if model.norm.kind == "batch" and slot.role == "bias":
-            continue  # its gradient is 0 in exact arithmetic, and adaptive optimisers amplify the noise
+            continue  # its gradient is 0 in exact arithmetic, and adaptive optimizers amplify the noise
         a, b = slot.view(ours.theta), slot.view(theirs.theta)
         assert np.linalg.norm(a - b) <= 1e-10 * np.linalg.norm(b) + 1e-9, slot.name
     assert ours.metrics["final_loss"] == pytest.approx(theirs.metrics["final_loss"], rel=1e-9)
 
 
-@pytest.mark.parametrize(("skip", "activation", "norm", "optimiser"), CASES)
+@pytest.mark.parametrize(("skip", "activation", "norm", "optimizer"), CASES)
 def test_twenty_steps_agree_with_the_reference(
-    tree: dict[str, Any], skip: str, activation: str, norm: str, optimiser: str
+    tree: dict[str, Any], skip: str, activation: str, norm: str, optimizer: str
 ) -> None:
-    assert_agreement(setup_of(tree, skip, activation, norm, optimiser))
+    assert_agreement(setup_of(tree, skip, activation, norm, optimizer))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("skip", "activation", "norm", "optimiser"), EVERY)
+@pytest.mark.parametrize(("skip", "activation", "norm", "optimizer"), EVERY)
 def test_every_combination_agrees_with_the_reference(
-    tree: dict[str, Any], skip: str, activation: str, norm: str, optimiser: str
+    tree: dict[str, Any], skip: str, activation: str, norm: str, optimizer: str
 ) -> None:
-    assert_agreement(setup_of(tree, skip, activation, norm, optimiser))
+    assert_agreement(setup_of(tree, skip, activation, norm, optimizer))
 
 
-@pytest.mark.parametrize("optimiser", OPTIMISERS)
-def test_clipping_weight_decay_and_schedules_agree_too(tree: dict[str, Any], optimiser: str) -> None:
-    decay = {"kind": optimiser, "weight_decay": 0.05}
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_clipping_weight_decay_and_schedules_agree_too(tree: dict[str, Any], optimizer: str) -> None:
+    decay = {"kind": optimizer, "weight_decay": 0.05}
     assert_agreement(setup_of(tree, "identity", "relu", "none", decay, clip=0.01, schedule="cosine", warmup=3))
 
 

@@ -38,13 +38,13 @@ def probed(model: nn.Module, x: Any = None, y: Any = None, optimizer: Any = None
 
 def test_a_model_that_is_copied_or_saved_meanwhile_takes_no_hook_along() -> None:
     model, (x, y) = mlp(2), batch()
-    optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
-    with gradlab.watch(model, optimiser, every=1, quiet=True) as w:
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with gradlab.watch(model, optimizer, every=1, quiet=True) as w:
         copied, file = copy.deepcopy(model), io.BytesIO()
         torch.save(model, file)
         ENTROPY(copied(x), y).backward()
         ENTROPY(model(x), y).backward()
-        optimiser.step()
+        optimizer.step()
     file.seek(0)
     saved = torch.load(file, weights_only=False)
     assert b"gradlab" not in file.getvalue(), "it can be loaded where there is no gradlab"
@@ -80,20 +80,20 @@ def test_lazy_and_meta_modules() -> None:
     assert p.skipped
 
 
-def test_what_is_no_model_or_optimiser_is_refused_and_leaves_nothing() -> None:
+def test_what_is_no_model_or_optimizer_is_refused_and_leaves_nothing() -> None:
     model = mlp(1)
-    optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for call in (
         lambda: gradlab.probe("x"),
         lambda: gradlab.probe(model, "x"),
-        lambda: gradlab.watch("x", optimiser),
+        lambda: gradlab.watch("x", optimizer),
         lambda: gradlab.watch(model, None),
         lambda: probed(model).against("x"),
     ):
         with pytest.raises(InvalidInput):
             call()
-    assert not optimiser._optimizer_step_post_hooks
-    with gradlab.watch(model, optimiser, quiet=True) as w, pytest.raises(InvalidInput, match="nothing was watched"):
+    assert not optimizer._optimizer_step_post_hooks
+    with gradlab.watch(model, optimizer, quiet=True) as w, pytest.raises(InvalidInput, match="nothing was watched"):
         w.figure()
 
 
@@ -205,25 +205,25 @@ def test_weights_that_begin_at_0_are_no_wild_step() -> None:
 
 def test_a_skipped_step_of_a_scaler_is_no_nan() -> None:
     model, (x, y) = mlp(2), batch()
-    optimiser, scaler = torch.optim.SGD(model.parameters(), lr=0.1), torch.amp.GradScaler("cpu", init_scale=2.0**118)
-    with gradlab.watch(model, optimiser, every=1, scaler=scaler, quiet=True) as w:
+    optimizer, scaler = torch.optim.SGD(model.parameters(), lr=0.1), torch.amp.GradScaler("cpu", init_scale=2.0**118)
+    with gradlab.watch(model, optimizer, every=1, scaler=scaler, quiet=True) as w:
         for _ in range(8):
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             scaler.scale(1e3 * ENTROPY(model(x), y)).backward()
-            scaler.step(optimiser)
+            scaler.step(optimizer)
             scaler.update()
     assert 0 < w.step < 8, "some were skipped, some not"
     assert all("NaN or infinity" not in moment.probe.diagnose().names for moment in w.moments)
 
 
-def test_two_optimisers_hold_what_they_hold() -> None:
+def test_two_optimizers_hold_what_they_hold() -> None:
     model, (x, y) = mlp(2), batch()
     both = [torch.optim.Adam(model[:2].parameters(), lr=1e-3), torch.optim.SGD(model[2:].parameters(), lr=0.1)]
     with gradlab.watch(model, both, every=1, quiet=True) as w:
         for _ in range(2):
             ENTROPY(model(x), y).backward()
-            for optimiser in both:
-                optimiser.step()
+            for optimizer in both:
+                optimizer.step()
     assert w.diagnose().healthy, w.diagnose()
     assert len(w.moments) == 2
     assert w.parameters().update_ratio.notna().all()
@@ -302,7 +302,7 @@ def test_attention_and_recurrent_layers_have_no_dropout_then() -> None:
     assert try_overfitting(Attends(), batch(), ENTROPY).ok
 
 
-def test_an_optimiser_with_a_closure_and_a_wrong_batch() -> None:
+def test_an_optimizer_with_a_closure_and_a_wrong_batch() -> None:
     model = mlp(1)
     assert try_overfitting(model, batch(), ENTROPY, [torch.optim.LBFGS(model.parameters())], steps=30).ok
     with pytest.raises(InvalidInput, match=r"\(input, target\)"):
@@ -334,19 +334,19 @@ def test_numbers_of_a_shard_are_not_shown_as_those_of_the_whole() -> None:
 
 def test_a_watch_that_cannot_tell_lets_go_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     model, (x, y) = mlp(2), batch()
-    optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 
     class Closed:
         def write(self, text: str) -> int:
             raise ValueError("I/O operation on closed file")
 
     for stream in (Closed(), None):
-        w = gradlab.watch(model, optimiser, every=1)
+        w = gradlab.watch(model, optimizer, every=1)
         ENTROPY(model(x), y).backward()
-        optimiser.step()
+        optimizer.step()
         with monkeypatch.context() as patched:
             patched.setattr(sys, "stderr", stream)
             w.close()
         assert len(w.moments) == 1
         assert all(not module._forward_hooks for module in model.modules())
-        assert not optimiser._optimizer_step_post_hooks
+        assert not optimizer._optimizer_step_post_hooks

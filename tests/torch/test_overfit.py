@@ -70,13 +70,13 @@ def test_labels_that_are_shuffled_anew_cannot_be_learned() -> None:
 def test_it_is_asked_for_by_the_diagnosis_and_touches_nothing() -> None:
     torch.manual_seed(0)
     model, (x, y) = mlp(2), batch()
-    optimiser = torch.optim.SGD(model.parameters(), lr=1e-9)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-9)
     before = [parameter.detach().clone() for parameter in model.parameters()]
-    with gradlab.probe(model, optimiser) as p:
+    with gradlab.probe(model, optimizer) as p:
         ENTROPY(model(x), y).backward()
     state = torch.get_rng_state()
     found = p.diagnose(overfit=(x, y), loss=ENTROPY)
-    assert found.names == ("cannot overfit one batch",), "with the optimiser's own learning rate it cannot"
+    assert found.names == ("cannot overfit one batch",), "with the optimizer's own learning rate it cannot"
     assert "SGD" in str(found)
     assert torch.equal(state, torch.get_rng_state())
     assert all(torch.equal(a, b) for a, b in zip(model.parameters(), before, strict=True))

@@ -97,24 +97,24 @@ def test_a_compiled_model_is_looked_into() -> None:
     assert len(p.table()) == 7
 
 
-def test_an_optimisers_step_is_measured_and_judged_by_what_it_moves() -> None:
+def test_an_optimizers_step_is_measured_and_judged_by_what_it_moves() -> None:
     torch.manual_seed(0)
     model = mlp(20, he=True, scale=20**-0.5)  # gradients vanish; Adam moves every weight all the same
-    optimiser = torch.optim.Adam(model.parameters(), lr=1e-3, eps=1e-30)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, eps=1e-30)
     x, y = torch.randn(64, 32), torch.randint(0, 4, (64,))
-    with gradlab.probe(model, optimiser) as p:
+    with gradlab.probe(model, optimizer) as p:
         nn.functional.cross_entropy(model(x), y).backward()
-        optimiser.step()
+        optimizer.step()
     assert p.parameters().update_ratio.dropna().between(1e-5, 1).sum() >= 20
     assert "vanishing gradients" not in p.diagnose().names
     assert "vanishing gradients" in probed(mlp(20, he=True, scale=20**-0.5)).diagnose().names
 
 
-def test_parameters_that_the_optimiser_does_not_hold_and_wild_steps_are_named() -> None:
+def test_parameters_that_the_optimizer_does_not_hold_and_wild_steps_are_named() -> None:
     torch.manual_seed(0)
     model = mlp(3)
     partly = torch.optim.SGD(model[0].parameters(), lr=0.1)
-    assert "not in the optimiser" in probed(model, optimizer=partly).diagnose().names
+    assert "not in the optimizer" in probed(model, optimizer=partly).diagnose().names
     wild = torch.optim.SGD(model.parameters(), lr=1e4)
     x, y = torch.randn(64, 32), torch.randint(0, 4, (64,))
     with gradlab.probe(model, wild) as p:

@@ -25,14 +25,14 @@ from torch import nn
 RUNNER = CliRunner()
 
 
-def trained(model: nn.Module, steps: int, optimiser: Any = None, **options: Any) -> Any:
-    optimiser = optimiser or torch.optim.Adam(model.parameters(), lr=1e-3)
+def trained(model: nn.Module, steps: int, optimizer: Any = None, **options: Any) -> Any:
+    optimizer = optimizer or torch.optim.Adam(model.parameters(), lr=1e-3)
     x, y = batch()
-    with gradlab.watch(model, optimiser, quiet=True, **options) as w:
+    with gradlab.watch(model, optimizer, quiet=True, **options) as w:
         for _ in range(steps):
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             nn.functional.cross_entropy(model(x), y).backward()
-            optimiser.step()
+            optimizer.step()
     return w
 
 
@@ -60,38 +60,38 @@ def test_it_looks_at_every_so_many_steps_and_changes_nothing() -> None:
 
 def test_between_the_steps_it_looks_at_nothing_is_on_the_model() -> None:
     model, (x, y) = mlp(2), batch()
-    optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
-    with gradlab.watch(model, optimiser, every=3, quiet=True):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with gradlab.watch(model, optimizer, every=3, quiet=True):
         for step in range(6):
             assert without_hooks(model) == (step % 3 != 0)
             nn.functional.cross_entropy(model(x), y).backward()
-            optimiser.step()
+            optimizer.step()
 
 
 def test_an_evaluation_between_two_steps_is_not_looked_at() -> None:
     model, (x, y) = mlp(2), batch()
-    optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
-    with gradlab.watch(model, optimiser, every=1, quiet=True) as w:
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with gradlab.watch(model, optimizer, every=1, quiet=True) as w:
         for _ in range(3):
             model.eval()
             with torch.no_grad():
                 model(1000 * x)
             model.train()
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             nn.functional.cross_entropy(model(x), y).backward()
-            optimiser.step()
+            optimizer.step()
     assert all(seen.calls == 1 and seen.rms < 10 for moment in w.moments for seen in moment.probe.seen.values())
 
 
 def test_it_lets_go_after_an_exception_and_refuses_nonsense() -> None:
     model = mlp(2)
-    optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
-    with pytest.raises(RuntimeError), gradlab.watch(model, optimiser, every=1):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with pytest.raises(RuntimeError), gradlab.watch(model, optimizer, every=1):
         model(torch.randn(2, 31))
     assert without_hooks(model)
     with pytest.raises(gradlab.GradlabError, match="at least 1"):
-        gradlab.watch(model, optimiser, every=0)
-    with gradlab.watch(model, optimiser) as w, pytest.raises(gradlab.GradlabError, match="nothing was watched"):
+        gradlab.watch(model, optimizer, every=0)
+    with gradlab.watch(model, optimizer) as w, pytest.raises(gradlab.GradlabError, match="nothing was watched"):
         w.save("nowhere")
 
 
@@ -115,7 +115,7 @@ def test_a_compiled_model_stays_compiled_and_is_looked_into(in_place: bool) -> N
     torch.manual_seed(0)
     model, alone = Residual(3, 0.3), Residual(3, 0.3)
     alone.load_state_dict(model.state_dict())
-    optimiser = torch.optim.Adam(model.parameters(), lr=1e-3)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
     graphs = []
 
     def backend(graph: Any, inputs: Any) -> Any:
@@ -127,7 +127,7 @@ def test_a_compiled_model_stays_compiled_and_is_looked_into(in_place: bool) -> N
         model.compile(backend=backend)
     else:
         compiled = torch.compile(model, backend=backend)
-    w = trained(compiled, 9, optimiser, every=4)
+    w = trained(compiled, 9, optimizer, every=4)
     trained(alone, 9, every=1000)
     assert [moment.step for moment in w.moments] == [0, 4, 8]
     assert all(len(moment.probe.seen) == 4 for moment in w.moments)
@@ -140,16 +140,16 @@ def test_mixed_precision_with_a_real_scaler() -> None:
     model, (x, y) = mlp(3), batch()
     alone = mlp(3)
     alone.load_state_dict(model.state_dict())
-    optimiser, scaler = torch.optim.SGD(model.parameters(), lr=0.1), torch.amp.GradScaler("cpu", init_scale=1024.0)
-    with gradlab.watch(model, optimiser, every=1, scaler=scaler, quiet=True) as w:
+    optimizer, scaler = torch.optim.SGD(model.parameters(), lr=0.1), torch.amp.GradScaler("cpu", init_scale=1024.0)
+    with gradlab.watch(model, optimizer, every=1, scaler=scaler, quiet=True) as w:
         with torch.autocast("cpu", dtype=torch.bfloat16):
             loss = nn.functional.cross_entropy(model(x), y)
         scaler.scale(loss).backward()
-        scaler.unscale_(optimiser)
+        scaler.unscale_(optimizer)
         nn.utils.clip_grad_norm_(model.parameters(), 1e-3)
-        scaler.step(optimiser)
+        scaler.step(optimizer)
         scaler.update()
-        optimiser.zero_grad()
+        optimizer.zero_grad()
     with gradlab.probe(alone) as plain, torch.autocast("cpu", dtype=torch.bfloat16):
         nn.functional.cross_entropy(alone(x), y).backward()
     ours, theirs = w.parameters(), plain.parameters()
@@ -177,12 +177,12 @@ def test_a_frameworks_wrapper_is_looked_through() -> None:
 
 def test_what_it_costs_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     model = mlp(2)
-    optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     x, y = batch()
-    with gradlab.watch(model, optimiser, every=2):
+    with gradlab.watch(model, optimizer, every=2):
         for _ in range(5):
             nn.functional.cross_entropy(model(x), y).backward()
-            optimiser.step()
+            optimizer.step()
     assert "3 of 5 steps looked at, " in capsys.readouterr().err
 
 

@@ -55,11 +55,11 @@ def paired(
     positive = (x > 0) & (y > 0)
     if by_logs(metric) and (x >= 0).all() and (y >= 0).all() and 2 * np.count_nonzero(positive) > len(pairs):
         logs = np.log(y[positive]) - np.log(x[positive])
-        centre, spread = float(logs.mean()), t_half_width(logs)
+        center, spread = float(logs.mean()), t_half_width(logs)
         with np.errstate(over="ignore", under="ignore"):
-            ratio = float(np.exp(centre))
+            ratio = float(np.exp(center))
             if spread is not None:
-                low, high = float(np.exp(centre - spread)), float(np.exp(centre + spread))
+                low, high = float(np.exp(center - spread)), float(np.exp(center + spread))
     return Comparison(
         metric,
         a,

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from gradlab.analysis.layer_index import LayerIndex
 from gradlab.analysis.rules import by_logs
-from gradlab.analysis.summary import Summary, summarise
+from gradlab.analysis.summary import Summary, summarize
 from gradlab.plans.outline import Entry, Outline
 from gradlab.runs.store.records import Records, results_hash
 from gradlab.runs.store.tables import COLUMNS
@@ -223,7 +223,7 @@ class Measured:
 
     def summary(self, metric: str, group: str, at: At | None = None) -> Summary:
         """Summary over seeds."""
-        return summarise(self.values(metric, group, at).values(), logs=by_logs(metric))
+        return summarize(self.values(metric, group, at).values(), logs=by_logs(metric))
 
     def profile(self, measure: str, group: str, step: int | str | None = "end") -> Profile:
         """A layer measure at one step, seed by seed and layer by layer."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gradlab.analysis.measured import Measured
-from gradlab.analysis.summary import Summary, summarise
+from gradlab.analysis.summary import Summary, summarize
 from gradlab.spec.place import At
 
 
@@ -51,7 +51,7 @@ def _ratio(
         return
     top, bottom = (measured.values(metric, arm, at) for arm in arms)
     ratios = [a / b for seed, a in top.items() if a is not None and (b := bottom.get(seed))]
-    yield Beside(f"{arms[0]} / {arms[1]}", metric, at, value, summarise(ratios))
+    yield Beside(f"{arms[0]} / {arms[1]}", metric, at, value, summarize(ratios))
 
 
 def _rows(measured: Measured, metric: str, group: str, at: At, value: float | tuple[float, ...]) -> Iterator[Beside]:

@@ -14,14 +14,14 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True)
 class Summary:
-    """Of one metric in one group. The interval is Student's t on the centre of the finite values."""
+    """Of one metric in one group. The interval is Student's t on the center of the finite values."""
 
     mean: float | None
     low: float | None
     high: float | None
     n: int
     """Finite values."""
-    centre: float | None = None
+    center: float | None = None
     """The mean, or the geometric mean of a quantity over decades: what the interval is of."""
     geometric: bool = False
     median: float | None = None
@@ -46,7 +46,7 @@ class Summary:
         return dict(vars(self))
 
 
-def summarise(values: Iterable[float | int | None], *, logs: bool = False) -> Summary:
+def summarize(values: Iterable[float | int | None], *, logs: bool = False) -> Summary:
     """Summary of one value per trial; with `logs`, the positive values have a geometric mean, zeros are counted."""
     everything = list(values)
     there = [float(value) for value in everything if value is not None]
@@ -69,7 +69,7 @@ def summarise(values: Iterable[float | int | None], *, logs: bool = False) -> Su
         None if half is None else back(middle - half),
         None if half is None else back(middle + half),
         len(finite),
-        centre=back(middle),
+        center=back(middle),
         geometric=geometric,
         median=float(np.median(finite)),
         smallest=float(finite.min()),

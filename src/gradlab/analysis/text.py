@@ -26,11 +26,11 @@ def number(value: float | int | None, digits: int = 4) -> str:
 
 
 def interval(summary: Summary) -> str:
-    """Centre [low, high], or what there is."""
+    """Center [low, high], or what there is."""
     odd = [f"{count} × {name}" for count, name in _odd(summary) if count]
-    if summary.centre is None:
+    if summary.center is None:
         return ", ".join(odd) or "–"
-    text = number(summary.centre)
+    text = number(summary.center)
     if summary.low is not None and summary.high is not None and summary.low != summary.high:
         text += f" [{number(summary.low, 3)}, {number(summary.high, 3)}]"
     if summary.geometric and summary.zeros:

@@ -1,4 +1,4 @@
-"""Are arms comparable? Two answers, kept apart, from realised objects: tensors, rows, rates, not configurations.
+"""Are arms comparable? Two answers, kept apart, from realized objects: tensors, rows, rates, not configurations.
 
 1. Same set-up except the declared factor?
 2. What can this design not attribute, even so?

@@ -1,7 +1,7 @@
 """The audit of hand-written training code: what two factories really build, tensor by tensor, before training.
 
-A factory returns (model, optimiser, loader, loss). Each is called under the same seed; everything but the forward pass
-has to be the same. Where even the outputs are the same, so has the first update to be: a loss or an optimiser of
+A factory returns (model, optimizer, loader, loss). Each is called under the same seed; everything but the forward pass
+has to be the same. Where even the outputs are the same, so has the first update to be: a loss or an optimizer of
 another kind shows there, whatever it is called.
 """
 
@@ -16,7 +16,7 @@ import numpy as np
 
 import torch
 from gradlab.audits.audit import BY_FACTOR, ONE_SEED, SAME, UNDECLARED, Audit, Row
-from gradlab.audits.traits import Realised, Trait, difference_words, fingerprint, joined
+from gradlab.audits.traits import Realized, Trait, difference_words, fingerprint, joined
 from gradlab.engines.torch.tensors import optimizers_of, tensors_in
 from gradlab.errors import InvalidInput, described
 from gradlab.trials.seeding import seed_all, seeded
@@ -65,15 +65,15 @@ def _traits(name: str, factory: Factory, seed: int) -> dict[str, Trait]:
         with seeded(seed):
             made = factory()
             if not isinstance(made, tuple) or len(made) != 4 or not isinstance(made[0], nn.Module):
-                raise InvalidInput(f"audit: the factory of {name!r} has to return (model, optimiser, loader, loss)")
-            model, optimiser, loader, loss = made
-            optimizers_of(optimiser or _MISSING)
-            found = [*_model(model), *_training(model, optimiser)]
+                raise InvalidInput(f"audit: the factory of {name!r} has to return (model, optimizer, loader, loss)")
+            model, optimizer, loader, loss = made
+            optimizers_of(optimizer or _MISSING)
+            found = [*_model(model), *_training(model, optimizer)]
             seed_all(seed)
             batches = list(islice(iter(loader), BATCHES))
             found += [*_data(loader), _batches(batches)]
             seed_all(seed)
-            found += _first_step(name, model, optimiser, batches, loss)
+            found += _first_step(name, model, optimizer, batches, loss)
     except InvalidInput:
         raise
     except (Exception, SystemExit) as error:
@@ -105,7 +105,7 @@ def _model(model: nn.Module) -> Iterator[Trait]:
     if buffers:
         yield Trait("buffers", joined([fingerprint(v) for v in buffers.values()]), f"{len(buffers)} tensors", buffers)
     norms = [repr(module) for module in model.modules() if "Norm" in type(module).__name__]
-    yield _listed("normalisation", norms)
+    yield _listed("normalization", norms)
     yield _listed("dropout", list(_drops(model)))
     places = dict.fromkeys(f"{p.dtype} on {p.device}".replace("torch.", "") for _, p in named)
     yield _plain("precision and device", ", ".join(places))
@@ -126,21 +126,21 @@ def _drops(model: nn.Module) -> Iterator[str]:
             yield f"{type(module).__name__}(dropout={rate})"
 
 
-def _training(model: nn.Module, optimiser: Any) -> Iterator[Trait]:
+def _training(model: nn.Module, optimizer: Any) -> Iterator[Trait]:
     places = {id(parameter): str(index) for index, parameter in enumerate(model.parameters())}
     groups, members = [], []
-    for group in optimiser.param_groups:
+    for group in optimizer.param_groups:
         settings = {key: value for key, value in sorted(group.items()) if key not in ("params", "param_names")}
         groups.append(f"{len(group['params'])} tensors, {_settings(settings)}")
         members.append([places.get(id(parameter), "not the model's") for parameter in group["params"]])
-    yield _plain("optimiser", f"{type(optimiser).__name__}: {'; '.join(groups)}")
+    yield _plain("optimizer", f"{type(optimizer).__name__}: {'; '.join(groups)}")
     words = "; ".join(f"numbers {', '.join(own[:8])}{' …' if len(own) > 8 else ''}" for own in members)
     whole = members == [list(places.values())]
     yield Trait("parameter groups", "one" if whole else repr(members), "one, with all parameters" if whole else words)
-    held = {id(p) for group in optimiser.param_groups for p in group["params"]}
+    held = {id(p) for group in optimizer.param_groups for p in group["params"]}
     loose = [str(index) for index, p in enumerate(model.parameters()) if id(p) not in held]
     yield _plain(
-        "parameters the optimiser does not hold", f"{len(loose)} (number {', '.join(loose[:6])})" if loose else "none"
+        "parameters the optimizer does not hold", f"{len(loose)} (number {', '.join(loose[:6])})" if loose else "none"
     )
 
 
@@ -180,7 +180,7 @@ def _batches(batches: Sequence[Any]) -> Trait:
     return Trait("first batches", whole, f"{len(batches)} of {' and '.join(shapes)}, hash {whole[:8]}")
 
 
-def _first_step(name: str, model: nn.Module, optimiser: Any, batches: Sequence[Any], loss: Any) -> Iterator[Trait]:
+def _first_step(name: str, model: nn.Module, optimizer: Any, batches: Sequence[Any], loss: Any) -> Iterator[Trait]:
     """Output and loss on the first batch, and how far one step moves the weights."""
     if not batches or not isinstance(batches[0], list | tuple) or len(batches[0]) < 2:
         raise InvalidInput(f"audit: the loader of {name!r} has to give batches of (input, target)")
@@ -190,14 +190,14 @@ def _first_step(name: str, model: nn.Module, optimiser: Any, batches: Sequence[A
     values: list[float] = []
 
     def closure() -> Any:
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         outputs.append(model(x))
         value = loss(outputs[-1], y)
         values.append(float(value.detach()))
         value.backward()
         return value
 
-    optimiser.step(closure)
+    optimizer.step(closure)
     tensors = [tensor for tensor in tensors_in(outputs[0]) if tensor.is_floating_point()]
     if not tensors:
         raise InvalidInput(f"audit: the model of {name!r} returns no tensor")
@@ -231,7 +231,7 @@ def _plain(name: str, words: str) -> Trait:
     return Trait(name, words, words)
 
 
-def _by_order(first: Realised, second: dict[str, Trait]) -> dict[str, Trait]:
+def _by_order(first: Realized, second: dict[str, Trait]) -> dict[str, Trait]:
     """Tensors under the first arm's names, where names differ but number and shapes agree: order tells them apart."""
     renamed = dict(second)
     for name, trait in second.items():

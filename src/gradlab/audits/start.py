@@ -37,7 +37,7 @@ class Gain:
 
 @dataclass(frozen=True)
 class Start:
-    """A network at initialisation, on the probe batch."""
+    """A network at initialization, on the probe batch."""
 
     output: float
     """Root mean square of the output."""

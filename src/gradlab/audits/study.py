@@ -1,4 +1,4 @@
-"""The audit of a study: every pair of arms at every seed, as realised, with the factor exchanged.
+"""The audit of a study: every pair of arms at every seed, as realized, with the factor exchanged.
 
 Arm A with B's factor has to be B, and B with A's factor has to be A, trait by trait and bit by bit. What then differs
 between A and B follows from the factor; whatever does not come out is a difference that nobody declared.
@@ -14,10 +14,10 @@ from typing import TypeVar
 from gradlab.audits.audit import BY_FACTOR, SAME, UNDECLARED, Audit, Row
 from gradlab.audits.caveats.base import Caveat, Design, Remark
 from gradlab.audits.pairs import Pair, differing, factor_of, overlap, pairs_of, with_factor_of
-from gradlab.audits.realise import Content, Realise, traits
+from gradlab.audits.realize import Content, Realize, traits
 from gradlab.audits.start import start_of
 from gradlab.audits.suggest import suggestion
-from gradlab.audits.traits import Realised, difference_words
+from gradlab.audits.traits import Realized, difference_words
 from gradlab.parts import Catalog
 from gradlab.plans.plan import Plan
 from gradlab.spec.expand import Group
@@ -44,7 +44,7 @@ class _Found:
     """Traits that differ because of the factor."""
 
 
-def audit_plan(plan: Plan, *, seeds: int | None = None, pairs: int | None = None, realise: Realise = prepare) -> Audit:
+def audit_plan(plan: Plan, *, seeds: int | None = None, pairs: int | None = None, realize: Realize = prepare) -> Audit:
     """Both answers for a study; `seeds` and `pairs` limit how many are compared (all, if not given)."""
     study = plan.resolved.study
     groups = [planned.group for planned in plan.groups]
@@ -55,17 +55,17 @@ def audit_plan(plan: Plan, *, seeds: int | None = None, pairs: int | None = None
     undeclared: dict[str, str] = {}
     by_factor: set[str] = set()
     for seed in chosen if compared else chosen[:1]:
-        known: dict[str, Realised] = {}
+        known: dict[str, Realized] = {}
         for pair in compared:
-            found = _compared(plan, pair, seed, factor, known, content, realise)
+            found = _compared(plan, pair, seed, factor, known, content, realize)
             by_factor |= found.by_factor
             for trait, words in found.undeclared.items():
                 undeclared.setdefault(trait, words)
         if seed == chosen[0]:
-            first = {g.name: known.get(g.name) or traits(_trial(plan, g, seed), content, realise) for g in groups}
+            first = {g.name: known.get(g.name) or traits(_trial(plan, g, seed), content, realize) for g in groups}
     for field, words in _beyond(plan, compared, first).items():
         undeclared.setdefault(field, words)
-    remarks = _remarks(design_of(plan, compared, realise))
+    remarks = _remarks(design_of(plan, compared, realize))
     limits = (*(remark.words for remark in remarks), *study.limits)
     paths = _undeclared_paths(compared, factor) if undeclared else {}
     return Audit(
@@ -98,20 +98,20 @@ def _compared(
     pair: Pair,
     seed: int,
     factor: Sequence[str],
-    known: dict[str, Realised],
+    known: dict[str, Realized],
     content: Content,
-    realise: Realise,
+    realize: Realize,
 ) -> _Found:
     """Both arms as they are, and each with the other's factor."""
 
-    def realised(group: Group, name: str = "") -> Realised:
+    def realized(group: Group, name: str = "") -> Realized:
         if not name:
-            return traits(_trial(plan, group, seed), content, realise)
+            return traits(_trial(plan, group, seed), content, realize)
         if name not in known:
-            known[name] = traits(_trial(plan, group, seed), content, realise)
+            known[name] = traits(_trial(plan, group, seed), content, realize)
         return known[name]
 
-    a, b = realised(pair.a, pair.a.name), realised(pair.b, pair.b.name)
+    a, b = realized(pair.a, pair.a.name), realized(pair.b, pair.b.name)
     apart = {name for name in {*a, *b} if not _same(a, b, name)}
     undeclared: dict[str, str] = {}
     for own, other, own_name, other_name, target in (
@@ -122,7 +122,7 @@ def _compared(
         if config is None:
             undeclared.setdefault("configuration", f"{own_name} cannot take over the factor of {other_name}")
             continue
-        exchanged = realised(replace(own, config=config))
+        exchanged = realized(replace(own, config=config))
         order = (exchanged, target) if own is pair.a else (target, exchanged)
         for name in {**exchanged, **target}:
             if not _same(exchanged, target, name) and name not in undeclared:
@@ -130,19 +130,19 @@ def _compared(
     return _Found(undeclared, frozenset(apart - set(undeclared)))
 
 
-def _same(a: Realised, b: Realised, name: str) -> bool:
+def _same(a: Realized, b: Realized, name: str) -> bool:
     if name not in a or name not in b:
         return False
     return a[name].same(b[name])
 
 
-def _words(name: str, first: Realised, second: Realised, a: str, b: str) -> str:
+def _words(name: str, first: Realized, second: Realized, a: str, b: str) -> str:
     if name not in first or name not in second:
         return f"{name}: only {b if name in second else a} has them"
     return difference_words(name, first[name], second[name], a, b)
 
 
-def _beyond(plan: Plan, pairs: Sequence[Pair], first: Mapping[str, Realised]) -> dict[str, str]:
+def _beyond(plan: Plan, pairs: Sequence[Pair], first: Mapping[str, Realized]) -> dict[str, str]:
     """Consequences of the factor that go further than the study allows."""
     found: dict[str, str] = {}
     allowed = plan.resolved.study.consequences
@@ -160,13 +160,13 @@ def _beyond(plan: Plan, pairs: Sequence[Pair], first: Mapping[str, Realised]) ->
     return found
 
 
-def design_of(plan: Plan, pairs: Sequence[Pair] | None = None, realise: Realise = prepare) -> Design:
+def design_of(plan: Plan, pairs: Sequence[Pair] | None = None, realize: Realize = prepare) -> Design:
     """What caveats look at: the pairs, and each of their groups before its first step, at the first seed."""
     if pairs is None:
         pairs = pairs_of(plan.resolved.study, [planned.group for planned in plan.groups])
     groups = {group.name: group for pair in pairs for group in (pair.a, pair.b)}
     seed = plan.resolved.study.trial_seeds[0]
-    starts = {name: start_of(realise(_trial(plan, group, seed))) for name, group in groups.items()}
+    starts = {name: start_of(realize(_trial(plan, group, seed))) for name, group in groups.items()}
     return Design(plan, tuple(pairs), starts)
 
 
@@ -191,7 +191,7 @@ def _what(pairs: int, all_pairs: int, seeds: int, all_seeds: int) -> str:
     return f"{both}, each also with the other's factor"
 
 
-def _rows(first: Mapping[str, Realised], undeclared: Mapping[str, str], by_factor: set[str]) -> tuple[Row, ...]:
+def _rows(first: Mapping[str, Realized], undeclared: Mapping[str, str], by_factor: set[str]) -> tuple[Row, ...]:
     """Every trait that any arm has, arms side by side; of many arms the distinct values."""
     names = list(dict.fromkeys(trait for own in first.values() for trait in own))
     rows = []
@@ -206,7 +206,7 @@ def _rows(first: Mapping[str, Realised], undeclared: Mapping[str, str], by_facto
     return tuple(sorted(rows, key=lambda row: (UNDECLARED, BY_FACTOR, SAME).index(row.status)))
 
 
-def _only(pairs: Sequence[Pair], factor: Sequence[str], first: Mapping[str, Realised], catalog: Catalog) -> str | None:
+def _only(pairs: Sequence[Pair], factor: Sequence[str], first: Mapping[str, Realized], catalog: Catalog) -> str | None:
     """What sets the arms of a single pair apart, where that is one thing: `x +`."""
     changed = {path for pair in pairs for path in differing(pair.a.config, pair.b.config, factor)}
     if len(changed) != 1:

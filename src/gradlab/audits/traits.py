@@ -39,7 +39,7 @@ class Trait:
         return bool(self.tensors) and not tensor_differences(self.tensors, other.tensors)
 
 
-Realised = Mapping[str, Trait]
+Realized = Mapping[str, Trait]
 """An arm at a seed: its traits by name."""
 
 

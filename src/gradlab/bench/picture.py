@@ -62,7 +62,7 @@ def bars(report: dict[str, Any]) -> Any:
             ]
             x = [i + (index - (len(shown) - 1) / 2) * width for i, _ in there]
             drawn = ax.bar(
-                x, [value for _, value in there], width * 0.92, color=STROKES[(index + 1) % len(STROKES)].colour,
+                x, [value for _, value in there], width * 0.92, color=STROKES[(index + 1) % len(STROKES)].color,
                 hatch=hatches[index], edgecolor="white", label=name,
             )  # fmt: skip
             ax.bar_label(drawn, fmt="%.0f", fontsize=8, color=INK, padding=1)

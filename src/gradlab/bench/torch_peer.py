@@ -1,4 +1,4 @@
-"""PyTorch: eager with fused and foreach optimisers, and torch.compile; data in memory, the same batches."""
+"""PyTorch: eager with fused and foreach optimizers, and torch.compile; data in memory, the same batches."""
 
 from __future__ import annotations
 

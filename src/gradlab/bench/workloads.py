@@ -1,4 +1,4 @@
-"""What is timed. Each workload is an ordinary trial; peers are handed its realised set-up."""
+"""What is timed. Each workload is an ordinary trial; peers are handed its realized set-up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the command line shows: the plan, progress, the result. Colour only on a terminal, never with NO_COLOR."""
+"""What the command line shows: the plan, progress, the result. Color only on a terminal, never with NO_COLOR."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class Calls:
                     self._check_metric(result.outcome)
 
     def _check_metric(self, outcome: Outcome) -> None:
-        """A misspelt headline is told after the first trial, which is kept, and not after all of them."""
+        """A misspelled headline is told after the first trial, which is kept, and not after all of them."""
         headline = self._study.headline
         if headline is None or headline.at.layer is not None or headline.metric in outcome.metrics:
             return

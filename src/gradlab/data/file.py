@@ -25,7 +25,7 @@ class File(Task):
     """Samples by row. npz: arrays `x` and `y`; csv and parquet: the target is one column, the rest are inputs.
 
     Targets stored as integers or text, with at most 1,000 distinct values, are classes; anything else is a
-    regression; `kind` overrides the guess. Inputs are standardised per column unless `standardize` is off.
+    regression; `kind` overrides the guess. Inputs are standardized per column unless `standardize` is off.
     """
 
     name = "file"

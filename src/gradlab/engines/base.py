@@ -1,4 +1,4 @@
-"""What an engine is: it takes a realised trial and trains it."""
+"""What an engine is: it takes a realized trial and trains it."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ TICKS = 20
 
 
 class Reference(Engine):
-    """NumPy, any network, optimiser and measure the lab can express, float32 and float64."""
+    """NumPy, any network, optimizer and measure the lab can express, float32 and float64."""
 
     name = "reference"
     numerics: ClassVar[int] = 1

@@ -1,4 +1,4 @@
-"""Where each parameter lies in the one flat vector that every engine and optimiser works on."""
+"""Where each parameter lies in the one flat vector that every engine and optimizer works on."""
 
 from __future__ import annotations
 

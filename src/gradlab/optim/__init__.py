@@ -1,4 +1,4 @@
-"""Optimisers and schedules: pure init/update pairs; a schedule is a function of the step."""
+"""Optimizers and schedules: pure init/update pairs; a schedule is a function of the step."""
 
 from gradlab.optim.optimizers.base import Optimizer
 from gradlab.optim.schedules.base import Horizon, Schedule

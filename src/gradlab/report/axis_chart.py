@@ -95,11 +95,11 @@ class AxisChart(Chart):
             values = series.values[place]
             ax.plot(
                 np.full(len(values), x[place]), values, linestyle="none", marker=s.marker, markersize=4,
-                color=s.colour, alpha=0.45, markeredgewidth=0,
+                color=s.color, alpha=0.45, markeredgewidth=0,
             )  # fmt: skip
         medians = [float(np.median(series.values[place])) for place in there]
         ax.plot(
-            x[there], medians, color=s.colour, linestyle=s.dashes, marker=s.marker, markersize=6,
+            x[there], medians, color=s.color, linestyle=s.dashes, marker=s.marker, markersize=6,
             label=legend_text(series.label),
         )  # fmt: skip
 
@@ -137,7 +137,7 @@ class ParetoChart(Chart):
 
     def marks(self, ax: Any) -> None:
         """The frontier's labels stand where they hide neither each other nor a mark."""
-        colour = stroke(1).colour
+        color = stroke(1).color
         hollow = [(cost, value) for _, cost, value, dominated in self.offers if dominated]
         best = [(cost, value) for _, cost, value, dominated in self.offers if not dominated]
         if hollow:
@@ -145,7 +145,7 @@ class ParetoChart(Chart):
                 *zip(*hollow, strict=True), "o", color=SOFT, markerfacecolor="white", markersize=5, label="dominated"
             )
         ax.plot(
-            *zip(*best, strict=True), "o-", color=colour, markersize=6, drawstyle="steps-post",
+            *zip(*best, strict=True), "o-", color=color, markersize=6, drawstyle="steps-post",
             label="nothing is better and cheaper",
         )  # fmt: skip
         if self.log_x:
@@ -183,7 +183,7 @@ _PLACES = (
 
 @dataclass(frozen=True)
 class HeatChart(Chart):
-    """A layer measure over layers and steps, one panel per group side by side, on one colour scale of decades."""
+    """A layer measure over layers and steps, one panel per group side by side, on one color scale of decades."""
 
     title: str
     x_label: str
@@ -285,7 +285,7 @@ class EffectChart(Chart):
                 for _, mean, low, high in levels
             ]
             ax.errorbar(
-                x, means, yerr=np.array(spread).T, color=s.colour, marker=s.marker, linestyle=s.dashes, capsize=3,
+                x, means, yerr=np.array(spread).T, color=s.color, marker=s.marker, linestyle=s.dashes, capsize=3,
                 label=legend_text(name),
             )  # fmt: skip
             ticks += list(zip(x, (level for level, *_ in levels), strict=True))

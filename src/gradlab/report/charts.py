@@ -25,7 +25,7 @@ NOTE_WIDTH, LONGEST = 104, 62
 
 @dataclass(frozen=True)
 class Line:
-    """A group's centre with a band over seeds; `style` is the group's place in the study."""
+    """A group's center with a band over seeds; `style` is the group's place in the study."""
 
     label: str
     x: Numbers
@@ -38,7 +38,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Points:
-    """Published numbers, drawn as hollow stars in the colour of their group; `label` explains the star."""
+    """Published numbers, drawn as hollow stars in the color of their group; `label` explains the star."""
 
     label: str
     x: Numbers
@@ -190,14 +190,12 @@ def _draw_lines(chart: LineChart, ax: Any) -> None:
         s = stroke(line.style)
         marker = s.marker if line.markers else None
         y, low, high = (_lifted(values, floor) for values in (line.y, line.low, line.high))
-        ax.fill_between(line.x, low, high, color=s.colour, alpha=0.16, linewidth=0)
+        ax.fill_between(line.x, low, high, color=s.color, alpha=0.16, linewidth=0)
         ax.plot(
-            line.x, y, color=s.colour, linestyle=s.dashes, marker=marker, markersize=4.5, label=legend_text(line.label)
+            line.x, y, color=s.color, linestyle=s.dashes, marker=marker, markersize=4.5, label=legend_text(line.label)
         )
         if floor is not None and (zero := line.y == 0).any():
-            ax.plot(
-                line.x[zero], np.full(zero.sum(), floor), "v", color=s.colour, markersize=6, markerfacecolor="white"
-            )
+            ax.plot(line.x[zero], np.full(zero.sum(), floor), "v", color=s.color, markersize=6, markerfacecolor="white")
     draw_points(chart.points, ax)
     if (chart.log_y and any((line.high > 0).any() for line in chart.lines)) or floor is not None:
         log_y(ax)
@@ -215,22 +213,22 @@ def _draw_lines(chart: LineChart, ax: Any) -> None:
 
 
 def draw_points(groups: tuple[Points, ...], ax: Any) -> None:
-    """Stars in the colour of their group; one neutral star explains them all."""
+    """Stars in the color of their group; one neutral star explains them all."""
     star = {"marker": "*", "linestyle": "none", "markersize": 12, "markerfacecolor": "white", "zorder": 5}
     for points in groups:
-        ax.plot(points.x, points.y, color=stroke(points.style).colour, **star)
+        ax.plot(points.x, points.y, color=stroke(points.style).color, **star)
     if groups:
         ax.plot([], [], color=SOFT, label=groups[0].label, **star)
 
 
-def draw_levels(levels: tuple[tuple[float, str], ...], ax: Any, colour: str = SOFT) -> None:
+def draw_levels(levels: tuple[tuple[float, str], ...], ax: Any, color: str = SOFT) -> None:
     """Dotted lines at values that mean something, with their names."""
     for index, (value, name) in enumerate(levels):  # names at alternate ends: two levels may be close
-        ax.axhline(value, color=colour, linewidth=1, linestyle=(0, (1, 2)))
+        ax.axhline(value, color=color, linewidth=1, linestyle=(0, (1, 2)))
         end, side = (1, "right") if index % 2 == 0 else (0.3, "left")  # not at the start, where curves fall steeply
         ax.annotate(
             name, (end, value), (-2, 3), xycoords=("axes fraction", "data"), textcoords="offset points",
-            ha=side, color=colour, fontsize=8,
+            ha=side, color=color, fontsize=8,
         )  # fmt: skip
 
 
@@ -262,7 +260,7 @@ def _lifted(values: Numbers, floor: float | None) -> Numbers:
 
 
 def _draw_boxes(chart: BoxChart, ax: Any) -> None:
-    colour = stroke(1).colour
+    color = stroke(1).color
     boxes = [
         dict(zip(("whislo", "q1", "med", "q3", "whishi"), np.quantile(s, BOX), strict=True)) for s in chart.samples
     ]
@@ -272,12 +270,12 @@ def _draw_boxes(chart: BoxChart, ax: Any) -> None:
         showfliers=False,
         widths=0.5,
         patch_artist=True,
-        boxprops={"facecolor": colour, "alpha": 0.25, "edgecolor": colour},
-        medianprops={"color": colour, "linewidth": 2.4},
-        whiskerprops={"color": colour},
-        capprops={"color": colour},
+        boxprops={"facecolor": color, "alpha": 0.25, "edgecolor": color},
+        medianprops={"color": color, "linewidth": 2.4},
+        whiskerprops={"color": color},
+        capprops={"color": color},
     )
-    ax.plot([], [], color=colour, linewidth=2.4, label="median; box 25–75 %, whiskers 5–95 %")
+    ax.plot([], [], color=color, linewidth=2.4, label="median; box 25–75 %, whiskers 5–95 %")
     draw_points(chart.points, ax)
     if chart.log_y:
         log_y(ax)

@@ -23,7 +23,7 @@ def audit_table(audit: Audit) -> Table:
     """What every arm is, side by side."""
     columns = audit.arms if audit.rows and len(audit.rows[0].cells) == len(audit.arms) else ("all groups",)
     rows = tuple((row.trait, *row.cells, row.status) for row in audit.rows)
-    return Table("Side by side, as realised", ("what", *columns, ""), rows, (f"Compared: {audit.compared}.",))
+    return Table("Side by side, as realized", ("what", *columns, ""), rows, (f"Compared: {audit.compared}.",))
 
 
 def claims_table(verdicts: Sequence[Verdict]) -> Table | None:

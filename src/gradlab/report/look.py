@@ -1,4 +1,4 @@
-"""How figures look: a colour-blind-safe palette that also survives grey, by marker and dash."""
+"""How figures look: a color-blind-safe palette that also survives gray, by marker and dash."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ INK, SOFT, GRID, WARNING = "#1f2933", "#66727f", "#e3e7eb", "#b91c1c"
 class Stroke:
     """How one group is drawn in every figure."""
 
-    colour: str
+    color: str
     marker: str
     dashes: str | tuple[int, tuple[float, ...]]
 

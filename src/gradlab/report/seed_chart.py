@@ -12,12 +12,12 @@ from gradlab.report.log_axis import log_y
 from gradlab.report.look import SOFT, plain, stroke
 
 BESIDE = 0.16
-"""How far the centre with its interval stands beside the dots."""
+"""How far the center with its interval stands beside the dots."""
 
 
 @dataclass(frozen=True)
 class SeedChart(Chart):
-    """values[seed, group], NaN where there is none; centre and interval of each group beside its dots."""
+    """values[seed, group], NaN where there is none; center and interval of each group beside its dots."""
 
     title: str
     x_label: str
@@ -25,30 +25,30 @@ class SeedChart(Chart):
     groups: tuple[str, ...]
     seeds: tuple[int, ...]
     values: Numbers
-    centres: tuple[tuple[float, float, float] | None, ...]
-    """(centre, low, high) of each group."""
+    centers: tuple[tuple[float, float, float] | None, ...]
+    """(center, low, high) of each group."""
     log_y: bool = False
     levels: tuple[tuple[float, str], ...] = ()
     note: str = ""
 
     def marks(self, ax: Any) -> None:
-        """A thin line for each seed, a dot for each trial, the centre as a filled mark with its interval."""
+        """A thin line for each seed, a dot for each trial, the center as a filled mark with its interval."""
         places = np.arange(len(self.groups), dtype=float)
         for row in self.values:
             ax.plot(places, row, color=SOFT, linewidth=0.8, alpha=0.55, zorder=1)
-        for place, centre in enumerate(self.centres):
+        for place, center in enumerate(self.centers):
             s = stroke(place)
             column = self.values[:, place]
             ax.plot(
                 np.full(len(column), places[place]), column, linestyle="none", marker=s.marker, markersize=5,
-                color=s.colour, alpha=0.6, markeredgewidth=0, zorder=2,
+                color=s.color, alpha=0.6, markeredgewidth=0, zorder=2,
             )  # fmt: skip
-            if centre is None:
+            if center is None:
                 continue
-            middle, low, high = centre
+            middle, low, high = center
             ax.errorbar(
                 places[place] + BESIDE, middle, yerr=[[max(middle - low, 0)], [max(high - middle, 0)]],
-                color=s.colour, marker=s.marker, markersize=8, capsize=4, linewidth=1.8, zorder=3,
+                color=s.color, marker=s.marker, markersize=8, capsize=4, linewidth=1.8, zorder=3,
             )  # fmt: skip
         if self.log_y:
             log_y(ax)
@@ -78,6 +78,6 @@ class SeedChart(Chart):
         return ("group", "seed", self.y_label), rows
 
     def words(self) -> str:
-        """The centre of every group."""
-        told = [f"{name}: {c[0]:.3g}" for name, c in zip(self.groups, self.centres, strict=True) if c is not None]
-        return f"Centres, {'; '.join(told)}."
+        """The center of every group."""
+        told = [f"{name}: {c[0]:.3g}" for name, c in zip(self.groups, self.centers, strict=True) if c is not None]
+        return f"Centers, {'; '.join(told)}."

@@ -117,7 +117,7 @@ def _later(value: float) -> str:
 
 
 def groups_table(measured: Measured) -> Table:
-    """Every group with its main metrics: centre and 95 % interval over seeds."""
+    """Every group with its main metrics: center and 95 % interval over seeds."""
     headline = headline_of(measured)
     metrics = [metric for metric in MAIN if metric in measured.metrics]
     if measured.plan.own_code:  # whatever the user's code returned

@@ -60,7 +60,7 @@ def _networks(measured: Measured) -> list[str]:
     if not configs:
         return []
     first, differ = configs[0], ", ".join(study.factor) or "their settings"
-    losses, optimisers = ({getattr(c.train, name).kind for c in configs} for name in ("loss", "optimizer"))
+    losses, optimizers = ({getattr(c.train, name).kind for c in configs} for name in ("loss", "optimizer"))
     budgets = {planned.cost.steps for planned in entries if planned.cost is not None}
     return [
         f"We {'trained' if any(budgets) else 'built'} multilayer perceptrons "
@@ -69,7 +69,7 @@ def _networks(measured: Measured) -> list[str]:
         f"{first.data.task} under {len(entries)} conditions that differ in {differ}, "
         f"with {len(study.trial_seeds)} random seeds each, shared by all conditions (common random numbers: the same "
         "data, batch order and initial draws).",
-        f"Networks were trained by {' or '.join(sorted(optimisers))} on {' or '.join(sorted(losses))} for "
+        f"Networks were trained by {' or '.join(sorted(optimizers))} on {' or '.join(sorted(losses))} for "
         f"{_span(budgets)} updates in {first.train.precision}."
         if any(budgets)
         else f"Networks were measured at initialization, in {first.train.precision}; none was trained.",

@@ -1,4 +1,4 @@
-"""The ground of every specification: frozen, closed, and helpful about misspelt keys."""
+"""The ground of every specification: frozen, closed, and helpful about misspelled keys."""
 
 from __future__ import annotations
 

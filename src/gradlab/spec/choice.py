@@ -101,19 +101,19 @@ class SkipChoice(KindChoice):
 
 
 class NormChoice(KindChoice):
-    """Which normalisation stands before the nonlinearity."""
+    """Which normalization stands before the nonlinearity."""
 
     part = "norm"
 
 
 class LossChoice(KindChoice):
-    """What is minimised."""
+    """What is minimized."""
 
     part = "loss"
 
 
 class OptimizerChoice(KindChoice):
-    """Which optimiser."""
+    """Which optimizer."""
 
     part = "optimizer"
 

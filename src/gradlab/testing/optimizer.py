@@ -1,4 +1,4 @@
-"""What every optimiser has to keep."""
+"""What every optimizer has to keep."""
 
 from __future__ import annotations
 

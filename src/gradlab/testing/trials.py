@@ -38,7 +38,7 @@ def small_tree(**model: Any) -> dict[str, Any]:
 
 
 def small_setup(**model: Any) -> Setup:
-    """The first trial of the small study, realised."""
+    """The first trial of the small study, realized."""
     tree = {**small_tree(**model), "arms": None}
     return prepare(make_plan(resolve(tree, "contract")).trials[0])
 

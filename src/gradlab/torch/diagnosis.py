@@ -1,7 +1,7 @@
 """A diagnosis of any network, from a probe's numbers: a name, the evidence, and what usually helps.
 
 Judged are ratios, never absolute sizes: how the backprop signal and the activations change from the first module to
-the last, and, where an optimiser was given, how far its step moved each weight; an adaptive optimiser rescales
+the last, and, where an optimizer was given, how far its step moved each weight; an adaptive optimizer rescales
 gradients, so a small one is no harm as long as its weight moves.
 """
 
@@ -161,14 +161,14 @@ def _signals(probe: ModuleProbe, seen: Sequence[Seen]) -> Iterator[Finding]:
                 f"the backprop signal is {1 / ratio:.1e} times smaller at the first module than at the last, a "
                 "factor of "
                 f"{ratio ** (-1 / steps):.2g} per module",
-                "an initialisation with gain 1 (He for ReLU), skips, or normalisation",
+                "an initialization with gain 1 (He for ReLU), skips, or normalization",
             )  # fmt: skip
         elif ratio > EXPLODED:
             yield Finding(
                 "exploding gradients", f"{positive[0][0]} to {positive[-1][0]}",
                 f"the backprop signal is {ratio:.1e} times larger at the first module than at the last, a factor of "
                 f"{ratio ** (1 / steps):.2g} per module",
-                "smaller initial weights, normalisation, branches scaled by 1/√depth, clipping",
+                "smaller initial weights, normalization, branches scaled by 1/√depth, clipping",
             )  # fmt: skip
     sizes = [each.rms for each in seen if each.rms > 0]
     if len(sizes) >= 4:
@@ -179,13 +179,13 @@ def _signals(probe: ModuleProbe, seen: Sequence[Seen]) -> Iterator[Finding]:
             yield Finding(
                 "exploding activations", f"{seen[0].name} to {seen[-1].name}",
                 f"activations grow {growth:.1e} times from the first modules to the last",
-                "smaller initial weights, normalisation, branches scaled by 1/√depth",
+                "smaller initial weights, normalization, branches scaled by 1/√depth",
             )  # fmt: skip
         elif growth < VANISHED and not excused:
             yield Finding(
                 "vanishing activations", f"{seen[0].name} to {seen[-1].name}",
                 f"activations shrink {1 / growth:.1e} times from the first modules to the last",
-                "an initialisation with gain 1 (He for ReLU), or normalisation",
+                "an initialization with gain 1 (He for ReLU), or normalization",
             )  # fmt: skip
 
 
@@ -218,7 +218,7 @@ def _units(probe: ModuleProbe, seen: Sequence[Seen]) -> Iterator[Finding]:
         yield Finding(
             "saturated units", full[0].name,
             f"{100 * full[0].saturated:.0f} % of its outputs are at the ends of their range{_and_more(full)}",
-            "smaller weights or inputs (Xavier's init), or normalisation before the nonlinearity",
+            "smaller weights or inputs (Xavier's init), or normalization before the nonlinearity",
         )  # fmt: skip
 
 
@@ -243,8 +243,8 @@ def _weights(probe: ModuleProbe) -> Iterator[Finding]:
     loose = [w.names[0] for w in probe.weights if w.held is False and w.trainable and not w.update_ratio]
     if loose:
         yield Finding(
-            "not in the optimiser", _listed(loose), "the optimiser does not hold them, so they never change",
-            "build the optimiser after the model is complete, from model.parameters()",
+            "not in the optimizer", _listed(loose), "the optimizer does not hold them, so they never change",
+            "build the optimizer after the model is complete, from model.parameters()",
         )  # fmt: skip
     still = [w for w in probe.weights if w.grad_l2 and w.held and w.update_ratio is not None and w.update_ratio < STUCK]
     matrices = [w for w in probe.weights if w.held and w.trainable and len(w.shape) > 1]

@@ -1,6 +1,6 @@
 """Can a network learn one batch by heart? If not, data, depth and patience are not what it needs.
 
-A copy of the model is trained, without dropout, by a copy of its optimiser (Adam where there is none). The loss has to
+A copy of the model is trained, without dropout, by a copy of its optimizer (Adam where there is none). The loss has to
 go nine tenths of the way from where it began, and from the best answer that is the same for every sample, down to the
 least that any answers could reach.
 """
@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 STEPS = 300
 RATE = 3e-3
-"""Adam's learning rate where no optimiser was given."""
+"""Adam's learning rate where no optimizer was given."""
 ENOUGH = 0.1
 """So much of the way down to the floor may be left."""
 CLEARLY = 0.9
@@ -100,7 +100,7 @@ def try_overfitting(
 
 
 def _copies(model: nn.Module, optimizers: Sequence[Any]) -> tuple[nn.Module, list[Any]]:
-    """Of model and optimisers, which go on holding the copy's parameters; without dropout."""
+    """Of model and optimizers, which go on holding the copy's parameters; without dropout."""
     try:
         copied, its = deepcopy((model, list(optimizers)))
     except Exception as error:

@@ -44,7 +44,7 @@ class Weight:
     shape: tuple[int, ...]
     trainable: bool
     held: bool | None
-    """Whether an optimiser has it; None where none was given."""
+    """Whether an optimizer has it; None where none was given."""
     grad_l2: float | None
     grad_mean_abs: float | None
     weight_l2: float
@@ -83,7 +83,7 @@ class ModuleProbe:
         """Module -> why it could not be looked into."""
         self.weights: tuple[Weight, ...] = ()
         self.stepped = False
-        """Whether an optimiser made a step."""
+        """Whether an optimizer made a step."""
         self._before: dict[int, Tensor] = {}
         self._gradients: dict[int, Gradient] = {}
         self._axes: dict[tuple[int, ...], int] = {}
@@ -206,7 +206,7 @@ class ModuleProbe:
         return pd.DataFrame(rows, columns=columns)
 
     def parameters(self) -> pd.DataFrame:
-        """One row per parameter tensor: its gradient, its size, how far the optimiser moved it."""
+        """One row per parameter tensor: its gradient, its size, how far the optimizer moved it."""
         import pandas as pd
 
         rows = [

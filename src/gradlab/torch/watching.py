@@ -1,6 +1,6 @@
 """A watch over a training loop: every so many steps one step is probed, and the records are kept.
 
-It counts the optimiser's steps by itself: nothing in the loop has to be changed. A probe goes on when the step before
+It counts the optimizer's steps by itself: nothing in the loop has to be changed. A probe goes on when the step before
 is over, and off after the step; in between nothing is on the model at all, so that a compiled one stays compiled.
 """
 
@@ -46,7 +46,7 @@ class Moment:
     """What one step showed."""
 
     step: int
-    """Steps of the optimiser before it."""
+    """Steps of the optimizer before it."""
     probe: ModuleProbe
 
 
@@ -60,7 +60,7 @@ class Watch:
             raise InvalidInput(f"every: at least 1, not {every}")
         self._model, self._optimizers = model_of(model), optimizers_of(optimizer)
         if not self._optimizers:
-            raise InvalidInput("watch: give the optimiser too: its steps are counted")
+            raise InvalidInput("watch: give the optimizer too: its steps are counted")
         self.every, self.step = every, 0
         self.moments: list[Moment] = []
         self._scaler, self._quiet = scaler, quiet

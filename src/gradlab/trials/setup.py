@@ -29,7 +29,7 @@ EVALUATION_ROWS = 1000
 
 @dataclass(frozen=True)
 class Setup:
-    """A realised trial. Two arms can be compared object by object before anything is trained."""
+    """A realized trial. Two arms can be compared object by object before anything is trained."""
 
     trial: Trial
     mlp: MLP
@@ -74,7 +74,7 @@ class Setup:
 
 
 def prepare(trial: Trial) -> Setup:
-    """Realise a trial: data, initial parameters, learning rates, probe batch."""
+    """Realize a trial: data, initial parameters, learning rates, probe batch."""
     config, catalog = trial.config, trial.catalog
     streams = Streams(trial.root, trial.seed)
     split_owner = trial.seed if config.data.split == "per_trial" else None

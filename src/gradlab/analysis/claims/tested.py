@@ -170,9 +170,9 @@ def _comparison(measured: Measured, claim: Claim, first: Side, second: Side) -> 
         if nothing != 1.0:
             return None  # a quantity with a sign has no ratio
         low, high = _band(claim, rule)
-        centre = claim.value if isinstance(claim.value, float) else low if low >= 1 else high if high <= 1 else None
-        above = centre is not None and centre > 1
-        direction = NEVER if centre is None or centre == 1 else rule.p_above(1) if above else rule.p_below(1)
+        center = claim.value if isinstance(claim.value, float) else low if low >= 1 else high if high <= 1 else None
+        above = center is not None and center > 1
+        direction = NEVER if center is None or center == 1 else rule.p_above(1) if above else rule.p_below(1)
         holds, fails = rule.p_inside(low, high), rule.p_outside(low, high)
     else:
         holds, fails = rule.p_above(nothing), rule.p_below(nothing)

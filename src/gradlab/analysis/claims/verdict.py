@@ -107,9 +107,9 @@ def told(reading: Reading, *, alone: bool = False) -> str:
     name = "" if alone and "end to end" not in reading.label and not reading.ratio else f"{reading.label} "
     if e.what == "share":
         low, high = (100 * (bound or 0.0) for bound in (e.low, e.high))
-        return f"{name}{round(e.centre * e.n)} of {e.n} [{low:.0f}, {high:.0f}] %"
+        return f"{name}{round(e.center * e.n)} of {e.n} [{low:.0f}, {high:.0f}] %"
     times = "×" if reading.ratio else ""
-    text = f"{name}{'median ' if e.what == 'median' else ''}{number(e.centre, 3)}{times}"
+    text = f"{name}{'median ' if e.what == 'median' else ''}{number(e.center, 3)}{times}"
     if e.low is not None and e.high is not None:
         text += f" [{number(e.low, 3)}, {number(e.high, 3)}]"
     if reading.zeros:
@@ -122,7 +122,7 @@ def _reading_json(reading: Reading) -> dict[str, Any]:
     return {
         "of": reading.label,
         "what": ("ratio, " if reading.ratio else "") + e.what,
-        "value": e.centre,
+        "value": e.center,
         "low": e.low,
         "high": e.high,
         "n": e.n,

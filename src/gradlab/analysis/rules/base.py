@@ -21,7 +21,7 @@ class Estimate:
 
     what: str
     """`mean`, `geometric mean`, `median`, `share` …"""
-    centre: float
+    center: float
     low: float | None
     high: float | None
     n: int
@@ -37,7 +37,7 @@ class Rule(ABC):
     @cached_property
     @abstractmethod
     def estimate(self) -> Estimate:
-        """Centre and 95 % interval."""
+        """Center and 95 % interval."""
 
     @abstractmethod
     def p_above(self, bound: float) -> float:

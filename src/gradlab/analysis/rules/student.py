@@ -40,12 +40,12 @@ class Student(Rule):
     @cached_property
     def estimate(self) -> Estimate:
         """Mean, or geometric mean."""
-        centre, half = float(self.numbers.mean()), t_half_width(self.numbers)
+        center, half = float(self.numbers.mean()), t_half_width(self.numbers)
         what = "geometric mean" if self.logs else "mean"
         if half is None:
-            return Estimate(what, self._back(centre), None, None, 1)
+            return Estimate(what, self._back(center), None, None, 1)
         return Estimate(
-            what, self._back(centre), self._back(centre - half), self._back(centre + half), len(self.values)
+            what, self._back(center), self._back(center - half), self._back(center + half), len(self.values)
         )
 
     def p_above(self, bound: float) -> float:

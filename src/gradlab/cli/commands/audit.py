@@ -29,10 +29,10 @@ def command(
     """Ask whether a comparison is fair, before anything is trained.
 
     Compares what will actually be trained, for every pair of arms at every seed: initial tensors bit by bit, data,
-    split, batch order, every learning rate, updates, samples, loss, normalisation, precision, FLOPs. Two answers: is
+    split, batch order, every learning rate, updates, samples, loss, normalization, precision, FLOPs. Two answers: is
     the set-up the same except for the declared factor (no: exit code 3), and what can the design not attribute even so.
 
-    MODULE:ARMS names a dict of functions in a Python file or module, each of which returns (model, optimiser, loader,
+    MODULE:ARMS names a dict of functions in a Python file or module, each of which returns (model, optimizer, loader,
     loss) in PyTorch: they are called under the same seed, and what they build is compared, tensor by tensor.
     """
     from gradlab import api

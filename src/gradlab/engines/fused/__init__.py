@@ -2,7 +2,7 @@
 
 It agrees with the reference engine up to rounding. Everything it is handed (initial parameters, batch order, rates)
 was decided before; what it adds is speed: products by register tiles that finish bias, skip, ReLU and mask on the way
-out, padded widths, one pass per optimiser, buffers made once. See `kernels/`.
+out, padded widths, one pass per optimizer, buffers made once. See `kernels/`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Tiny networks of one shape, trained side by side: the fused engine's way with them (kernels/lanes.py).
 
-Which trials go this way is decided by their own configuration (`fits`), never by their neighbours; a network alone
+Which trials go this way is decided by their own configuration (`fits`), never by their neighbors; a network alone
 leaves fifteen lanes unused and is no slower for it. Networks are `alike` if one call can train them: same shapes,
-samples, steps and kinds of parts; data, initial parameters, learning rates and the numbers of the optimiser are their
+samples, steps and kinds of parts; data, initial parameters, learning rates and the numbers of the optimizer are their
 own.
 """
 
@@ -168,7 +168,7 @@ class _Lanes:
 
 
 def _numbers(setup: Setup) -> tuple[float, float, float, float]:
-    """What an optimiser's step depends on besides its rate: μ, α or β₁; β₂; ε; weight decay."""
+    """What an optimizer's step depends on besides its rate: μ, α or β₁; β₂; ε; weight decay."""
     o = setup.optimizer.parameters()
     momentum = o.get("beta1", o.get("momentum", o.get("alpha", 0.0)))
     return float(momentum), float(o.get("beta2", 0.0)), float(o.get("epsilon", 0.0)), float(o.get("weight_decay", 0.0))

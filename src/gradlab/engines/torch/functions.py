@@ -54,7 +54,7 @@ class _Elementwise(torch.autograd.Function):
         return grads[0] * ctx.slope, None
 
 
-def normalised(
+def normalized(
     part: Norm, x: Tensor, gain: Tensor | None, shift: Tensor | None, running: Any, training: bool
 ) -> tuple[Tensor, Any]:
     """norm(x) and the running statistics after it."""
@@ -70,12 +70,12 @@ def normalised(
     mean, variance = running
     if not training:
         return nnf.batch_norm(x, mean, variance, gain, shift, False, 0.0, epsilon), running
-    if len(x) == 1:  # torch refuses one sample; the lab normalises it to 0 and remembers no variance
-        centred = x - x.mean(0)
+    if len(x) == 1:  # torch refuses one sample; the lab normalizes it to 0 and remembers no variance
+        centered = x - x.mean(0)
         assert gain is not None
         assert shift is not None
         momentum = float(part.parameters()["momentum"])
-        return gain * centred + shift, (mean + momentum * (x.detach().mean(0) - mean), variance)
+        return gain * centered + shift, (mean + momentum * (x.detach().mean(0) - mean), variance)
     after = mean.clone(), variance.clone()
     y = nnf.batch_norm(x, after[0], after[1], gain, shift, True, float(part.parameters()["momentum"]), epsilon)
     return y, after

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import torch
-from gradlab.engines.torch.functions import activation, normalised
+from gradlab.engines.torch.functions import activation, normalized
 from gradlab.network.layout import Slot
 from gradlab.network.mlp import MLP, Layer
 from torch import Tensor, nn
@@ -64,7 +64,7 @@ class LabModule(nn.Module):
     def _normed(self, layer: Layer, x: Tensor) -> Tensor:
         own = self._own(layer)
         running = (own.running_mean, own.running_variance) if layer.norm.has_memory else None
-        y, after = normalised(
+        y, after = normalized(
             layer.norm, x, getattr(own, "gain", None), getattr(own, "shift", None), running, self.training
         )
         if layer.norm.has_memory and self.training:

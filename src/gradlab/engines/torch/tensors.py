@@ -24,18 +24,18 @@ def tensors_in(value: Any) -> Iterator[Tensor]:
 
 
 def optimizers_of(given: Any) -> tuple[Any, ...]:
-    """The optimisers that were given, none, one or several, out of the wrappers that frameworks put them in."""
+    """The optimizers that were given, none, one or several, out of the wrappers that frameworks put them in."""
     listed = () if given is None else tuple(given) if isinstance(given, list | tuple) else (given,)
     bare = tuple(_bare(optimizer) for optimizer in listed)
     for optimizer in bare:
         if not hasattr(optimizer, "param_groups"):
             raise InvalidInput(
-                f"an optimiser has param_groups, as those of torch.optim; {shortened(optimizer)} has none"
+                f"an optimizer has param_groups, as those of torch.optim; {shortened(optimizer)} has none"
             )
     return bare
 
 
 def _bare(optimizer: Any) -> Any:
-    """The steps of the optimiser inside are counted: a wrapper may skip some."""
+    """The steps of the optimizer inside are counted: a wrapper may skip some."""
     inner = getattr(optimizer, "optimizer", None)
     return _bare(inner) if hasattr(inner, "register_step_post_hook") else optimizer

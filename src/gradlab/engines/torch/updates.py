@@ -1,6 +1,6 @@
-"""The update of a step: the lab's optimisers as `torch.optim` has them, on the module's own device.
+"""The update of a step: the lab's optimizers as `torch.optim` has them, on the module's own device.
 
-An optimiser of the user's own is a pair of pure NumPy functions; it runs as it is, on the host.
+An optimizer of the user's own is a pair of pure NumPy functions; it runs as it is, on the host.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Native(Update):
 
 
 class OnHost(Update):
-    """By any optimiser's own NumPy code."""
+    """By any optimizer's own NumPy code."""
 
     def __init__(self, module: LabModule, part: Optimizer) -> None:
         self._module, self._part = module, part
@@ -82,7 +82,7 @@ class OnHost(Update):
 
 
 def update_of(module: LabModule, part: Optimizer) -> Update:
-    """The update of an optimiser: torch's own where there is one."""
+    """The update of an optimizer: torch's own where there is one."""
     ours = type(part).__module__.startswith("gradlab.")
     return Native(module, part) if ours and part.name in NATIVE else OnHost(module, part)
 

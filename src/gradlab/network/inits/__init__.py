@@ -1,1 +1,1 @@
-"""Initialisations, one file each."""
+"""Initializations, one file each."""

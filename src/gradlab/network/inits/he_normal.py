@@ -1,4 +1,4 @@
-"""He initialisation, normal: keeps the variance through ReLU layers."""
+"""He initialization, normal: keeps the variance through ReLU layers."""
 
 from __future__ import annotations
 

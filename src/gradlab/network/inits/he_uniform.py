@@ -1,4 +1,4 @@
-"""He initialisation, uniform."""
+"""He initialization, uniform."""
 
 from __future__ import annotations
 

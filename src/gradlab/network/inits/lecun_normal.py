@@ -1,4 +1,4 @@
-"""LeCun initialisation, normal: keeps the variance through linear layers."""
+"""LeCun initialization, normal: keeps the variance through linear layers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Orthogonal initialisation: all singular values are 1."""
+"""Orthogonal initialization: all singular values are 1."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Uniform initialisation of a fixed range, whatever the fans."""
+"""Uniform initialization of a fixed range, whatever the fans."""
 
 from __future__ import annotations
 

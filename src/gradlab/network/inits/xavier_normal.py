@@ -1,4 +1,4 @@
-"""Xavier (Glorot) initialisation, normal."""
+"""Xavier (Glorot) initialization, normal."""
 
 from __future__ import annotations
 

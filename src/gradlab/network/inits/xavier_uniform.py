@@ -1,4 +1,4 @@
-"""Xavier (Glorot) initialisation, uniform."""
+"""Xavier (Glorot) initialization, uniform."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ class Loss(Part):
     targets: ClassVar[Literal["classes", "values"]]
     """What it compares outputs with: class numbers (n,) or real values of the outputs' shape (n, k)."""
     for_training: ClassVar[bool] = True
-    """Whether it can be minimised, and so be suggested."""
+    """Whether it can be minimized, and so be suggested."""
 
     @abstractmethod
     def value(self, output: Array, target: Array) -> float:

@@ -1,1 +1,1 @@
-"""Normalisations, one file each."""
+"""Normalizations, one file each."""

@@ -15,7 +15,7 @@ Running = tuple[Array, Array] | None
 
 
 class Norm(Part):
-    """y = g ⊙ x̂ + s, where x̂ is the normalised input. Shapes: x (n, h), g and s (h,)."""
+    """y = g ⊙ x̂ + s, where x̂ is the normalized input. Shapes: x (n, h), g and s (h,)."""
 
     part: ClassVar[str] = "norm"
     has_gain: ClassVar[bool] = True

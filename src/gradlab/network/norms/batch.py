@@ -1,4 +1,4 @@
-"""Batch normalisation: over the samples of a batch, with running statistics for evaluation."""
+"""Batch normalization: over the samples of a batch, with running statistics for evaluation."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ class BatchNorm(Norm):
             mean, variance = running
             return gain * (x - mean) / np.sqrt(variance + self.epsilon) + shift, None, running
         mean = x.mean(0)
-        centred = x - mean
-        variance = np.mean(centred * centred, 0)
+        centered = x - mean
+        variance = np.mean(centered * centered, 0)
         inverse_std = 1 / np.sqrt(variance + self.epsilon)
-        x_hat = centred * inverse_std
+        x_hat = centered * inverse_std
         return gain * x_hat + shift, (x_hat, inverse_std), self._remembered(running, mean, variance, len(x))
 
     def _remembered(self, running: Running, mean: Array, variance: Array, n: int) -> Running:

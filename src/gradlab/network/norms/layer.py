@@ -1,4 +1,4 @@
-"""Layer normalisation: over the units of each sample."""
+"""Layer normalization: over the units of each sample."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class LayerNorm(Norm):
         self, x: Array, gain: Array, shift: Array, running: Running, training: bool
     ) -> tuple[Array, Any, Running]:
         """The same in training and evaluation."""
-        centred = x - x.mean(1, keepdims=True)
-        inverse_std = 1 / np.sqrt(np.mean(centred * centred, 1, keepdims=True) + self.epsilon)
-        x_hat = centred * inverse_std
+        centered = x - x.mean(1, keepdims=True)
+        inverse_std = 1 / np.sqrt(np.mean(centered * centered, 1, keepdims=True) + self.epsilon)
+        x_hat = centered * inverse_std
         return gain * x_hat + shift, (x_hat, inverse_std), running
 
     def backward(self, dy: Array, gain: Array, cache: Any) -> tuple[Array, Array | None, Array | None]:

@@ -1,4 +1,4 @@
-"""No normalisation."""
+"""No normalization."""
 
 from __future__ import annotations
 

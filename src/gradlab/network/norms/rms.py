@@ -1,4 +1,4 @@
-"""Root-mean-square normalisation: layer norm without the mean and the shift."""
+"""Root-mean-square normalization: layer norm without the mean and the shift."""
 
 from __future__ import annotations
 

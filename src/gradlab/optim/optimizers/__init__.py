@@ -1,1 +1,1 @@
-"""Optimisers, one file each."""
+"""Optimizers, one file each."""

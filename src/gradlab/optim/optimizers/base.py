@@ -1,4 +1,4 @@
-"""What an optimiser is: a pair of pure functions on flat vectors.
+"""What an optimizer is: a pair of pure functions on flat vectors.
 
     state = init(θ)
     Δ, state = update(g, state, θ, η)          θ ← θ + Δ

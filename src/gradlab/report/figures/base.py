@@ -48,19 +48,19 @@ def band(values: Numbers) -> tuple[Numbers, Numbers, Numbers]:
     edge = 0.05 if len(values) > FEW_SEEDS else 0.0
     rows = np.full((3, values.shape[1]), np.nan)
     rows[:, there] = np.nanquantile(finite[:, there], (0.5, edge, 1 - edge), axis=0)
-    centre, low, high = rows
-    return centre, low, high
+    center, low, high = rows
+    return center, low, high
 
 
-def thinned(x: Numbers, centre: Numbers, low: Numbers, high: Numbers) -> tuple[Numbers, Numbers, Numbers, Numbers]:
+def thinned(x: Numbers, center: Numbers, low: Numbers, high: Numbers) -> tuple[Numbers, Numbers, Numbers, Numbers]:
     """A long curve in as many points as a picture can show: of each stretch the median, the lowest, the highest."""
     if len(x) <= MOST_POINTS:
-        return x, centre, low, high
+        return x, center, low, high
     edges = np.linspace(0, len(x), MOST_POINTS + 1).astype(int)
     pieces = [slice(a, b) for a, b in pairwise(edges)]
     return (
         np.array([x[piece][-1] for piece in pieces]),
-        np.array([_some(np.median, centre[piece]) for piece in pieces]),
+        np.array([_some(np.median, center[piece]) for piece in pieces]),
         np.array([_some(np.min, low[piece]) for piece in pieces]),
         np.array([_some(np.max, high[piece]) for piece in pieces]),
     )
@@ -75,11 +75,11 @@ def layer_line(profile: Profile, label: str, style: int) -> Line | None:
     """A layer profile as a line, without the layers where the measure does not exist."""
     if profile.values.size == 0:
         return None
-    centre, low, high = band(profile.values)
-    there = np.isfinite(centre)
+    center, low, high = band(profile.values)
+    there = np.isfinite(center)
     if not there.any():
         return None
-    return Line(label, profile.layers[there].astype(float), centre[there], low[there], high[there], style, markers=True)
+    return Line(label, profile.layers[there].astype(float), center[there], low[there], high[there], style, markers=True)
 
 
 def layer_chart(

@@ -18,7 +18,7 @@ APART = 8
 
 
 class BySeed(Figure):
-    """The headline of every arm, every trial a dot, the trials of a seed joined, centre and 95 % interval beside."""
+    """The headline of every arm, every trial a dot, the trials of a seed joined, center and 95 % interval beside."""
 
     name = "by_seed"
     rank = 49
@@ -37,8 +37,8 @@ class BySeed(Figure):
         if not len(finite):
             return None
         summaries = [measured.summary(headline.metric, group, headline.at) for group in groups]
-        centres = tuple(
-            None if s.centre is None or s.low is None or s.high is None else (s.centre, s.low, s.high)
+        centers = tuple(
+            None if s.center is None or s.low is None or s.high is None else (s.center, s.low, s.high)
             for s in summaries
         )
         return SeedChart(
@@ -48,7 +48,7 @@ class BySeed(Figure):
             groups,
             seeds,
             np.where(np.isfinite(values), values, np.nan),
-            centres,
+            centers,
             log_y=bool(finite.min() > 0 and finite.max() > APART * finite.min()),
             levels=levels_of(measured, headline.metric) if headline.at.layer is None else (),
             note=_note(values),
@@ -58,4 +58,4 @@ class BySeed(Figure):
 def _note(values: NDArray[np.float64]) -> str:
     missing = int(np.count_nonzero(~np.isfinite(values)))
     left = f"; {missing} trials have no finite number and are not drawn" if missing else ""
-    return f"every dot is a trial, a line joins a seed, beside: centre and 95 % interval{left}"
+    return f"every dot is a trial, a line joins a seed, beside: center and 95 % interval{left}"

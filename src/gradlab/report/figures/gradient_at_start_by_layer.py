@@ -8,7 +8,7 @@ from gradlab.report.figures.base import Figure, layer_chart
 
 
 class GradientAtStartByLayer(Figure):
-    """‖dL/dW‖ of every layer at initialisation: what the architecture and the init do before training does anything."""
+    """‖dL/dW‖ of every layer at initialization: what the architecture and the init do before training does anything."""
 
     name = "gradient_at_start_by_layer"
     shows = ("grad_l2@start",)

@@ -1,4 +1,4 @@
-"""Mean absolute weight gradient by layer, at initialisation."""
+"""Mean absolute weight gradient by layer, at initialization."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Backprop signal by layer, at initialisation: where vanishing shows before any training."""
+"""Backprop signal by layer, at initialization: where vanishing shows before any training."""
 
 from __future__ import annotations
 

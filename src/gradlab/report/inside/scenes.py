@@ -275,7 +275,7 @@ def _draw_panel(panel: Panel, ax: Any) -> None:
         s = stroke(curve.arm)
         y = [np.nan if v is None else floor if floor is not None and v <= 0 else v for v in curve.frames[-1]]
         style: Any = {"linewidth": 1.0, "alpha": 0.7, "linestyle": ":"} if curve.faint else {"linestyle": s.dashes}
-        style |= {"color": s.colour, "marker": None if curve.faint else s.marker, "markersize": 3.5}
+        style |= {"color": s.color, "marker": None if curve.faint else s.marker, "markersize": 3.5}
         ax.plot(range(1, len(y) + 1), y, label=plain(curve.name), **style)
     if panel.log and smallest:
         log_y(ax)

@@ -34,7 +34,7 @@
   const SYMBOLS = ["circle", "rect", "triangle", "diamond", "pin", "roundRect", "arrow", "circle"];
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
   const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-  const colour = (style) => (dark.matches ? DARK : LIGHT)[style % LIGHT.length];
+  const color = (style) => (dark.matches ? DARK : LIGHT)[style % LIGHT.length];
   const SUPER = { "-": "⁻", 0: "⁰", 1: "¹", 2: "²", 3: "³", 4: "⁴", 5: "⁵", 6: "⁶", 7: "⁷", 8: "⁸", 9: "⁹" };
   const tick = (v) => {
     const power = Math.log10(Math.abs(v));
@@ -80,7 +80,7 @@
         axisLabel: { color: soft, formatter: tick, hideOverlap: true }, splitLine: { lineStyle: { color: line } } },
       series: series.map((s) => ({
         name: s.name, type: "line", showSymbol: !s.faint, symbol: SYMBOLS[s.style % 8], symbolSize: 5, connectNulls: false,
-        itemStyle: { color: colour(s.style) }, lineStyle: { color: colour(s.style), width: s.faint ? 1 : 2, opacity: s.faint ? 0.75 : 1, type: s.faint ? "dotted" : DASHES[s.style % 8] },
+        itemStyle: { color: color(s.style) }, lineStyle: { color: color(s.style), width: s.faint ? 1 : 2, opacity: s.faint ? 0.75 : 1, type: s.faint ? "dotted" : DASHES[s.style % 8] },
         data: s.values.map((v, i) => ({ value: [i + 1, lift(v)], raw: v })).filter((d) => d.value[1] !== null),
       })),
     }, true);
@@ -103,7 +103,7 @@
   };
 
   // ------------------------------------------------------------------ controls
-  const labelled = (text, input) => {
+  const labeled = (text, input) => {
     const label = document.createElement("label");
     label.append(text, input);
     return label;
@@ -118,7 +118,7 @@
       tell(+input.value);
     };
     input.addEventListener("input", say);
-    const label = labelled("after step", input);
+    const label = labeled("after step", input);
     label.append(shown);
     return { label, say };
   };
@@ -132,7 +132,7 @@
       Object.assign(box, { type: "checkbox", checked: true });
       swatch.className = "swatch";
       swatch.style.borderTopStyle = index ? "dashed" : "solid";
-      const paint = () => { swatch.style.borderColor = colour(index); };
+      const paint = () => { swatch.style.borderColor = color(index); };
       paint();
       dark.addEventListener("change", paint);
       box.addEventListener("change", () => { on[index] = box.checked; tell(); });
@@ -158,7 +158,7 @@
       lines(made, { title: m.label, x: "layer", y: m.label, log: m.log }, series);
     };
     select.addEventListener("change", draw);
-    controls.append(labelled("measure", select));
+    controls.append(labeled("measure", select));
     if (spec.steps.length > 1) {
       const range = slider(spec.steps, (value) => { moment = value; draw(); });
       controls.append(range.label);

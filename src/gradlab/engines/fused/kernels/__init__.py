@@ -3,11 +3,11 @@
 gather.py      rows of the data set -> a batch, scaled
 product.py     the three products of a layer, by register tiles (tile.py) or BLAS
 elementwise.py activations and skips that no tile finishes
-normalise.py   layer, RMS and batch norm
+normalize.py   layer, RMS and batch norm
 forward.py     one forward pass
 backward.py    one backward pass
 losses.py      loss, its gradient, correct answers
-update.py      one pass per optimiser
+update.py      one pass per optimizer
 stretch.py     the loop over the steps between two looks from outside
 supported.py   which parts there are kernels for (plain Python)
 layout.py      where everything lies in memory (plain Python)

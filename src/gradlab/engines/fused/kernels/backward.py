@@ -40,7 +40,7 @@ from gradlab.engines.fused.kernels.layout import (
     W,
     Z,
 )  # fmt: skip
-from gradlab.engines.fused.kernels.normalise import norm_backward
+from gradlab.engines.fused.kernels.normalize import norm_backward
 from gradlab.engines.fused.kernels.product import column_sums, input_gradient, product
 from gradlab.engines.fused.kernels.supported import NONE
 from gradlab.engines.fused.kernels.tile import ADD_BEFORE, KEEP, MASK, MASKED_COPY

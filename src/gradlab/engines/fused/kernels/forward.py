@@ -37,7 +37,7 @@ from gradlab.engines.fused.kernels.layout import (
     W,
     Z,
 )  # fmt: skip
-from gradlab.engines.fused.kernels.normalise import norm_forward
+from gradlab.engines.fused.kernels.normalize import norm_forward
 from gradlab.engines.fused.kernels.product import product
 from gradlab.engines.fused.kernels.supported import NONE
 from gradlab.engines.fused.kernels.tile import ADD_AFTER, ADD_BEFORE, BIAS, KEEP, RELU

@@ -1,7 +1,7 @@
 """Where everything lies in memory: one table of whole numbers that the kernels read. Plain Python, made once a trial.
 
 Widths are padded to a multiple of 8 for the tiles (1 for BLAS): columns then never leave a remainder. Padding of
-parameters and their gradients is 0 and stays 0 under every optimiser; padding of activations is never summed over.
+parameters and their gradients is 0 and stays 0 under every optimizer; padding of activations is never summed over.
 """
 
 from __future__ import annotations

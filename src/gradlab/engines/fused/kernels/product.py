@@ -6,7 +6,7 @@
 
 `tiles` covers C by register tiles of 6 × 16 (then 4, 2, 1 rows and 8 columns), in stretches of p that keep the panel
 of B in the first-level cache. `blas` asks BLAS and runs the same epilogue as a loop. Both have one signature, take bare
-pointers, and are called by address: linked in, their code would be optimised again in every kernel above them.
+pointers, and are called by address: linked in, their code would be optimized again in every kernel above them.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gradlab.audits.traits import Realised, Trait, fingerprint, joined
+from gradlab.audits.traits import Realized, Trait, fingerprint, joined
 from gradlab.data.base import Rows
 from gradlab.engines.base import Engine
 from gradlab.network.layout import Slot
@@ -17,7 +17,7 @@ from gradlab.trials.setup import Setup, prepare
 from gradlab.trials.trial import Trial
 
 Array = NDArray[Any]
-Realise = Callable[[Trial], Setup]
+Realize = Callable[[Trial], Setup]
 MOST_EPOCHS = 16
 """The order of samples is compared in so many first epochs and in the last."""
 ROLES = {
@@ -44,9 +44,9 @@ class Content:
         return self._known[key]
 
 
-def traits(trial: Trial, content: Content, realise: Realise = prepare) -> Realised:
+def traits(trial: Trial, content: Content, realize: Realize = prepare) -> Realized:
     """Every trait of a trial."""
-    setup = realise(trial)
+    setup = realize(trial)
     found = [*_network(setup), *_initial(setup), *_data(setup, content), *_training(setup)]
     return {trait.name: trait for trait in found}
 
@@ -69,7 +69,7 @@ def _network(setup: Setup) -> list[Trait]:
         _plain("forward pass of a block", f"x ← {formula}"),
         _plain("activation", _part(mlp.layers[0].activation)),
         _plain("end of the network", last),
-        _plain("normalisation", ", ".join(norms) or "none"),
+        _plain("normalization", ", ".join(norms) or "none"),
         _plain("parameters", f"{mlp.layout.size:,}"),
         Trait("parameter shapes", repr(shapes), _shapes(mlp.layout.slots)),
         _plain("FLOPs per step", f"{mlp.flops(setup.batch, backward=True):,}"),
@@ -132,7 +132,7 @@ def _training(setup: Setup) -> list[Trait]:
     seen = whole * samples + min(rest * setup.batch, samples)
     return [
         _plain("loss", _part(setup.loss)),
-        _plain("optimiser", _part(setup.optimizer)),
+        _plain("optimizer", _part(setup.optimizer)),
         _plain("largest gradient norm", "not limited" if config.train.clip is None else f"{config.train.clip:g}"),
         Trait("learning rate of every step", fingerprint(rates), span, sequence=rates),
         _plain("batch size", f"{setup.batch:,}"),
