@@ -20,8 +20,8 @@ from gradlab.comparing.planning import Arms, Train, arguments_of, plan_compariso
 from gradlab.engines.torch.require import require_torch
 from gradlab.errors import GradlabError, InvalidInput
 from gradlab.parts import blaming
-from gradlab.plans.cost import require_address_space
 from gradlab.plans.plan import Plan
+from gradlab.plans.resources import require_address_space
 from gradlab.report.finish import Conduct, carry_out
 from gradlab.report.inside.film import Film
 from gradlab.report.inside.looking import default_pair, look_inside

@@ -16,7 +16,7 @@ from gradlab.engines.fused.kernels.lanes import NETS
 from gradlab.engines.reference import Reference
 from gradlab.parts import BUILT_IN
 from gradlab.runs.monitor import Monitor
-from gradlab.runs.worker import run_bundle, run_trial, side_by_side
+from gradlab.runs.worker import group_trials, run_bundle, run_trial
 from gradlab.trials import Setup, prepare
 
 ACTIVATIONS, OPTIMIZERS = (BUILT_IN.names(kind) for kind in ("activation", "optimizer"))
@@ -145,14 +145,14 @@ def test_a_bundle_hands_alike_networks_over_together_and_gives_the_bits_of_singl
     tree = study(lr=0.05) | {"seeds": 12}
     tree["axes"] = {"train.lr": [0.01, 0.02], "model.activation": ["relu", "tanh"]}
     trials = gradlab.plan(tree).trials
-    groups = side_by_side(trials)
+    groups = group_trials(trials)
     assert sorted(trial.id for group in groups for trial in group) == sorted(trial.id for trial in trials)
     assert [len(group) for group in groups] == [16, 16, 8, 8]
     assert all(len({trial.config.model.activation.name for trial in group}) == 1 for group in groups)
     together = {result.trial.id: result for result in run_bundle(trials, Monitor())}
     assert all(together[trial.id].digest == run_trial(trial).digest for trial in trials)
     other = gradlab.plan(study(batch=5) | {"seeds": 3}).trials
-    assert [len(group) for group in side_by_side(other)] == [1, 1, 1]
+    assert [len(group) for group in group_trials(other)] == [1, 1, 1]
 
 
 def test_what_differs_too_much_is_not_alike() -> None:
@@ -160,13 +160,13 @@ def test_what_differs_too_much_is_not_alike() -> None:
         return gradlab.load(study(**train)).groups[0].config
 
     engine = Fused()
-    assert engine.alike(config(), config(lr=1.0, schedule="cosine", clip=3.0))
-    assert engine.alike(config(optimizer="adam"), config(optimizer={"kind": "adam", "beta1": 0.5}))
-    assert not engine.alike(config(), config(optimizer="adam"))
-    assert not engine.alike(config(), config(steps=21))
-    assert not engine.alike(config(), config(precision="float32"))
-    assert not engine.alike(config(), config(model={"width": 8}))
-    assert not engine.alike(config(), config(data={"task": "identity", "dim": 3, "samples": 12}))
+    assert engine.can_group(config(), config(lr=1.0, schedule="cosine", clip=3.0))
+    assert engine.can_group(config(optimizer="adam"), config(optimizer={"kind": "adam", "beta1": 0.5}))
+    assert not engine.can_group(config(), config(optimizer="adam"))
+    assert not engine.can_group(config(), config(steps=21))
+    assert not engine.can_group(config(), config(precision="float32"))
+    assert not engine.can_group(config(), config(model={"width": 8}))
+    assert not engine.can_group(config(), config(data={"task": "identity", "dim": 3, "samples": 12}))
 
 
 def test_a_failure_among_neighbors_has_one_owner(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -73,7 +73,7 @@ def test_a_new_built_in_part_is_trained_by_the_reference_engine(kind: str, name:
     assert name in BUILT_IN.names(kind)
     (trial, *_) = make_plan(resolve({**small_tree(**{kind: name}), "arms": None}, "new")).trials
     assert Fused().refusal(trial.config, trial.catalog) == f"it has no kernel for the {kind} {name!r}"
-    engine, reason = trial.config.train.engine.build(trial.catalog).chosen(trial.config, trial.catalog)
+    engine, reason = trial.config.train.engine.build(trial.catalog).choose(trial.config, trial.catalog)
     assert engine == Reference()
     assert reason
     result = run_trial(trial)

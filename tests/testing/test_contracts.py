@@ -39,7 +39,7 @@ from gradlab.optim import Optimizer, Schedule
 from gradlab.data import Dataset, Task
 from gradlab.data.base import Facts
 from gradlab.probes import Probe
-from gradlab.engines.base import Engine
+from gradlab.engines.base import Engine, State
 from gradlab.engines.reference import Reference
 from gradlab.report.figures.base import Figure
 """
@@ -160,9 +160,12 @@ BROKEN = {
             '''Does nothing.'''
             name = "bad"
             numerics = 1
-            def train(self, setup, tick=None):
-                from dataclasses import replace
-                return replace(Reference().train(setup), theta=setup.theta)
+            def trainer(self, setup):
+                from gradlab.engines.reference import ReferenceTrainer
+                class Lazy(ReferenceTrainer):
+                    def state(self):
+                        return State(setup.theta.copy(), super().state().running, None)
+                return Lazy(setup)
     """,
     "gives a chart": """
         class Bad(Figure):

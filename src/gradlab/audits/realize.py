@@ -139,7 +139,7 @@ def _training(setup: Setup) -> list[Trait]:
         _plain("updates", f"{setup.steps:,}"),
         _plain("samples seen", f"{seen:,}"),
         _plain("precision", config.train.precision),
-        _plain("engine", engine.chosen(config, setup.trial.catalog)[0].name),
+        _plain("engine", engine.choose(config, setup.trial.catalog)[0].name),
     ]
 
 

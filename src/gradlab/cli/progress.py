@@ -22,8 +22,7 @@ class Progress:
     """Drawn on a terminal only; with `live`, one line more for every trial in training."""
 
     def __init__(self, planned: Outline, live: bool = False) -> None:
-        fused = [group.numerics for group in planned.groups if group.engine == "fused"]
-        self._kernels = {"train_lanes" if path.endswith("lanes") else "train" for path in fused}
+        self._planned = planned
         self._each = live
         self._console = Console(stderr=True, highlight=False)
         self._tally: Tally | None = None
@@ -45,11 +44,8 @@ class Progress:
     def on_start(self, tally: Tally) -> None:
         """The run begins."""
         self._tally = tally
-        if self._kernels and tally.todo:
-            from gradlab.engines.fused.kernels.compiled import is_cold
-
-            if any(map(is_cold, self._kernels)):
-                self._say("compiling the kernels of the fused engine, once: about 10 s")
+        for text in self._planned.announcements if tally.todo else ():
+            self._say(text)
         if tally.todo and sys.stderr.isatty():
             self._live.start()
 

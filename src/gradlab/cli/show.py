@@ -81,7 +81,7 @@ def plan_json(planned: Plan, done: int = 0) -> dict[str, Any]:
                 "steps": group.cost.steps,
                 "flops": group.cost.flops,
                 "bytes": group.cost.bytes,
-                "seconds": speed.seconds(group.cost, group.engine),
+                "seconds": speed.seconds(group.cost),
                 "data": group.stated or None,
                 "engine": group.engine,
             }

@@ -3,3 +3,6 @@
 from gradlab.engines.base import Engine
 
 __all__ = ["Engine"]
+
+SUPPORT = ("loop",)
+"""Modules of this folder that are not engines."""

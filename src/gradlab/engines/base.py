@@ -1,30 +1,54 @@
-"""What an engine is: it takes a realized trial and trains it."""
+"""What an engine is: it makes trainers for realized trials, and says what it can train and under which id."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import ClassVar
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from gradlab.errors import EnvironmentFault
+from gradlab.engines import loop
+from gradlab.engines.loop import State, Stretch, Tick, Trainer, require_denormals
 from gradlab.parts import Catalog, Part
 from gradlab.spec.config import Config
 from gradlab.trials.outcome import Outcome
 from gradlab.trials.setup import Setup
 
-Tick = Callable[[int, float], None]
-"""Called now and then with the number of steps done and the latest loss."""
+__all__ = ["Engine", "State", "Stretch", "Tick", "Trainer", "one_blas_thread", "require_denormals"]
 
 
 class Engine(Part):
-    """Trains trials. Its `numerics` version is part of every trial's id."""
+    """Trains trials. To write one, implement `trainer`; the training loop is `engines/loop.py`."""
 
     part: ClassVar[str] = "engine"
     numerics: ClassVar[int] = 1
-    """Raised whenever the engine's bits change."""
+    """Version of the engine's bits: raise it whenever they change. It is part of every trial's id."""
+    calls_per_layer_step: ClassVar[int] = 18
+    """Calls from the interpreter per layer and step, for time estimates; 0 if whole stretches are compiled."""
+
+    @abstractmethod
+    def trainer(self, setup: Setup) -> Trainer:
+        """A trainer for this trial, at its initial parameters.
+
+        `setup` holds everything that was decided before training: data, θ, the batch order, the learning rate of every
+        step. An engine draws no random number of its own.
+        """
+
+    def train(self, setup: Setup, tick: Tick | None = None) -> Outcome:
+        """Train a trial to its end, or to the step at which it diverges."""
+        with self.session():
+            return loop.train(setup, self.trainer(setup), tick)
+
+    def train_together(self, setups: Sequence[Setup], ticks: Sequence[Tick | None]) -> list[Outcome]:
+        """Train several trials. Results depend neither on each other nor on being trained together."""
+        return [self.train(setup, tick) for setup, tick in zip(setups, ticks, strict=True)]
+
+    def session(self) -> AbstractContextManager[None]:
+        """Settings of a library that hold while a trial trains, and are restored afterwards."""
+        return nullcontext()
 
     def numerics_of(self, config: Config, catalog: Catalog) -> str:
         """What a trial's bits depend on besides its configuration: part of its id."""
@@ -34,42 +58,24 @@ class Engine(Part):
         """Why this engine cannot train such a trial; None if it can."""
         return None
 
-    def chosen(self, config: Config, catalog: Catalog) -> tuple[Engine, str | None]:
-        """Who really trains (itself), and why, where that has to be said."""
+    def choose(self, config: Config, catalog: Catalog) -> tuple[Engine, str | None]:
+        """The engine that really trains such a trial (this one), and the reason where users should know it."""
         return self, None
 
-    def side_by_side(self, config: Config, catalog: Catalog) -> int:
-        """How many trials of this kind it likes to be handed at once."""
+    def announcement(self, config: Config, catalog: Catalog) -> str | None:
+        """What to tell the user before the first trial of this kind, such as a compilation that takes a while."""
+        return None
+
+    def group_size(self, config: Config, catalog: Catalog) -> int:
+        """Preferred number of trials per `train_together` call."""
         return 1
 
-    def alike(self, a: Config, b: Config) -> bool:
-        """Whether two trials that it likes to be handed several at once can be handed together."""
+    def can_group(self, a: Config, b: Config) -> bool:
+        """Whether two trials whose group size is above 1 can be in one `train_together` call."""
         return False
-
-    def train_together(self, setups: Sequence[Setup], ticks: Sequence[Tick | None]) -> list[Outcome]:
-        """Train several trials. Their results do not depend on each other, nor on being trained together."""
-        return [self.train(setup, tick) for setup, tick in zip(setups, ticks, strict=True)]
-
-    @abstractmethod
-    def train(self, setup: Setup, tick: Tick | None = None) -> Outcome:
-        """Train to the end, or to the step at which it diverges."""
 
 
 def one_blas_thread() -> threadpool_limits:
-    """A context in which BLAS uses one thread: their number changes the bits of float32 products."""
+    """A context in which BLAS uses one thread: the number of threads changes the bits of float32 products."""
     np.ones((2, 2)) @ np.ones((2, 2))  # the BLAS has to be loaded before it can be limited
     return threadpool_limits(1)
-
-
-def require_denormals() -> None:
-    """Refuse a thread that flushes denormal numbers to zero.
-
-    A plain deep network's vanishing values are denormal float32. Flushing them changes results, and some
-    libraries switch it on for the thread that loads them.
-    """
-    if np.float32(1e-38) * np.float32(0.01) == 0:
-        raise EnvironmentFault(
-            "this thread flushes denormal numbers to zero, so vanishing gradients would be wrong; something "
-            "loaded into this process switched it on (torch.set_flush_denormal, or a library built with "
-            "-ffast-math): switch it off, or run the lab in a process of its own"
-        )

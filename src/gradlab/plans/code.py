@@ -68,6 +68,11 @@ class CodePlan:
         return False
 
     @property
+    def announcements(self) -> tuple[str, ...]:
+        """None: the lab trains nothing here."""
+        return ()
+
+    @property
     def own_code(self) -> bool:
         """It is somebody's own code that is compared."""
         return True

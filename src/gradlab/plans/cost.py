@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from time import perf_counter
 
@@ -10,15 +9,13 @@ import numpy as np
 
 from gradlab.data.base import Facts
 from gradlab.engines.base import one_blas_thread
-from gradlab.errors import EnvironmentFault
 from gradlab.network.mlp import MLP
 from gradlab.optim.schedules.base import Horizon
-from gradlab.trials.setup import EVALUATION_ROWS
+from gradlab.trials.measuring import EVALUATION_ROWS
 
 _PARAMETER_COPIES = 9  # θ, g, Δ, two moments, and the temporaries of an update
 _ACTIVATION_COPIES = 7  # what a layer's record keeps, and the temporaries of a backward pass
 _STEP_BYTES = 96  # learning rate, loss and its place in the table
-_CALLS_PER_LAYER_STEP = 18  # forward, backward and a share of the update, counted in the reference engine
 _CALLS_PER_LAYER_MOMENT = 120  # all probes at one moment
 _CALLS_PER_TRIAL = 500  # streams, data, initial parameters
 
@@ -35,7 +32,7 @@ class Cost:
     bytes: int
     step_calls: int
     look_calls: int
-    """Small NumPy calls, for the steps (of the reference engine) and for set-up and probes, whatever the sizes."""
+    """Calls from the interpreter, for the steps (as the engine says) and for set-up and probes, whatever the sizes."""
 
 
 def trial_cost(
@@ -48,6 +45,7 @@ def trial_cost(
     probe: int,
     itemsize: int,
     snapshots: int,
+    calls_per_layer_step: int,
 ) -> Cost:
     """Matrix products of training and evaluation; parameters, activations and data in memory."""
     samples = min(horizon.steps * batch, horizon.steps * facts.samples // max(horizon.steps_per_epoch, 1))
@@ -56,7 +54,7 @@ def trial_cost(
     rows = max(batch, probe if moments else 0, min(facts.evaluated, EVALUATION_ROWS))
     memory = itemsize * ((_PARAMETER_COPIES + snapshots) * mlp.layout.size + _ACTIVATION_COPIES * rows * widths)
     memory += facts.bytes + _STEP_BYTES * horizon.steps
-    steps = _CALLS_PER_LAYER_STEP * horizon.steps * len(mlp.layers)
+    steps = calls_per_layer_step * horizon.steps * len(mlp.layers)
     looks = _CALLS_PER_TRIAL + _CALLS_PER_LAYER_MOMENT * moments * len(mlp.layers)
     return Cost(mlp.layout.size, len(mlp.layers), horizon.steps, horizon.steps_per_epoch, flops, memory, steps, looks)
 
@@ -68,10 +66,9 @@ class Speed:
     flops_per_second: float
     seconds_per_call: float
 
-    def seconds(self, cost: Cost, engine: str) -> float:
-        """A rough time: arithmetic plus the interpreter's share, which the fused engine's steps do not have."""
-        calls = cost.look_calls + (0 if engine == "fused" else cost.step_calls)
-        return cost.flops / self.flops_per_second + calls * self.seconds_per_call
+    def seconds(self, cost: Cost) -> float:
+        """A rough time: arithmetic plus the interpreter's share."""
+        return cost.flops / self.flops_per_second + (cost.look_calls + cost.step_calls) * self.seconds_per_call
 
 
 ROUGHLY = Speed(2e10, 2e-6)
@@ -100,45 +97,3 @@ def _best(action: object, rounds: int = 20, repeat: int = 20) -> float:
             action()  # type: ignore[operator]
         times.append((perf_counter() - start) / repeat)
     return min(times)
-
-
-LEAST_ADDRESSES = 1_300 * 2**20
-"""Address space that compiler, NumPy and Arrow take before anything is trained; with less, they abort the process."""
-
-
-def require_address_space() -> None:
-    """Refuse a process whose address space is limited so far that libraries would end it without a word."""
-    try:
-        import resource
-
-        most = resource.getrlimit(resource.RLIMIT_AS)[0]
-    except (ImportError, OSError, ValueError):
-        return
-    if 0 <= most < LEAST_ADDRESSES:
-        raise EnvironmentFault(
-            f"this process may use {most / 2**20:,.0f} MiB of address space (ulimit -v), and a run needs at least "
-            f"{LEAST_ADDRESSES / 2**20:,.0f} MiB; raise the limit"
-        )
-
-
-def available_bytes() -> int:
-    """Memory that a new process could use now (0 where the system does not tell)."""
-    try:
-        with open("/proc/meminfo", encoding="ascii") as lines:
-            for line in lines:
-                if line.startswith("MemAvailable:"):
-                    return min(int(line.split()[1]) * 1024, _container_bytes())
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (OSError, ValueError, AttributeError):
-        return 0
-
-
-def _container_bytes() -> int:
-    """What the container this runs in still allows; no limit where there is none."""
-    try:
-        with open("/sys/fs/cgroup/memory.max", encoding="ascii") as limit:
-            most = int(limit.read())
-        with open("/sys/fs/cgroup/memory.current", encoding="ascii") as used:
-            return max(most - int(used.read()), 0)
-    except (OSError, ValueError):  # no such file, or the word "max"
-        return 2**63

@@ -84,5 +84,9 @@ class Outline(Protocol):
         """Whether the budget is reduced."""
 
     @property
+    def announcements(self) -> Sequence[str]:
+        """What to tell the user before the first trial, such as a compilation that takes a while."""
+
+    @property
     def own_code(self) -> bool:
         """Whether the trials are calls of code that somebody else has written."""

@@ -13,7 +13,8 @@ from gradlab.network.initial import check_bias
 from gradlab.network.losses.base import Loss
 from gradlab.network.mlp import MLP
 from gradlab.parts import Catalog
-from gradlab.plans.cost import ROUGHLY, Cost, Speed, available_bytes, measure_speed, trial_cost
+from gradlab.plans.cost import ROUGHLY, Cost, Speed, measure_speed, trial_cost
+from gradlab.plans.resources import available_bytes
 from gradlab.spec.config import Config
 from gradlab.spec.expand import Group
 from gradlab.spec.files import Resolved
@@ -55,7 +56,7 @@ class PlannedGroup:
     @property
     def rough_seconds(self) -> float:
         """A guess at the time of a trial, whatever the machine: good enough to divide work."""
-        return ROUGHLY.seconds(self.cost, self.engine)
+        return ROUGHLY.seconds(self.cost)
 
 
 @dataclass(frozen=True)
@@ -96,10 +97,20 @@ class Plan:
         """Of the largest trial."""
         return max(planned.cost.bytes for planned in self.groups)
 
+    @property
+    def announcements(self) -> tuple[str, ...]:
+        """What the engines want to say before the first trial."""
+        found = []
+        for planned in self.groups:
+            engine: Engine = planned.config.train.engine.build(self.catalog)
+            chosen, _ = engine.choose(planned.config, self.catalog)
+            found.append(chosen.announcement(planned.config, self.catalog))
+        return tuple(dict.fromkeys(text for text in found if text is not None))
+
     def seconds(self, speed: Speed | None = None) -> float:
         """A rough time for all trials, one after the other, on one core of this machine."""
         speed = speed or measure_speed()
-        each = [speed.seconds(planned.cost, planned.engine) for planned in self.groups]
+        each = [speed.seconds(planned.cost) for planned in self.groups]
         return sum(each) * len(self.resolved.study.trial_seeds)
 
 
@@ -228,14 +239,25 @@ def _checked(config: Config, task: Task, catalog: Catalog) -> tuple[Cost, int | 
     epochs = -(-horizon.steps // horizon.steps_per_epoch)
     evaluations = -(-epochs // config.measure.evaluate_every) if facts.evaluated else 0
     itemsize = 4 if config.train.precision == "float32" else 8
-    cost = trial_cost(mlp, facts, horizon, batch, evaluations, moments, config.measure.probe.size, itemsize, snapshots)
     engine: Engine = config.train.engine.build(catalog)
     if refusal := engine.refusal(config, catalog):
         raise StudyError(
             f"train.engine: the engine {engine.name!r} cannot train this: {refusal}; use auto or reference"
         )
-    chosen, reason = engine.chosen(config, catalog)
+    chosen, reason = engine.choose(config, catalog)
     numerics = engine.numerics_of(config, catalog)
+    cost = trial_cost(
+        mlp,
+        facts,
+        horizon,
+        batch,
+        evaluations,
+        moments,
+        config.measure.probe.size,
+        itemsize,
+        snapshots,
+        chosen.calls_per_layer_step,
+    )
     return cost, facts.classes, facts.stated, chosen.name, reason, numerics
 
 

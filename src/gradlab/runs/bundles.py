@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Generator, Sequence
 
+from gradlab.plans.plan import Plan, fitting_workers
 from gradlab.runs.executors.base import Executor
+from gradlab.runs.monitor import Monitor
 from gradlab.runs.worker import Bundle
 from gradlab.trials.result import TrialResult
-from gradlab.runs.monitor import Monitor
-from gradlab.plans.plan import Plan, fitting_workers
 from gradlab.trials.trial import Trial
 
 SECONDS = 0.1
@@ -29,7 +29,7 @@ def named_executor(name: str, plan: Plan, workers: int | None = None) -> Executo
 def default_executor(plan: Plan, trials: int, wanted: int | None = None) -> str:
     """The name of the executor for so many trials of a plan: `processes` for thousands of short ones, else `pool`.
 
-    Processes take a second to start and need a main module that can be imported again, so `run` uses them only if asked.
+    Processes take a second to start and need a main module that can be imported again: `run` uses them only if asked.
     """
     workers = fitting_workers(plan, wanted)
     each = sum(planned.rough_seconds for planned in plan.groups) / len(plan.groups)

@@ -15,14 +15,14 @@ from dataclasses import dataclass
 from time import monotonic, time
 from typing import Any
 
-from gradlab.trials.result import TrialResult
+from gradlab.plans.outline import Outline
 from gradlab.runs.interrupt import on_interrupt
 from gradlab.runs.monitor import Monitor
-from gradlab.plans.outline import Outline
 from gradlab.runs.store.chunks import MemoryChunk
 from gradlab.runs.store.folder import RunFolder
 from gradlab.runs.store.progress import Heartbeat
 from gradlab.runs.store.records import Records
+from gradlab.trials.result import TrialResult
 from gradlab.trials.trial import TrialLabel
 
 COMMIT_SECONDS = 0.5

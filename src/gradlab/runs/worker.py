@@ -38,7 +38,7 @@ def run_bundle(bundle: Bundle, monitor: Monitor) -> list[TrialResult]:
     """The trials of a bundle one after the other; those that finished, if it is stopped on the way."""
     finished: list[TrialResult] = []
     with suppress(Stopped):
-        for trials in side_by_side(bundle):
+        for trials in group_trials(bundle):
             for trial in trials:
                 monitor.began(trial)
             try:
@@ -49,15 +49,15 @@ def run_bundle(bundle: Bundle, monitor: Monitor) -> list[TrialResult]:
     return finished
 
 
-def side_by_side(bundle: Sequence[Trial]) -> list[list[Trial]]:
+def group_trials(bundle: Sequence[Trial]) -> list[list[Trial]]:
     """The trials of a bundle as their engines like to be handed them: most alone, tiny networks several at once."""
     groups: list[list[Trial]] = []
     open_groups: list[tuple[list[Trial], Engine, int]] = []
     for trial in bundle:
         engine: Engine = trial.config.train.engine.build(trial.catalog)
-        most = engine.side_by_side(trial.config, trial.catalog)
+        most = engine.group_size(trial.config, trial.catalog)
         for group, owner, limit in open_groups if most > 1 else ():
-            if len(group) < limit and owner == engine and owner.alike(group[0].config, trial.config):
+            if len(group) < limit and owner == engine and owner.can_group(group[0].config, trial.config):
                 group.append(trial)
                 break
         else:

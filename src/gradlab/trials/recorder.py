@@ -1,10 +1,9 @@
-"""The trial's notebook: every engine writes its steps, epochs and layer measures into one of these."""
+"""Collects what happens during a trial (steps, evaluations, layer measures, snapshots) and makes its outcome."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from time import perf_counter
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -55,7 +54,6 @@ class Recorder:
         self._points: dict[str, list[tuple[int, float]]] = {}
         self._layers: list[tuple[int, int, str, float]] = []
         self._snapshots: list[Snapshot] = []
-        self._started: float | None = None
 
     @property
     def latest_loss(self) -> float:
@@ -64,55 +62,33 @@ class Recorder:
 
     @property
     def steps(self) -> int:
-        """Steps noted so far."""
+        """Steps recorded so far."""
         return len(self._losses)
 
-    def start_clock(self) -> None:
-        """Training time runs; evaluation and probes are not counted."""
-        self._started = perf_counter()
-
-    def stop_clock(self) -> None:
-        """Training time stands still; what has run belongs to the steps noted since the start."""
-        if self._started is not None:
-            self.took(perf_counter() - self._started)
-            self._started = None
-
-    def took(self, seconds: float) -> None:
-        """So long did the steps take that were noted since the last time."""
-        new = len(self._losses) - len(self._seconds)
-        self._seconds += [seconds / max(new, 1)] * new
-
-    def step(self, loss: float, correct: int, samples: int) -> bool:
-        """Note a step's training loss; False if it is not finite: the trial has diverged."""
-        return self.stretch([loss], [correct], [samples])
-
-    def stretch(self, losses: list[float], correct: list[int], samples: list[int]) -> bool:
-        """Note several steps; False if the last of them is not finite."""
+    def add_steps(self, losses: list[float], correct: list[int], sizes: list[int], seconds: float) -> bool:
+        """Record consecutive steps, which took `seconds`; False if the last loss is not finite: the trial diverged."""
         if self._losses == [] and losses:
             self.first_loss = losses[0]
         self._losses += losses
         self._correct += correct
-        self._sizes += samples
+        self._sizes += sizes
+        self._seconds += [seconds / max(len(losses), 1)] * len(losses)
         if losses and not math.isfinite(losses[-1]):
             self.diverged_step = len(self._losses)
             return False
         return True
 
-    def evaluated(self, numbers: Mapping[str, float]) -> None:
-        """Note what was evaluated after the latest step."""
+    def add_evaluation(self, numbers: Mapping[str, float]) -> None:
+        """Record an evaluation after the latest step."""
         for metric, value in numbers.items():
             self._points.setdefault(metric, []).append((self.steps, value))
 
-    def layer(self, step: int, number: int, measures: Mapping[str, float]) -> None:
-        """Note the measures of one layer after a step."""
+    def add_layer(self, step: int, number: int, measures: Mapping[str, float]) -> None:
+        """Record the measures of one layer after a step."""
         self._layers.extend((step, number, measure, value) for measure, value in measures.items())
 
-    def snapshot(self, theta: NDArray[Any], running: Sequence[Running]) -> None:
-        """Keep the parameters after the latest step, if they are wanted there."""
-        if self.steps in self.setup.snapshots:
-            self._keep(theta, running)
-
-    def _keep(self, theta: NDArray[Any], running: Sequence[Running]) -> None:
+    def add_snapshot(self, theta: NDArray[Any], running: Sequence[Running]) -> None:
+        """Keep the parameters after the latest step."""
         memory: dict[str, NDArray[Any]] = {}
         for number, statistics in enumerate(running, 1):
             if statistics is not None:
@@ -123,10 +99,9 @@ class Recorder:
     # ------------------------------------------------------------------ the end
 
     def outcome(self, theta: NDArray[Any], running: Sequence[Running]) -> Outcome:
-        """Everything noted, as a frozen result."""
-        self.stop_clock()
+        """Everything recorded, as a frozen result; `theta` and `running` are those after the last step."""
         if self.diverged_step is not None and "end" in self.setup.trial.config.measure.weights:
-            self._keep(theta, running)  # its end came early
+            self.add_snapshot(theta, running)  # its end came early
         if self.diverged_step is None and not np.isfinite(theta).all():
             self.diverged_step = self.steps  # the last update itself overflowed
         series = self._epochs() | {

@@ -23,8 +23,6 @@ from gradlab.streams import Streams
 from gradlab.trials.trial import Trial
 
 Array = NDArray[Any]
-EVALUATION_ROWS = 1000
-"""Rows per forward pass of an evaluation."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +69,10 @@ class Setup:
             if place == 0:
                 order = self.order(epoch)
             yield step, order[place * self.batch : (place + 1) * self.batch]
+
+    def first_batch(self) -> tuple[Array, Array]:
+        """Inputs and targets of the first batch of the first epoch."""
+        return self.dataset.gather(self.order(0)[: self.batch], self.dtype)
 
 
 def prepare(trial: Trial) -> Setup:

@@ -16,15 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradlab.data.base import Task
-from gradlab.engines.base import Tick
+from gradlab.engines.fused.kernels.arguments import LaneParameters, LaneRule, Lanes, LaneSpace
 from gradlab.engines.fused.kernels.supported import ACTIVATIONS, LOSSES, OPTIMIZERS
+from gradlab.engines.fused.trainer import LONGEST, optimizer_numbers
+from gradlab.engines.loop import State, Stretch, Trainer
 from gradlab.network.norms.base import Running
 from gradlab.parts import Catalog
 from gradlab.spec.config import Config
-from gradlab.trials.inside import evaluation_is_due, evaluations, measure
-from gradlab.trials.outcome import Outcome
-from gradlab.trials.recorder import Recorder
-from gradlab.trials.setup import EVALUATION_ROWS, Setup
+from gradlab.trials.setup import Setup
 
 Array = NDArray[Any]
 WIDEST, DEEPEST, MOST_NUMBERS = 32, 4, 8192
@@ -57,60 +56,42 @@ def alike(a: Config, b: Config) -> bool:
     )
 
 
-def train(setups: Sequence[Setup], ticks: Sequence[Tick | None]) -> list[Outcome]:
-    """Train up to sixteen trials that are alike."""
-    state = _Lanes(setups)
-    records = [Recorder(setup) for setup in setups]
-    first = setups[0]
-    for setup, record in zip(setups, records, strict=True):
-        if 0 in setup.moments:
-            measure(setup, record, 0, setup.theta, state.no_memory, None)
-        record.snapshot(setup.theta, ())
-    done = 0
-    state.steps(0, 0)  # compiles or loads the kernels before the clock runs
-    for stop in _stops(first):
-        start = perf_counter()
-        losses, correct = state.steps(done, stop)
-        seconds = (perf_counter() - start) / len(setups)
-        for lane, record in enumerate(records):
-            if record.diverged_step is None:
-                seen = stop - done if state.alive[lane] < 0 else int(state.alive[lane]) + 1 - done
-                numbers = losses[:seen, lane].tolist(), correct[:seen, lane].tolist(), [state.n] * seen
-                fine = record.stretch(*numbers)
-                record.took(seconds)
-                if fine:
-                    _look(state, record, lane, stop, ticks[lane])
-        done = stop
-    return [record.outcome(state.theta_of(lane), ()) for lane, record in enumerate(records)]
+def trainers(setups: Sequence[Setup]) -> list[Trainer]:
+    """One trainer for each of up to sixteen trials that are alike; they advance together."""
+    group = _Group(setups)
+    return [LaneTrainer(group, lane) for lane in range(len(setups))]
 
 
-def _look(state: _Lanes, record: Recorder, lane: int, step: int, tick: Tick | None) -> None:
-    """Evaluate, measure and keep one network after a step, where that is due."""
-    setup = record.setup
-    evaluated = evaluation_is_due(setup, step)
-    if evaluated or step in setup.moments or step in setup.snapshots:
-        theta = state.theta_of(lane)
-        if evaluated:
-            p = setup.mlp.layout.windows(theta)
-            answer = lambda x: setup.mlp.forward(p, x, state.no_memory, training=False)[0]  # noqa: E731
-            record.evaluated(evaluations(setup, answer, EVALUATION_ROWS))
-        if step in setup.moments:
-            measure(setup, record, step, theta, state.no_memory, theta - state.before_of(lane))
-        record.snapshot(theta, ())
-    if tick is not None:
-        tick(step, record.latest_loss)
+class LaneTrainer(Trainer):
+    """One network of a group. The first lane that is asked to advance advances all of them."""
+
+    longest = LONGEST
+
+    def __init__(self, group: _Group, lane: int) -> None:
+        self._group, self._lane = group, lane
+        self._setup = group.setups[lane]
+
+    def advance(self, start: int, stop: int) -> Stretch:
+        """This lane's share of the stretch."""
+        return self._group.stretch(self._lane, start, stop)
+
+    def state(self) -> State:
+        """As it is, or as it was when it ended; these networks have no norm."""
+        theta, before = self._group.theta_of(self._lane), self._group.before_of(self._lane)
+        return State(theta, self._group.no_memory, theta - before if self._group.done else None)
+
+    def predict(self, x: Array) -> Array:
+        """Forward by the reference network: tiny, and seldom asked for."""
+        p = self._setup.mlp.layout.windows(self._group.theta_of(self._lane))
+        return self._setup.mlp.forward(p, x, self._group.no_memory, training=False)[0]
+
+    def first_loss(self) -> float:
+        """By the reference network; trials without steps do not come here by themselves."""
+        x, y = self._setup.first_batch()
+        return self._setup.loss.value(self.predict(x), y)
 
 
-def _stops(setup: Setup) -> list[int]:
-    """After which steps the interpreter has to look."""
-    stops = {step for step in {*setup.moments, *setup.snapshots, setup.steps} if step > 0}
-    if len(setup.dataset.validation) + len(setup.dataset.test):
-        every = setup.trial.config.measure.evaluate_every
-        stops |= set(range(every, setup.steps + 1, every))
-    return sorted(stops | set(range(20_000, setup.steps + 1, 20_000)))
-
-
-class _Lanes:
+class _Group:
     """Every array of a group of networks in training; the last axis runs over the networks."""
 
     def __init__(self, setups: Sequence[Setup]) -> None:
@@ -120,58 +101,66 @@ class _Lanes:
         first = setups[0]
         dtype, n, mlp = first.dtype, len(first.dataset.train), first.mlp
         filled = [*setups, *[first] * (NETS - len(setups))]  # unused lanes repeat the first network
-        self.setups, self.size = setups, mlp.layout.size
+        self.setups, self._size, self.done = setups, mlp.layout.size, 0
         self.no_memory: list[Running] = [None] * len(mlp.layers)
-        self.table, numbers = _table(first)
-        self.n = n
-        self.slope = dtype.type(first.trial.config.model.activation.parameters.get("negative_slope", 0))
-        self.loss, self.optimizer = LOSSES[first.loss.name].code, OPTIMIZERS[first.optimizer.name].code
+        table, numbers = _table(first)
         rows = [setup.dataset.gather(setup.dataset.train, dtype) for setup in filled]
-        self.work = np.zeros((numbers, NETS), dtype)
-        self.work[: n * mlp.layers[0].fan_in] = np.stack([x.reshape(-1) for x, _ in rows], axis=1)
+        work = np.zeros((numbers, NETS), dtype)
+        work[: n * mlp.layers[0].fan_in] = np.stack([x.reshape(-1) for x, _ in rows], axis=1)
         classes = first.dataset.classes is not None
         targets = np.stack([y.reshape(-1) for _, y in rows], axis=1)
-        self.labels = targets.astype(np.int64) if classes else np.zeros((1, NETS), np.int64)
-        self.values = np.zeros(NETS, dtype) if classes else np.ascontiguousarray(targets.astype(dtype)).reshape(-1)
-        self.settings = np.array([_numbers(setup) for setup in filled]).T.copy()
-        self.clip = np.array([setup.trial.config.train.clip or 0.0 for setup in filled])
-        self.rates = np.stack([setup.rates for setup in filled], axis=1)
-        self.theta = np.stack([setup.theta for setup in filled], axis=1).reshape(-1)
-        self.gradient, self.m, self.v = (np.zeros_like(self.theta) for _ in range(3))
-        self.before, self.ended = self.theta.copy(), self.theta.copy()
-        self.alive = np.full(NETS, -1, np.int64)
+        self._lanes = Lanes(
+            table=table,
+            n=n,
+            slope=dtype.type(first.trial.config.model.activation.parameters.get("negative_slope", 0)),
+            loss=LOSSES[first.loss.name].code,
+            labels=targets.astype(np.int64) if classes else np.zeros((1, NETS), np.int64),
+            values=np.zeros(NETS, dtype) if classes else np.ascontiguousarray(targets.astype(dtype)).reshape(-1),
+        )
+        self._rule = LaneRule(
+            kind=OPTIMIZERS[first.optimizer.name].code,
+            settings=np.array([optimizer_numbers(setup) for setup in filled]).T.copy(),
+            clip=np.array([setup.trial.config.train.clip or 0.0 for setup in filled]),
+            numbers=np.zeros((NUMBERS, NETS), dtype),
+            own=np.zeros(NUMBERS),
+        )
+        self._rates = np.stack([setup.rates for setup in filled], axis=1)
+        theta = np.stack([setup.theta for setup in filled], axis=1).reshape(-1)
+        gradient, m, v = (np.zeros_like(theta) for _ in range(3))
+        ended_at = np.full(NETS, -1, np.int64)
+        self._parameters = LaneParameters(theta, gradient, m, v, theta.copy(), theta.copy(), ended_at)
         widest = max(max(layer.fan_in, layer.fan_out) for layer in mlp.layers)
-        self.d, self.d_next = np.zeros(n * widest * NETS, dtype), np.zeros(n * widest * NETS, dtype)
-        self.ones = np.ones(NETS, dtype)
-        self.numbers, self.own = np.zeros((NUMBERS, NETS), dtype), np.zeros(NUMBERS)
+        d, d_next = (np.zeros(n * widest * NETS, dtype) for _ in range(2))
+        self._space = LaneSpace(work.reshape(-1), d, d_next, np.ones(NETS, dtype))
+        self._latest: tuple[int, Array, Array, float] = (0, np.empty((0, NETS)), np.empty((0, NETS)), 0.0)
+        self._advance(0, 0)  # compiles or loads the kernels before the clock runs
 
-    def steps(self, done: int, stop: int) -> tuple[Array, Array]:
-        """Train from one step to another; gives losses and correct answers, step by lane."""
+    def stretch(self, lane: int, start: int, stop: int) -> Stretch:
+        """The steps of one lane; all lanes are trained when the first is asked for."""
+        if self.done != stop:
+            self._advance(start, stop)
+        start, losses, correct, seconds = self._latest
+        ended = int(self._parameters.ended_at[lane])
+        seen = stop - start if ended < 0 else ended + 1 - start
+        return Stretch(losses[:seen, lane].tolist(), correct[:seen, lane].tolist(), [self._lanes.n] * seen, seconds)
+
+    def _advance(self, start: int, stop: int) -> None:
         from gradlab.engines.fused.kernels.lanes import NETS, train_lanes
 
-        losses, correct = np.empty((stop - done, NETS)), np.zeros((stop - done, NETS), np.int64)
-        train_lanes(
-            self.table, self.n, self.slope, self.loss, self.labels, self.values, self.optimizer, self.settings,
-            self.clip, self.rates[done:stop], done, self.theta, self.gradient, self.m, self.v, self.before, self.ended,
-            self.alive, self.work.reshape(-1), self.d, self.d_next, self.ones, self.numbers, self.own, losses, correct,
-        )  # fmt: skip
-        return losses, correct
+        losses, correct = np.empty((stop - start, NETS)), np.zeros((stop - start, NETS), np.int64)
+        began, rates = perf_counter(), self._rates[start:stop]
+        train_lanes(self._lanes, self._rule, rates, start, self._parameters, self._space, losses, correct)
+        self._latest = start, losses, correct, (perf_counter() - began) / len(self.setups)
+        self.done = stop
 
     def theta_of(self, lane: int) -> Array:
         """Parameters of a network, as they are or as they were when it ended."""
-        whole = self.theta if self.alive[lane] < 0 else self.ended
-        return whole.reshape(self.size, -1)[:, lane].copy()
+        whole = self._parameters.theta if self._parameters.ended_at[lane] < 0 else self._parameters.ended
+        return whole.reshape(self._size, -1)[:, lane].copy()
 
     def before_of(self, lane: int) -> Array:
         """Parameters before the latest step."""
-        return self.before.reshape(self.size, -1)[:, lane].copy()
-
-
-def _numbers(setup: Setup) -> tuple[float, float, float, float]:
-    """What an optimizer's step depends on besides its rate: μ, α or β₁; β₂; ε; weight decay."""
-    o = setup.optimizer.parameters()
-    momentum = o.get("beta1", o.get("momentum", o.get("alpha", 0.0)))
-    return float(momentum), float(o.get("beta2", 0.0)), float(o.get("epsilon", 0.0)), float(o.get("weight_decay", 0.0))
+        return self._parameters.before.reshape(self._size, -1)[:, lane].copy()
 
 
 def _table(setup: Setup) -> tuple[Array, int]:

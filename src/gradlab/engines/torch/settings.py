@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import AbstractContextManager
 from threading import Lock
 from typing import Any
 
@@ -11,7 +12,7 @@ _training = 0
 _before: dict[str, Any] = {}
 
 
-class Repeatable:
+class Repeatable(AbstractContextManager[None]):
     """One thread (their number changes bits, and trials run side by side), deterministic algorithms, no TF32.
 
     The number of threads belongs to the thread that asks, the rest to the process.

@@ -85,7 +85,7 @@ def shoot(plan: Plan, arms: tuple[str, str], seed: int, kept: Mapping[str, Mappi
     found, same = [], []
     with one_blas_thread():
         for group in chosen:
-            retrain = speed.seconds(group.cost, group.engine) <= max(MOST_SECONDS, MOST_SHARE * plan.seconds(speed))
+            retrain = speed.seconds(group.cost) <= max(MOST_SECONDS, MOST_SHARE * plan.seconds(speed))
             shots = _shots(plan, group, seed, retrain, kept.get(group.group.name, {}))
             if shots is None:
                 return None

@@ -10,9 +10,9 @@ from pydantic import Field
 
 from gradlab.engines.base import one_blas_thread
 from gradlab.runs.executors.base import Executor, workers_for
+from gradlab.runs.monitor import Monitor
 from gradlab.runs.worker import Bundle, run_bundle
 from gradlab.trials.result import TrialResult
-from gradlab.runs.monitor import Monitor
 
 
 class Pool(Executor):

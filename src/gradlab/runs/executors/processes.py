@@ -19,9 +19,9 @@ from pydantic import Field
 from gradlab.engines.base import one_blas_thread
 from gradlab.errors import EnvironmentFault
 from gradlab.runs.executors.base import Executor, workers_for
+from gradlab.runs.monitor import Monitor, Stopped
 from gradlab.runs.worker import Bundle, run_bundle
 from gradlab.trials.result import TrialResult
-from gradlab.runs.monitor import Monitor, Stopped
 from gradlab.trials.trial import TrialLabel
 
 LOOK_AGAIN = 0.1

@@ -12,6 +12,7 @@ from __future__ import annotations
 from gradlab.engines.fused.kernels import supported
 from gradlab.engines.fused.kernels.compiled import kernel, window
 from gradlab.engines.fused.kernels.elementwise import add_to, inner, scale, scaled, slope_times
+from gradlab.engines.fused.kernels.forward import block_alpha
 from gradlab.engines.fused.kernels.layout import (
     ACT,
     AFTER,
@@ -48,22 +49,23 @@ from gradlab.engines.fused.kernels.update import update
 
 
 @kernel
-def parameter_gradients(layer, at, simd, ones, work, delta, gradient, n):
+def parameter_gradients(network, layer, space, delta, gradient, n):
     """dW = Xᵀ δ and db = Σ δ of one layer."""
-    x, g = window(work, layer[IN]), window(gradient, layer[W])
-    product(at, x, 1, layer[KP], delta, layer[HP], g, layer[HP], g, g, g, g, 0, layer[K], layer[HC], n)
+    x, g = window(space.work, layer[IN]), window(gradient, layer[W])
+    product(network.product, x, 1, layer[KP], delta, layer[HP], g, layer[HP], g, g, g, g, 0, layer[K], layer[HC], n)
     if layer[B] >= 0:
-        column_sums(at, simd, delta, ones, window(gradient, layer[B]), n, layer[HC], layer[HP])
+        bias = window(gradient, layer[B])
+        column_sums(network.product, network.simd, delta, space.ones, bias, n, layer[HC], layer[HP])
 
 
 @kernel
-def backward_fast(
-    table, at, simd, place, has_skip, theta, work, transposes, gradient, buffers, ones, at_once, optimizer, c, m, v, n
-):
+def backward_fast(network, rule, parameters, space, at_once, n):
     """`buffers[0]` holds dL/d output; four buffers take turns as dh (the stream's gradient) and δ.
 
     With `at_once`, each layer is updated as soon as its gradient has been used: it is still in the cache.
     """
+    table, at, simd, place, has_skip = network.table, network.product, network.simd, network.place, network.has_skip
+    theta, work, buffers = parameters.theta, space.work, space.buffers
     last = len(table) - 1
     after = has_skip and place == AFTER
     stream, spare, delta, other = buffers[0], buffers[1], buffers[2], buffers[3]
@@ -77,17 +79,17 @@ def backward_fast(
         stream, delta = delta, stream
     for index in range(last, -1, -1):
         layer = table[index]
-        parameter_gradients(layer, at, simd, ones, work, delta, gradient, n)
+        parameter_gradients(network, layer, space, delta, parameters.gradient, n)
         if index == 0:
             if at_once:
-                update(optimizer, c, theta, gradient, m, v, layer[W], layer[END])
+                update(rule.kind, rule.numbers, parameters, layer[W], layer[END])
             return
         below = table[index - 1]
         relu = below[ACT] == supported.RELU
         adds = has_skip and layer[BLOCK] >= 0
         flags = ADD_BEFORE if adds else 0
         along = stream if place == AFTER else delta
-        w, t, mask = window(theta, layer[W]), window(transposes, layer[T]), window(work, below[POST])
+        w, t, mask = window(theta, layer[W]), window(space.transposes, layer[T]), window(work, below[POST])
         k, kc, kp, h, hp = layer[K], layer[KC], layer[KP], layer[H], layer[HP]
         if after and below[BLOCK] >= 0:
             flags |= MASKED_COPY if relu else KEEP
@@ -98,29 +100,14 @@ def backward_fast(
             input_gradient(at, simd, delta, w, t, other, along, other, mask, flags, n, k, kc, kp, h, hp)
         delta, other = other, delta
         if at_once:
-            update(optimizer, c, theta, gradient, m, v, layer[W], layer[END])
+            update(rule.kind, rule.numbers, parameters, layer[W], layer[END])
 
 
 @kernel
-def backward_general(
-    table,
-    at,
-    simd,
-    place,
-    has_skip,
-    alpha,
-    alpha_at,
-    slope,
-    theta,
-    work,
-    inverse,
-    transposes,
-    gradient,
-    buffers,
-    ones,
-    n,
-):
+def backward_general(network, parameters, space, n):
     """`buffers[0]` holds dL/d output; `along` keeps what goes along the skip of the block at hand."""
+    table, at, simd, place, slope = network.table, network.product, network.simd, network.place, network.slope
+    theta, gradient, work, buffers = parameters.theta, parameters.gradient, space.work, space.buffers
     dh, delta, dx, along = buffers[0], buffers[1], buffers[2], buffers[3]
     one = theta.dtype.type(1)
     for index in range(len(table) - 1, -1, -1):
@@ -129,16 +116,16 @@ def backward_general(
         size = n * hp
         pre, post, z = window(work, layer[PRE]), window(work, layer[POST]), window(work, layer[Z])
         in_block = layer[BLOCK] >= 0
-        adds = has_skip and in_block
+        adds = network.has_skip and in_block
         before = place == BEFORE and in_block
         gain = window(theta, max(layer[GAIN], 0))
         d_gain, d_shift = window(gradient, max(layer[GAIN], 0)), window(gradient, max(layer[SHIFT], 0))
-        x_hat, inv = window(work, layer[X_HAT]), window(inverse, layer[INVERSE])
+        x_hat, inv = window(work, layer[X_HAT]), window(space.inverse, layer[INVERSE])
         if adds and layer[LAST] and place != INSIDE:
-            a = theta[alpha_at + layer[BLOCK]] if alpha_at >= 0 else theta.dtype.type(alpha)
+            a = block_alpha(network, theta, layer[BLOCK])
             scaled(dh, one, along, size)
-            if alpha_at >= 0:
-                gradient[alpha_at + layer[BLOCK]] = inner(dh, z if before else post, size)
+            if network.alpha_at >= 0:
+                gradient[network.alpha_at + layer[BLOCK]] = inner(dh, z if before else post, size)
             if a != 1:
                 scale(dh, a, size)
         if before:
@@ -149,10 +136,10 @@ def backward_general(
                 scaled(delta, one, along, size)
             if layer[NORM] != NONE:
                 norm_backward(layer[NORM], delta, delta, x_hat, inv, gain, d_gain, d_shift, n, h, hp)
-        parameter_gradients(layer, at, simd, ones, work, delta, gradient, n)
+        parameter_gradients(network, layer, space, delta, parameters.gradient, n)
         if index == 0 and not (before and layer[NORM] != NONE):
             return
-        w, t = window(theta, layer[W]), window(transposes, layer[T])
+        w, t = window(theta, layer[W]), window(space.transposes, layer[T])
         input_gradient(at, simd, delta, w, t, dx, dx, dx, dx, 0, n, layer[K], layer[KC], kp, h, hp)
         if before:
             slope_times(layer[ACT], slope, pre, post, dx, dh, n * kp)

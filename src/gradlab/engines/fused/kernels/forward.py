@@ -44,10 +44,19 @@ from gradlab.engines.fused.kernels.tile import ADD_AFTER, ADD_BEFORE, BIAS, KEEP
 
 
 @kernel
-def forward_fast(table, at, simd, place, has_skip, theta, work, n):
+def block_alpha(network, theta, block):
+    """α of a block: learned, or fixed."""
+    if network.alpha_at >= 0:
+        return theta[network.alpha_at + block]
+    return theta.dtype.type(network.alpha)
+
+
+@kernel
+def forward_fast(network, theta, work, n):
     """Output lies at STREAM of the last layer."""
-    for index in range(len(table)):
-        layer = table[index]
+    at, has_skip, place = network.product, network.has_skip, network.place
+    for index in range(len(network.table)):
+        layer = network.table[index]
         flags, bias = 0, theta
         if layer[B] >= 0:
             flags, bias = BIAS, window(theta, layer[B])
@@ -63,28 +72,11 @@ def forward_fast(table, at, simd, place, has_skip, theta, work, n):
 
 
 @kernel
-def forward_general(
-    table,
-    at,
-    simd,
-    place,
-    has_skip,
-    alpha,
-    alpha_at,
-    slope,
-    theta,
-    work,
-    inverse,
-    mean,
-    var,
-    epsilon,
-    momentum,
-    training,
-    n,
-):
+def forward_general(network, theta, space, training, n):
     """Output lies at STREAM of the last layer; everything that backward needs stays in the workspace."""
-    for index in range(len(table)):
-        layer = table[index]
+    at, place, slope, work = network.product, network.place, network.slope, space.work
+    for index in range(len(network.table)):
+        layer = network.table[index]
         h, hp = layer[H], layer[HP]
         size = n * hp
         x, z, pre, post = (
@@ -97,29 +89,25 @@ def forward_general(
         if layer[B] >= 0:
             flags, bias = BIAS, window(theta, layer[B])
         gain, shift = window(theta, max(layer[GAIN], 0)), window(theta, max(layer[SHIFT], 0))
-        x_hat, inv = window(work, layer[X_HAT]), window(inverse, layer[INVERSE])
-        run_mean, run_var = window(mean, layer[RUN]), window(var, layer[RUN])
+        x_hat, inv = window(work, layer[X_HAT]), window(space.inverse, layer[INVERSE])
+        run_mean, run_var = window(space.mean, layer[RUN]), window(space.var, layer[RUN])
         in_block = layer[BLOCK] >= 0
-        ends_block = layer[LAST] and has_skip and in_block
+        ends_block = layer[LAST] and network.has_skip and in_block
         before = place == BEFORE and in_block
         norm, entry = layer[NORM], window(work, layer[ENTRY])
         if before:
             source = window(work, layer[SOURCE])
-            norm_forward(
-                norm, source, pre, x_hat, inv, gain, shift, run_mean, run_var, epsilon, momentum, training, n, h, hp
-            )
+            norm_forward(norm, network, source, pre, x_hat, inv, gain, shift, run_mean, run_var, training, n, h, hp)
             activate(layer[ACT], slope, pre, post, size)
         straight = norm == NONE and not before
         target = pre if straight else z
         product(at, x, layer[KP], 1, w, hp, target, hp, bias, z, z, z, flags, n, layer[HC], layer[K])
         if not before:
             if norm != NONE:
-                norm_forward(
-                    norm, z, pre, x_hat, inv, gain, shift, run_mean, run_var, epsilon, momentum, training, n, h, hp
-                )
+                norm_forward(norm, network, z, pre, x_hat, inv, gain, shift, run_mean, run_var, training, n, h, hp)
             if ends_block and place == INSIDE:
                 add_to(pre, entry, size)
             activate(layer[ACT], slope, pre, post, size)
         if ends_block and place != INSIDE:
-            a = theta[alpha_at + layer[BLOCK]] if alpha_at >= 0 else theta.dtype.type(alpha)
+            a = block_alpha(network, theta, layer[BLOCK])
             add_scaled(entry, z if before else post, a, window(work, layer[STREAM]), size)

@@ -10,15 +10,15 @@ from gradlab.engines.fused.kernels.compiled import kernel, window
 
 
 @kernel
-def gather(pixels, values, rows, K, factor, offset, X, KP):
-    """Either `pixels` or `values` (both flat, rows of K numbers) holds the data; padding columns stay as they are."""
+def gather(data, rows, K, X, KP):
+    """Rows of K numbers into rows of KP; padding columns stay as they are."""
     for i in range(len(rows)):
         x = window(X, i * KP)
-        if len(pixels) > 0:
-            p = window(pixels, rows[i] * K)
+        if len(data.pixels) > 0:
+            p = window(data.pixels, rows[i] * K)
             for k in range(K):
-                x[k] = X.dtype.type(p[k]) * factor + offset
+                x[k] = X.dtype.type(p[k]) * data.factor + data.offset
         else:
-            v = window(values, rows[i] * K)
+            v = window(data.values, rows[i] * K)
             for k in range(K):
                 x[k] = v[k]

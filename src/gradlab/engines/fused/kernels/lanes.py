@@ -34,7 +34,7 @@ from gradlab.engines.fused.kernels.update import (
     ROOT,
     SHRINK,
     STEP,
-    step_numbers,
+    fill_numbers,
 )  # fmt: skip
 
 NETS = 16
@@ -137,10 +137,11 @@ def dots(A, a0, ap, B, b0, bp, br, P, S, s0, sr, C, c0, cr, count):
 
 
 @kernel
-def forward(table, n, slope, theta, work):
+def forward(lanes, theta, work):
     """All layers; what backward needs stays in the workspace."""
-    for index in range(len(table)):
-        layer = table[index]
+    n = lanes.n
+    for index in range(len(lanes.table)):
+        layer = lanes.table[index]
         k, h, x, z = layer[FAN_IN], layer[FAN_OUT], layer[INPUT], layer[PRE]
         w, b = layer[WEIGHT], layer[BIAS]
         if h >= FEW:
@@ -151,17 +152,18 @@ def forward(table, n, slope, theta, work):
                 start = b + j if b >= 0 else -1
                 dots(theta, w + j, h, work, x, 1, k, k, theta, start, 0, work, z + j, h, n)
         size = n * h * NETS
-        activate(layer[ACT], slope, window(work, z * NETS), window(work, layer[POST] * NETS), size)
+        activate(layer[ACT], lanes.slope, window(work, z * NETS), window(work, layer[POST] * NETS), size)
 
 
 @kernel
-def backward(table, n, slope, theta, work, gradient, d, d_next, ones):
-    """Gradients of all parameters; `d` holds dL/d output, and is used up."""
-    for index in range(len(table) - 1, -1, -1):
-        layer = table[index]
+def backward(lanes, theta, gradient, space):
+    """Gradients of all parameters; `space.d` holds dL/d output, and is used up."""
+    n, work, d, d_next, ones = lanes.n, space.work, space.d, space.d_next, space.ones
+    for index in range(len(lanes.table) - 1, -1, -1):
+        layer = lanes.table[index]
         k, h, x = layer[FAN_IN], layer[FAN_OUT], layer[INPUT]
         pre, post = window(work, layer[PRE] * NETS), window(work, layer[POST] * NETS)
-        slope_times(layer[ACT], slope, pre, post, d, d_next, n * h * NETS)  # in place it would not become vectors
+        slope_times(layer[ACT], lanes.slope, pre, post, d, d_next, n * h * NETS)  # in place it would not become vectors
         d, d_next = d_next, d
         w = layer[WEIGHT]
         if h >= FEW:
@@ -179,17 +181,18 @@ def backward(table, n, slope, theta, work, gradient, d, d_next, ones):
 
 
 @kernel
-def losses_and_gradients(kind, O, labels, values, n, h, D, loss, correct):
+def losses_and_gradients(lanes, O, h, D, loss, correct):
     """Loss and correct answers of every lane; writes dL/do to D. Sums in float64, as in `losses`."""
+    n = lanes.n
     for lane in range(NETS):
         loss[lane], correct[lane] = 0.0, 0
-    if kind == CROSS_ENTROPY:
+    if lanes.loss == CROSS_ENTROPY:
         for lane in range(NETS):
-            _cross_entropy(window(O, lane), labels[:, lane], n, h, window(D, lane), loss, correct, lane)
+            _cross_entropy(window(O, lane), lanes.labels[:, lane], n, h, window(D, lane), loss, correct, lane)
         return
     scale = 2.0 / (n * h)
     for i in range(n * h):
-        o, t, d = window(O, i * NETS), window(values, i * NETS), window(D, i * NETS)
+        o, t, d = window(O, i * NETS), window(lanes.values, i * NETS), window(D, i * NETS)
         for lane in range(NETS):
             error = o[lane] - t[lane]
             loss[lane] += np.float64(error) * np.float64(error)
@@ -271,36 +274,37 @@ def clip_gradients(g, clip):
 
 
 @kernel
-def train_lanes(
-    table, n, slope, loss, labels, values, optimizer, settings, clip, rates, first,
-    theta, gradient, m, v, before, ended, alive, work, d, d_next, ones, numbers, own, losses, correct,
-):  # fmt: skip
-    """Train steps `first` … of all lanes on their whole data.
+def train_lanes(lanes, rule, rates, first, parameters, space, losses, correct):
+    """Train the steps `first`, … of all lanes on their whole data; `rates` has one row per step.
 
-    A lane whose loss is not finite has ended: its parameters are kept in `ended` and `alive` holds its last step.
+    A lane whose loss is not finite has ended: its parameters and its last step are kept. The arguments are the named
+    tuples of arguments.py; `losses` and `correct` get one row per step.
     """
-    last = table[len(table) - 1]
-    out = window(work, last[POST] * NETS)
+    theta = parameters.theta
+    last = lanes.table[len(lanes.table) - 1]
+    out = window(space.work, last[POST] * NETS)
     for s in range(len(rates)):
-        forward(table, n, slope, theta, work)
-        losses_and_gradients(loss, out, labels, values, n, last[FAN_OUT], d, losses[s], correct[s])
+        forward(lanes, theta, space.work)
+        losses_and_gradients(lanes, out, last[FAN_OUT], space.d, losses[s], correct[s])
         some = False
         for lane in range(NETS):
-            if alive[lane] < 0 and not math.isfinite(losses[s, lane]):
-                alive[lane] = first + s
+            if parameters.ended_at[lane] < 0 and not math.isfinite(losses[s, lane]):
+                parameters.ended_at[lane] = first + s
                 for i in range(lane, len(theta), NETS):
-                    ended[i] = theta[i]
-            some = some or alive[lane] < 0
+                    parameters.ended[i] = theta[i]
+            some = some or parameters.ended_at[lane] < 0
         if not some:
             return
         if s == len(rates) - 1:
             for i in range(len(theta)):
-                before[i] = theta[i]
+                parameters.before[i] = theta[i]
         for lane in range(NETS):
-            a, b, epsilon, decay = settings[0, lane], settings[1, lane], settings[2, lane], settings[3, lane]
-            step_numbers(optimizer, rates[s, lane], a, b, epsilon, decay, first + s + 1, own)
+            a, b, epsilon, decay = (
+                rule.settings[0, lane], rule.settings[1, lane], rule.settings[2, lane], rule.settings[3, lane],
+            )  # fmt: skip
+            fill_numbers(rule.kind, rates[s, lane], a, b, epsilon, decay, first + s + 1, rule.own)
             for i in range(NUMBERS):
-                numbers[i, lane] = own[i]
-        backward(table, n, slope, theta, work, gradient, d, d_next, ones)
-        clip_gradients(gradient, clip)
-        update(optimizer, numbers, theta, gradient, m, v)
+                rule.numbers[i, lane] = rule.own[i]
+        backward(lanes, theta, parameters.gradient, space)
+        clip_gradients(parameters.gradient, rule.clip)
+        update(rule.kind, rule.numbers, theta, parameters.gradient, parameters.m, parameters.v)

@@ -17,13 +17,13 @@ from gradlab.engines.fused.kernels.supported import CROSS_ENTROPY
 
 
 @kernel
-def loss_and_gradient(kind, O, labels, values, rows, D, H, HP):
+def loss_and_gradient(data, O, rows, D, H, HP):
     """(L, correct answers); writes dL/do to D (padding 0). O and D have rows of HP numbers."""
     n = len(rows)
     total, correct = 0.0, 0
-    if kind == CROSS_ENTROPY:
+    if data.loss == CROSS_ENTROPY:
         for i in range(n):
-            at, label = i * HP, labels[rows[i]]
+            at, label = i * HP, data.labels[rows[i]]
             top, best = O[at], 0
             for j in range(1, H):
                 # the first NaN wins, as in NumPy's argmax and max
@@ -47,7 +47,7 @@ def loss_and_gradient(kind, O, labels, values, rows, D, H, HP):
     for i in range(n):
         at, row = i * HP, rows[i]
         for j in range(H):
-            error = O[at + j] - values[row, j]
+            error = O[at + j] - data.targets[row, j]
             total += np.float64(error) * np.float64(error)
             D[at + j] = error * scale
         for j in range(H, HP):

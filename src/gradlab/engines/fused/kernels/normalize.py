@@ -16,7 +16,7 @@ from gradlab.engines.fused.kernels.supported import BATCH, LAYER, NONE, RMS
 
 
 @kernel
-def norm_forward(kind, x, y, x_hat, inverse, gain, shift, mean_run, var_run, epsilon, momentum, training, n, H, HP):
+def norm_forward(kind, network, x, y, x_hat, inverse, gain, shift, mean_run, var_run, training, n, H, HP):
     """y = norm(x); batch norm in training also moves its running statistics. Sums in float64."""
     if kind == NONE:
         for i in range(n * HP):
@@ -35,10 +35,10 @@ def norm_forward(kind, x, y, x_hat, inverse, gain, shift, mean_run, var_run, eps
                 for i in range(n):
                     v += (x[i * HP + j] - m) ** 2
                 v /= n
-                mean_run[j] += momentum * (m - mean_run[j])
+                mean_run[j] += network.momentum * (m - mean_run[j])
                 if n > 1:
-                    var_run[j] += momentum * (v * n / (n - 1) - var_run[j])
-            s = 1 / math.sqrt(v + epsilon)
+                    var_run[j] += network.momentum * (v * n / (n - 1) - var_run[j])
+            s = 1 / math.sqrt(v + network.epsilon)
             inverse[j] = s
             for i in range(n):
                 h = (x[i * HP + j] - m) * s
@@ -59,7 +59,7 @@ def norm_forward(kind, x, y, x_hat, inverse, gain, shift, mean_run, var_run, eps
         v = 0.0
         for j in range(H):
             v += (x[at + j] - m) ** 2
-        s = 1 / math.sqrt(v / H + epsilon)
+        s = 1 / math.sqrt(v / H + network.epsilon)
         inverse[i] = s
         for j in range(H):
             x_hat[at + j] = (x[at + j] - m) * s

@@ -18,7 +18,13 @@ LR, MU, REST, BETA, REST2, ROOT, EPSILON, STEP, SHRINK, DECAY, NUMBERS = range(1
 
 
 @kernel
-def step_numbers(kind, lr, a, b, epsilon, decay, t, c):
+def step_numbers(rule, lr, t):
+    """Fill `rule.numbers` for step t (from 1)."""
+    fill_numbers(rule.kind, lr, rule.a, rule.b, rule.epsilon, rule.decay, t, rule.numbers)
+
+
+@kernel
+def fill_numbers(kind, lr, a, b, epsilon, decay, t, c):
     """The numbers of step t (from 1). `a`, `b`: μ, or α of RMSProp, or β₁ and β₂."""
     c[LR], c[MU], c[REST], c[BETA], c[REST2], c[EPSILON] = lr, a, 1 - a, b, 1 - b, epsilon
     c[SHRINK] = lr * decay if kind == ADAMW else 0.0
@@ -28,10 +34,11 @@ def step_numbers(kind, lr, a, b, epsilon, decay, t, c):
 
 
 @kernel
-def update(kind, c, theta, g, m, v, start, stop):
+def update(kind, c, parameters, start, stop):
     """θ ← θ + Δ for the parameters from `start` to `stop`."""
     count = stop - start
-    theta, g, m, v = window(theta, start), window(g, start), window(m, start), window(v, start)
+    theta, g = window(parameters.theta, start), window(parameters.gradient, start)
+    m, v = window(parameters.m, start), window(parameters.v, start)
     if c[DECAY] != 0:
         for i in range(count):
             g[i] += c[DECAY] * theta[i]

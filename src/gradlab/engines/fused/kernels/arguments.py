@@ -1,0 +1,161 @@
+"""What the compiled loop is handed: a few named tuples instead of forty positional arguments. Plain Python.
+
+Arrays are flat and of the trial's precision unless a field says otherwise; numba compiles one version per precision.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+
+class Network(NamedTuple):
+    """What the network is. `table` has one row of whole numbers per layer, see layout.py."""
+
+    table: NDArray[np.int64]
+    product: int
+    """Address of the compiled matrix product, see product.py."""
+    simd: bool
+    """Whether that product is made of register tiles (else BLAS)."""
+    fast: bool
+    """Whether tiles finish every layer."""
+    place: int
+    has_skip: bool
+    alpha: float
+    alpha_at: int
+    """Where learned α start in θ; −1: α is fixed."""
+    slope: Any
+    """Of leaky ReLU, in the trial's precision."""
+    epsilon: float
+    momentum: float
+    """Of the norm."""
+
+
+class Data(NamedTuple):
+    """The data set. One of `pixels` and `values`, and one of `labels` and `targets`, is empty."""
+
+    pixels: NDArray[np.uint8]
+    values: Array
+    factor: Any
+    offset: Any
+    labels: NDArray[np.int64]
+    targets: Array
+    """(samples, output width)"""
+    loss: int
+    """Code of the loss."""
+
+
+class Rule(NamedTuple):
+    """The optimizer: its code, its settings, and room for the numbers of a step (see update.py)."""
+
+    kind: int
+    a: float
+    """μ of momentum, α of RMSProp, β₁ of Adam."""
+    b: float
+    """β₂ of Adam."""
+    epsilon: float
+    decay: float
+    clip: float
+    """Largest gradient norm; 0: not limited."""
+    numbers: Array
+
+
+class Steps(NamedTuple):
+    """The steps of a stretch: `order` holds the rows of whole epochs, over again if there are more steps."""
+
+    order: NDArray[np.int64]
+    """(epochs, samples)"""
+    batch: int
+    rates: NDArray[np.float64]
+    first: int
+    """Number of the first step, from 0."""
+
+
+class Parameters(NamedTuple):
+    """θ, its gradient, the optimizer's two moments, and θ before the last step of the stretch."""
+
+    theta: Array
+    gradient: Array
+    m: Array
+    v: Array
+    before: Array
+
+
+class Workspace(NamedTuple):
+    """Every other array that a trial needs, made once."""
+
+    work: Array
+    """Activations of all layers, see layout.py."""
+    inverse: Array
+    """1/σ of the norms."""
+    mean: Array
+    var: Array
+    """Running statistics of the norms."""
+    transposes: Array
+    buffers: Array
+    """Four buffers (rows) that take turns as dL/d stream and δ."""
+    ones: Array
+
+
+class Log(NamedTuple):
+    """What a stretch leaves, one entry per step."""
+
+    losses: NDArray[np.float64]
+    correct: NDArray[np.int64]
+    sizes: NDArray[np.int64]
+
+    @staticmethod
+    def of(steps: int) -> Log:
+        """Room for so many steps."""
+        return Log(np.empty(steps), np.empty(steps, np.int64), np.empty(steps, np.int64))
+
+
+class Lanes(NamedTuple):
+    """Networks side by side (lanes.py): every number is a row with one entry per network."""
+
+    table: NDArray[np.int64]
+    n: int
+    """Samples of each network."""
+    slope: Any
+    loss: int
+    labels: NDArray[np.int64]
+    """(samples, networks)"""
+    values: Array
+
+
+class LaneRule(NamedTuple):
+    """One kind of optimizer for all lanes, settings of their own."""
+
+    kind: int
+    settings: NDArray[np.float64]
+    """(4, networks): a, b, ε and weight decay of `Rule`."""
+    clip: NDArray[np.float64]
+    numbers: Array
+    """(numbers, networks)"""
+    own: NDArray[np.float64]
+    """Room for the numbers of one lane."""
+
+
+class LaneParameters(NamedTuple):
+    """As `Parameters`; a lane that diverged keeps its parameters in `ended` and its step in `ended_at` (−1: not)."""
+
+    theta: Array
+    gradient: Array
+    m: Array
+    v: Array
+    before: Array
+    ended: Array
+    ended_at: NDArray[np.int64]
+
+
+class LaneSpace(NamedTuple):
+    """Activations of all layers, two buffers for δ, and a row of ones."""
+
+    work: Array
+    d: Array
+    d_next: Array
+    ones: Array

@@ -1,0 +1,179 @@
+"""A trial in the hands of the compiled kernels: every array it needs, made once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradlab.engines.fused.kernels.arguments import Data, Log, Network, Parameters, Rule, Steps, Workspace
+from gradlab.engines.fused.kernels.supported import LOSSES, OPTIMIZERS
+from gradlab.engines.loop import State, Stretch, Trainer
+from gradlab.network.norms.base import Running
+from gradlab.trials.measuring import EVALUATION_ROWS, has_evaluation
+from gradlab.trials.setup import Setup
+
+Array = NDArray[Any]
+MOST_ROWS = 4_000_000
+"""Rows of batch order handed over at once."""
+LONGEST = 20_000
+"""Steps per call, for small networks."""
+MOST_WORK = 2e10
+"""FLOPs per call, a fraction of a second, for large networks."""
+
+
+class FusedTrainer(Trainer):
+    """One compiled call per stretch, by register tiles (`simd`) or BLAS."""
+
+    def __init__(self, setup: Setup, *, simd: bool) -> None:
+        from gradlab.engines.fused.kernels.layout import lay_out
+
+        self._setup = setup
+        rows = max(setup.batch, EVALUATION_ROWS if has_evaluation(setup) else 1)
+        self._memory = lay_out(setup.mlp, rows, simd)
+        self._network = self._describe_network()
+        self._data, self._rule = describe_data(setup), describe_rule(setup)
+        theta = self._memory.padded(setup.theta)
+        gradient, m, v = (np.zeros_like(theta) for _ in range(3))
+        self._parameters = Parameters(theta, gradient, m, v, before=theta.copy())
+        self._space = self._make_workspace(rows)
+        self._steps = 0
+        self.longest = _longest(setup)
+        self.advance(0, 0)  # compiles or loads the kernels before the clock runs
+
+    def _describe_network(self) -> Network:
+        from gradlab.engines.fused.kernels.product import address
+
+        setup, memory = self._setup, self._memory
+        norm, activation = setup.mlp.layers[0].norm, setup.trial.config.model.activation
+        return Network(
+            table=memory.table,
+            product=address(memory.simd, setup.dtype.name),
+            simd=memory.simd,
+            fast=memory.fast,
+            place=memory.place,
+            has_skip=memory.has_skip,
+            alpha=memory.alpha,
+            alpha_at=memory.alpha_at,
+            slope=setup.dtype.type(activation.parameters.get("negative_slope", 0)),
+            epsilon=float(getattr(norm, "epsilon", 0.0)),
+            momentum=float(getattr(norm, "momentum", 0.0)),
+        )
+
+    def _make_workspace(self, rows: int) -> Workspace:
+        memory, dtype = self._memory, self._setup.dtype
+        return Workspace(
+            work=np.zeros(memory.workspace, dtype),
+            inverse=np.zeros(max(memory.inverse, 1), dtype),
+            mean=np.zeros(max(memory.running, 1), dtype),
+            var=np.ones(max(memory.running, 1), dtype),
+            transposes=np.zeros(memory.transposes, dtype),
+            buffers=np.zeros((4, rows * memory.widest), dtype),
+            ones=np.ones(1, dtype),
+        )
+
+    def advance(self, start: int, stop: int) -> Stretch:
+        """Steps in one compiled call."""
+        from gradlab.engines.fused.kernels.stretch import train
+
+        log, setup = Log.of(stop - start), self._setup
+        steps = Steps(self._order(start, stop), setup.batch, setup.rates[start:stop], start)
+        finished = train(self._network, self._data, self._rule, steps, self._parameters, self._space, log)
+        self._steps = stop
+        seen = slice(min(finished + 1, stop - start))
+        return Stretch(log.losses[seen].tolist(), log.correct[seen].tolist(), log.sizes[seen].tolist())
+
+    def _order(self, start: int, stop: int) -> Array:
+        """The rows of the epochs that these steps belong to."""
+        setup = self._setup
+        if setup.batch >= len(setup.dataset.train):
+            return setup.dataset.train[None, :]
+        first, last = start // setup.steps_per_epoch, max(stop - 1, 0) // setup.steps_per_epoch
+        return np.stack([setup.order(epoch) for epoch in range(first, last + 1)])
+
+    def state(self) -> State:
+        """Parameters and running statistics in the lab's layout."""
+        theta, before = (self._plain(flat) for flat in (self._parameters.theta, self._parameters.before))
+        return State(theta, self._running(), theta - before if self._steps else None)
+
+    def _plain(self, padded: Array) -> Array:
+        return self._memory.plain(padded, self._setup.mlp.layout.size)
+
+    def _running(self) -> list[Running]:
+        from gradlab.engines.fused.kernels.layout import RUN, H
+
+        found: list[Running] = []
+        for layer, row in zip(self._setup.mlp.layers, self._memory.table, strict=True):
+            window = slice(int(row[RUN]), int(row[RUN] + row[H]))
+            both = (self._space.mean[window].copy(), self._space.var[window].copy())
+            found.append(both if layer.norm.has_memory else None)
+        return found
+
+    def predict(self, x: Array) -> Array:
+        """One compiled forward pass in evaluation mode."""
+        return self._forward(x, training=False)
+
+    def first_loss(self) -> float:
+        """One compiled forward pass in training mode; running statistics stay as they were."""
+        x, y = self._setup.first_batch()
+        mean, var = self._space.mean.copy(), self._space.var.copy()
+        loss = self._setup.loss.value(self._forward(x, training=True), y)
+        self._space.mean[:], self._space.var[:] = mean, var
+        return loss
+
+    def _forward(self, x: Array, *, training: bool) -> Array:
+        from gradlab.engines.fused.kernels.forward import forward_fast, forward_general
+        from gradlab.engines.fused.kernels.layout import HP, KP, STREAM, H, K
+
+        work, n = self._space.work, len(x)
+        first, last = self._memory.table[0], self._memory.table[-1]
+        window = work[: n * int(first[KP])].reshape(n, int(first[KP]))
+        window[:, : int(first[K])] = x
+        if self._memory.fast:
+            forward_fast(self._network, self._parameters.theta, work, n)
+        else:
+            forward_general(self._network, self._parameters.theta, self._space, training, n)
+        start, stride = int(last[STREAM]), int(last[HP])
+        return work[start : start + n * stride].reshape(n, stride)[:, : int(last[H])].copy()
+
+
+def describe_data(setup: Setup) -> Data:
+    """The data set as the kernels read it."""
+    dtype, data = setup.dtype, setup.dataset
+    raw, classes = data.inputs.dtype == np.uint8, data.classes is not None
+    return Data(
+        pixels=data.inputs.ravel() if raw else np.empty(0, np.uint8),
+        values=np.empty(0, dtype) if raw else np.ascontiguousarray(data.scaled(data.inputs, dtype)).ravel(),
+        factor=dtype.type(data.factor),
+        offset=dtype.type(data.offset),
+        labels=data.targets.astype(np.int64) if classes else np.empty(0, np.int64),
+        targets=np.empty((0, 1), dtype) if classes else np.ascontiguousarray(data.targets.astype(dtype)),
+        loss=LOSSES[setup.loss.name].code,
+    )
+
+
+def describe_rule(setup: Setup) -> Rule:
+    """The optimizer as the kernels read it."""
+    from gradlab.engines.fused.kernels.update import NUMBERS
+
+    a, b, epsilon, decay = optimizer_numbers(setup)
+    kind, clip = OPTIMIZERS[setup.optimizer.name].code, float(setup.trial.config.train.clip or 0.0)
+    return Rule(kind, a, b, epsilon, decay, clip, np.zeros(NUMBERS, setup.dtype))
+
+
+def optimizer_numbers(setup: Setup) -> tuple[float, float, float, float]:
+    """What a step depends on besides its rate: μ, α or β₁; β₂; ε; weight decay."""
+    own = setup.optimizer.parameters()
+    first = own.get("beta1", own.get("momentum", own.get("alpha", 0.0)))
+    names = ("beta2", "epsilon", "weight_decay")
+    return float(first), *(float(own.get(name, 0.0)) for name in names)  # type: ignore[return-value]
+
+
+def _longest(setup: Setup) -> int:
+    """Steps per call: bounded by time, and by the memory that the batch order of whole epochs takes."""
+    longest = min(LONGEST, max(1, int(MOST_WORK / setup.mlp.flops(setup.batch, backward=True))))
+    samples = len(setup.dataset.train)
+    if setup.batch < samples:
+        longest = min(longest, max(1, MOST_ROWS // max(samples, 1)) * setup.steps_per_epoch)
+    return longest
