@@ -13,11 +13,11 @@ os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 
 from gradlab.testing.trials import small_tree
 
-settings.register_profile("lab", deadline=None, suppress_health_check=list(HealthCheck))
+settings.register_profile("lab", deadline=None)  # machines differ: no test asserts a wall time
 settings.load_profile("lab")
 
 
