@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import sys
@@ -22,17 +23,28 @@ def main() -> NoReturn:
     for number in (signal.SIGINT, signal.SIGTERM):
         if signal.getsignal(number) is _leave:
             signal.signal(number, _interrupt)
+    code = 1
     try:
         run()
     except SystemExit as ended:
-        if ended.code == INTERRUPTED:  # Python may kill itself by SIGINT after an interrupt that was handled
-            with suppress(OSError, ValueError):
-                sys.stdout.flush()
-            os._exit(INTERRUPTED)
-        raise
-    finally:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, signal.SIG_IGN)  # all is done: what is left is Python's own end
+        code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)  # all is done: what is left is Python's own end
+    _end(code)
+
+
+def _end(code: int) -> NoReturn:
+    """End the process with this code, whatever libraries do at their own end.
+
+    A thread of Arrow that is just starting aborts the process (code 134) when static objects are destroyed, and Python
+    kills itself by SIGINT after an interrupt that was handled. So: run the exit handlers, flush, leave.
+    """
+    with suppress(Exception):
+        atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError, AttributeError):
+            stream.flush()
+    os._exit(code)
 
 
 def _leave(number: int, frame: FrameType | None) -> NoReturn:

@@ -304,3 +304,14 @@ def test_a_stderr_that_nobody_reads_loses_nothing(dead: str, tree: dict[str, Any
     done = subprocess.run(["bash", "-c", line], cwd=tmp_path, env=ENVIRONMENT, timeout=120, stdout=subprocess.PIPE)
     assert done.returncode == 0
     assert gradlab.status(tmp_path / "runs/small").finished
+
+
+def test_exit_handlers_run_and_the_exit_code_is_the_commands(tmp_path: Path) -> None:
+    code = (
+        "import atexit, sys; sys.argv = ['gradlab', 'status', 'nowhere']\n"
+        "atexit.register(print, 'handled', flush=True)\n"
+        "from gradlab.__main__ import main; main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (1, "handled\n")
+    assert "nowhere is not there" in done.stderr
