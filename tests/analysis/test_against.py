@@ -37,7 +37,7 @@ def test_what_differs_in_studies_and_results_is_named(tree: dict[str, Any]) -> N
     assert row.comparison is not None
     assert row.comparison.n == 2
     a, b = (r.trials().query("group == 'plain' and seed < 2").final_loss.to_numpy() for r in (first, second))
-    assert abs(row.comparison.difference - (b - a).mean()) < 1e-12
+    assert abs(row.comparison.difference.value - (b - a).mean()) < 1e-12
     assert "3 settings differ." in sentence(found)
     assert "Groups only in the second: extra." in sentence(found)
     assert to_json(found)["rows"][0]["group"] == "plain"

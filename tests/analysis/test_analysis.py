@@ -10,9 +10,9 @@ from scipy import stats
 import gradlab
 from gradlab.analysis.answer import against, answer
 from gradlab.analysis.comparison import Comparison, compare
+from gradlab.analysis.estimate import Estimate, summarize
+from gradlab.analysis.formatting import interval, number, times
 from gradlab.analysis.published import beside
-from gradlab.analysis.summary import summarize
-from gradlab.analysis.text import interval, number, times
 from gradlab.spec.place import At
 
 
@@ -46,10 +46,10 @@ def test_comparisons_are_paired_over_seeds(result: gradlab.Result) -> None:
     a, b = (np.array(list(result.measured.values("final_loss", name).values())) for name in ("plain", "residual"))
     c = compare(result.measured, "final_loss", "plain", "residual")
     low, high = stats.t.interval(0.95, 4, (b - a).mean(), stats.sem(b - a))
-    assert (c.difference, c.difference_low, c.difference_high) == pytest.approx(((b - a).mean(), low, high))
+    assert (c.difference.value, c.difference.low, c.difference.high) == pytest.approx(((b - a).mean(), low, high))
     logs = np.log(b / a)
     low, high = stats.t.interval(0.95, 4, logs.mean(), stats.sem(logs))
-    assert (c.ratio, c.ratio_low, c.ratio_high) == pytest.approx(tuple(np.exp((logs.mean(), low, high))))
+    assert (c.ratio.value, c.ratio.low, c.ratio.high) == pytest.approx(tuple(np.exp((logs.mean(), low, high))))
     assert c.n == 5
 
 
@@ -74,6 +74,11 @@ def test_the_answer_is_written_from_the_numbers(result: gradlab.Result) -> None:
     assert interval(result.measured.summary("final_loss", "residual")) in text
 
 
+def told(n: int, difference: Any, ratio: Any = None, zeros: int = 0) -> Comparison:
+    """A comparison of b with a, of which only these numbers are known."""
+    return Comparison("m", "a", "b", Estimate(*difference, n), None if ratio is None else Estimate(*ratio, n), zeros)
+
+
 @pytest.mark.parametrize(
     ("ratio", "low", "high", "words"),
     [
@@ -84,11 +89,11 @@ def test_the_answer_is_written_from_the_numbers(result: gradlab.Result) -> None:
     ],
 )
 def test_a_comparison_reads_as_a_sentence(ratio: float, low: float, high: float, words: str) -> None:
-    assert words in against(Comparison("m", "a", "b", 9, 0.0, None, None, ratio, low, high, 0))
+    assert words in against(told(9, (0.0, None, None), (ratio, low, high)))
 
 
 def test_a_comparison_without_a_ratio_gives_the_difference() -> None:
-    c = Comparison("m", "a", "b", 3, -0.5, -0.7, -0.3, None, None, None, 0)
+    c = told(3, (-0.5, -0.7, -0.3))
     assert against(c) == "b minus a: -0.5, 95 % interval [-0.7, -0.3], paired over 3 seeds."
 
 
@@ -113,7 +118,7 @@ def test_ratios_over_hundreds_of_decades_do_not_overflow(
     values = {"plain": {0: 1e-300, 1: 1e-10}, "residual": {0: 1.0, 1: 1.0}}
     monkeypatch.setattr(type(result.measured), "values", lambda self, metric, group, at=None: values[group])
     c = compare(result.measured, "m_loss", "plain", "residual")
-    assert c.ratio > 1e100
+    assert c.ratio.value > 1e100
     assert "higher than plain" in against(c)
     assert "lower than residual" in against(compare(result.measured, "m_loss", "residual", "plain"))
 
@@ -123,7 +128,7 @@ def test_a_number_that_only_some_seeds_have_says_how_many() -> None:
 
 
 def test_comparisons_that_settle_nothing_say_so() -> None:
-    assert "not settled: one pair" in against(Comparison("m", "a", "b", 1, 0.1, None, None, 2.0, None, None, 0))
-    assert "contains 0" in against(Comparison("m", "a", "b", 3, 0.1, -1.0, 1.2, None, None, None, 0))
-    assert "paired over 3 seeds; 2 pairs" in against(Comparison("m", "a", "b", 5, 1.0, 1.0, 1.0, 2.0, 1.5, 3.0, 2))
-    assert "do not differ" in against(Comparison("m", "a", "b", 5, 0.0, 0.0, 0.0, 1.0, 1.0, 1.0, 0))
+    assert "not settled: one pair" in against(told(1, (0.1, None, None), (2.0, None, None)))
+    assert "contains 0" in against(told(3, (0.1, -1.0, 1.2)))
+    assert "paired over 3 seeds; 2 pairs" in against(told(5, (1.0, 1.0, 1.0), (2.0, 1.5, 3.0), 2))
+    assert "do not differ" in against(told(5, (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)))

@@ -1,4 +1,4 @@
-"""Analyzes of sweeps: axes, shares, collapse, convergence, Pareto frontiers, effects, findings."""
+"""Analyses of sweeps: axes, shares, collapse, convergence, Pareto frontiers, effects, findings."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from gradlab.analysis.axis import axes_of, axis_view
 from gradlab.analysis.collapse import collapse_of
 from gradlab.analysis.convergence import convergence_of
 from gradlab.analysis.effects import effects_of
+from gradlab.analysis.estimate import estimate_share
 from gradlab.analysis.findings import findings
 from gradlab.analysis.pareto import frontier, offers
 from gradlab.analysis.ranking import best_and_ties
-from gradlab.analysis.shares import share
 
 Numbers = Mapping[str, float | int | None]
 
@@ -55,10 +55,10 @@ def plain_numbers(settings: Mapping[str, Any], seed: int) -> tuple[Numbers, dict
     ],
 )
 def test_the_exact_binomial_interval_is_the_published_one(count: int, n: int, low: float, high: float) -> None:
-    found = share(count, n)
+    found = estimate_share(count, n)
     assert found is not None
     assert (found.low, found.high) == (pytest.approx(low, abs=1e-4), pytest.approx(high, abs=1e-4))
-    assert share(0, 0) is None
+    assert estimate_share(0, 0) is None
 
 
 def test_the_binomial_interval_covers_at_least_as_often_as_it_says() -> None:
@@ -66,7 +66,7 @@ def test_the_binomial_interval_covers_at_least_as_often_as_it_says() -> None:
     for p in (0.05, 0.3, 0.7):
         for n in (3, 10):
             counts = rng.binomial(n, p, 2000)
-            intervals = {int(k): share(int(k), n) for k in set(counts)}
+            intervals = {int(k): estimate_share(int(k), n) for k in set(counts)}
             hits = [intervals[int(k)].low <= p <= intervals[int(k)].high for k in counts]  # type: ignore[union-attr]
             assert np.mean(hits) >= 0.94
 

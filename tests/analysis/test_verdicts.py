@@ -226,7 +226,7 @@ def test_layers_are_compared_between_arms_by_their_ratio(tree: dict[str, Any]) -
     claim = {"text": "early layers gain most", "metric": "grad_l2", "arms": ["residual", "plain"], "op": ">"}
     (verdict,) = told(tree, [{**claim, "at": {"layer": [1, 3], "step": "start"}}], numbers)
     assert verdict.outcome == "not reproduced"
-    assert verdict.readings[0].estimate.center == pytest.approx(0.1, rel=0.1)
+    assert verdict.readings[0].estimate.value == pytest.approx(0.1, rel=0.1)
 
 
 def test_a_claim_of_all_layers_is_made_of_each(tree: dict[str, Any]) -> None:
@@ -256,8 +256,8 @@ def test_pooled_groups_are_judged_by_their_mean_and_effects_by_their_size(tree: 
     effects = {"text": "t", "metric": "final_loss", "effects": ["depth", "skip"], "op": ">"}
     (verdict,) = told(tree, [effects], numbers, **study)
     assert verdict.outcome == "reproduced"
-    assert verdict.readings[0].estimate.center == pytest.approx(0.4, rel=0.01)
-    assert verdict.readings[1].estimate.center == pytest.approx(0.2, rel=0.01)
+    assert verdict.readings[0].estimate.value == pytest.approx(0.4, rel=0.01)
+    assert verdict.readings[1].estimate.value == pytest.approx(0.2, rel=0.01)
 
 
 def test_a_published_ratio_of_layers_or_metrics_is_no_published_number_of_a_layer(tree: dict[str, Any]) -> None:

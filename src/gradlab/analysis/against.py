@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from gradlab.analysis.comparison import Comparison, paired
+from gradlab.analysis.estimate import Estimate
 from gradlab.analysis.measured import Measured
-from gradlab.analysis.summary import Summary
 from gradlab.plans.outline import Entry
 
 _FIELDS = ("question", "factor", "seeds", "seed", "measure", "headline")
@@ -30,8 +30,8 @@ class Row:
 
     group: str
     metric: str
-    first: Summary
-    second: Summary
+    first: Estimate
+    second: Estimate
     comparison: Comparison | None
 
 
@@ -115,5 +115,5 @@ def _rows(first: Measured, second: Measured, groups: list[str]) -> Iterator[Row]
     for group in groups:
         for metric in metrics:
             a, b = first.values(metric, group), second.values(metric, group)
-            comparison = paired(metric, "first", "second", a, b) if shared else None
+            comparison = paired(first.metric(metric), "first", "second", a, b) if shared else None
             yield Row(group, metric, first.summary(metric, group), second.summary(metric, group), comparison)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from gradlab.analysis.collapse import collapse_of
 from gradlab.analysis.comparison import Comparison, compare
+from gradlab.analysis.formatting import interval, number, times, where
 from gradlab.analysis.measured import Measured
 from gradlab.analysis.ranking import ranked
-from gradlab.analysis.rules import by_logs
-from gradlab.analysis.text import interval, number, times, where
 from gradlab.spec.study import Headline
 
 MOST = 6
@@ -46,7 +45,7 @@ def answer(measured: Measured) -> str:
     first += "; ".join(f"{name} {_told(measured, headline, name)}" for name in shown[:MOST])
     if len(shown) > MOST:
         first += f"; and {len(shown) - MOST} more"
-    mean = "geometric mean" if by_logs(headline.metric) else "mean"
+    mean = "geometric mean" if measured.metric(headline.metric).on_logs else "mean"
     how = f"{mean} and 95 % interval over {seeds} seeds" if seeds > 1 else "one seed: no interval"
     sentences = [f"{first} ({how})."]
     if 2 <= len(groups) <= 4:
@@ -61,7 +60,7 @@ def answer(measured: Measured) -> str:
 
 def _told(measured: Measured, headline: Headline, group: str) -> str:
     """Mean and interval; of a mixture of collapsed and healthy networks, which no mean describes, share and median."""
-    if headline.metric.endswith("accuracy"):
+    if measured.metric(headline.metric).kind == "accuracy":
         found = collapse_of(measured, group)
         if found is not None and found.mixed:
             return f"{found.share.count} of {found.share.n} at chance, median {number(found.median, 3)}"
@@ -70,17 +69,17 @@ def _told(measured: Measured, headline: Headline, group: str) -> str:
 
 def against(c: Comparison) -> str:
     """One comparison as a sentence, with how sure it is."""
-    if c.ratio is None:
-        low, high = c.difference_low, c.difference_high
-        sure = "" if low is None else f", 95 % interval [{number(low, 3)}, {number(high, 3)}]"
-        settled = _unsettled(low, high, 0)
-        return f"{c.b} minus {c.a}: {number(c.difference, 3)}{sure}, paired over {_seeds(c.n)}{settled}."
-    if c.ratio == c.ratio_low == c.ratio_high == 1:
+    d, r = c.difference, c.ratio
+    if r is None or r.value is None:
+        sure = "" if d.low is None else f", 95 % interval [{number(d.low, 3)}, {number(d.high, 3)}]"
+        settled = _unsettled(d.low, d.high, 0)
+        return f"{c.b} minus {c.a}: {number(d.value, 3)}{sure}, paired over {_seeds(c.n)}{settled}."
+    if r.value == r.low == r.high == 1:
         return f"{c.b} and {c.a} do not differ at all, paired over {_seeds(c.n)}."
-    lower = c.ratio < 1
-    factor, low, high = c.ratio, c.ratio_low, c.ratio_high
+    lower = r.value < 1
+    factor, low, high = r.value, r.low, r.high
     if lower:
-        factor, low, high = 1 / max(c.ratio, 5e-324), _inverse(c.ratio_high), _inverse(c.ratio_low)
+        factor, low, high = 1 / max(r.value, 5e-324), _inverse(r.high), _inverse(r.low)
     sure = "" if low is None or high is None else f" (95 % interval {times(low)} to {times(high)})"
     left_out = f"; {c.zero_pairs} pairs with an exact zero have no ratio" if c.zero_pairs else ""
     settled = _unsettled(low, high, 1)

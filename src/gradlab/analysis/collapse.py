@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gradlab.analysis.estimate import Estimate, estimate_share
 from gradlab.analysis.measured import Measured
-from gradlab.analysis.shares import Share, share
 from gradlab.trials.recorder import COLLAPSED
 
 CURVES = ("test_accuracy", "validation_accuracy", "train_accuracy")
@@ -22,7 +22,7 @@ class Collapse:
     """Of one group: the share that ended at chance, the median accuracy, and the epoch in which each seed escaped."""
 
     group: str
-    share: Share
+    share: Estimate
     median: float
     escapes: tuple[int, ...]
     """Epochs after which accuracy first was above 1.5 × chance, of the seeds that did not end at chance, in order."""
@@ -39,7 +39,7 @@ def collapse_of(measured: Measured, group: str) -> Collapse | None:
     metric = next((name for name in CURVES if name in measured.metrics), None)
     if not flags or metric is None:
         return None
-    found = share(int(sum(flags)), len(flags))
+    found = estimate_share(int(sum(flags)), len(flags))
     assert found is not None
     accuracies = [value for value in measured.values(metric, group).values() if value is not None]
     return Collapse(group, found, float(np.median(accuracies)), tuple(_escapes(measured, metric, group)))

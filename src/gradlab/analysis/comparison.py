@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from gradlab.analysis.estimate import Estimate, estimate_geometric_mean, estimate_mean
 from gradlab.analysis.measured import Measured
-from gradlab.analysis.rules import by_logs
-from gradlab.analysis.summary import t_half_width
+from gradlab.spec.metric import Metric
 from gradlab.spec.place import At
 
 
@@ -21,25 +22,48 @@ class Comparison:
     metric: str
     a: str
     b: str
-    n: int
-    """Pairs."""
-    difference: float
-    difference_low: float | None
-    difference_high: float | None
-    ratio: float | None
-    ratio_low: float | None
-    ratio_high: float | None
-    zero_pairs: int
+    difference: Estimate
+    ratio: Estimate | None
+    zero_pairs: int = 0
     """Pairs with an exact zero on one side: they have no ratio and are left out of it."""
+
+    @property
+    def n(self) -> int:
+        """Pairs."""
+        return self.difference.n
+
+    @property
+    def identical(self) -> bool:
+        """Whether every pair is equal to the last digit."""
+        d = self.difference
+        return d.value == 0 and d.low == d.high
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain data."""
+        d, r = self.difference, self.ratio
+        return {
+            "metric": self.metric,
+            "a": self.a,
+            "b": self.b,
+            "n": self.n,
+            "difference": d.value,
+            "difference_low": d.low,
+            "difference_high": d.high,
+            "ratio": None if r is None else r.value,
+            "ratio_low": None if r is None else r.low,
+            "ratio_high": None if r is None else r.high,
+            "zero_pairs": self.zero_pairs,
+        }
 
 
 def compare(measured: Measured, metric: str, a: str, b: str, at: At | None = None) -> Comparison | None:
     """Two groups of one study, paired over the seeds that both have; None if there is no such pair."""
-    return paired(metric, a, b, measured.values(metric, a, at), measured.values(metric, b, at))
+    left, right = measured.values(metric, a, at), measured.values(metric, b, at)
+    return paired(measured.metric(metric), a, b, left, right)
 
 
 def paired(
-    metric: str, a: str, b: str, left: Mapping[int, float | None], right: Mapping[int, float | None]
+    metric: Metric, a: str, b: str, left: Mapping[int, float | None], right: Mapping[int, float | None]
 ) -> Comparison | None:
     """Values by seed, b against a."""
     pairs = [
@@ -50,26 +74,8 @@ def paired(
     if not pairs:
         return None
     x, y = np.array(pairs).T
-    difference, half = float(np.mean(y - x)), t_half_width(y - x)
-    ratio = low = high = None
     positive = (x > 0) & (y > 0)
-    if by_logs(metric) and (x >= 0).all() and (y >= 0).all() and 2 * np.count_nonzero(positive) > len(pairs):
-        logs = np.log(y[positive]) - np.log(x[positive])
-        center, spread = float(logs.mean()), t_half_width(logs)
-        with np.errstate(over="ignore", under="ignore"):
-            ratio = float(np.exp(center))
-            if spread is not None:
-                low, high = float(np.exp(center - spread)), float(np.exp(center + spread))
-    return Comparison(
-        metric,
-        a,
-        b,
-        len(pairs),
-        difference,
-        None if half is None else difference - half,
-        None if half is None else difference + half,
-        ratio,
-        low,
-        high,
-        int(np.count_nonzero(~positive)),
-    )
+    ratio = None
+    if metric.on_logs and (x >= 0).all() and (y >= 0).all() and 2 * np.count_nonzero(positive) > len(pairs):
+        ratio = estimate_geometric_mean(np.log(y[positive]) - np.log(x[positive]))
+    return Comparison(metric.name, a, b, estimate_mean(y - x), ratio, int(np.count_nonzero(~positive)))

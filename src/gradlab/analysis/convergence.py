@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from gradlab.analysis.estimate import Estimate, estimate_share
 from gradlab.analysis.measured import Measured
-from gradlab.analysis.shares import Share, share
 
 
 @dataclass(frozen=True)
@@ -14,7 +14,7 @@ class Convergence:
     """Medians over all seeds, those that never arrived counted as later than any: inf if that is half of them."""
 
     group: str
-    reached: Share
+    reached: Estimate
     steps: float
     epochs: float
     seconds: float
@@ -26,7 +26,7 @@ def convergence_of(measured: Measured, group: str) -> Convergence | None:
         return None
     steps, epochs = measured.values("steps_to_target", group), measured.values("epochs_to_target", group)
     paces = measured.values("seconds_per_epoch", group)
-    found = share(sum(value is not None for value in steps.values()), len(steps))
+    found = estimate_share(sum(value is not None for value in steps.values()), len(steps))
     if found is None:
         return None
     seconds = {

@@ -22,9 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradlab.analysis.axis import axes_of
+from gradlab.analysis.estimate import half_width
+from gradlab.analysis.formatting import number
 from gradlab.analysis.measured import Measured
-from gradlab.analysis.summary import t_half_width
-from gradlab.analysis.text import number
 from gradlab.parts import Catalog
 from gradlab.spec.short import short
 
@@ -111,7 +111,7 @@ def _values(measured: Measured, metric: str) -> tuple[dict[str, dict[int, float 
     """Values by group and seed. A network that diverged answers nothing: its accuracy is that of guessing."""
     found = {name: measured.values(metric, name) for name in measured.group_names}
     counted = 0
-    for planned in measured.plan.groups if metric.endswith("accuracy") else ():
+    for planned in measured.plan.groups if measured.metric(metric).kind == "accuracy" else ():
         for trial in measured.by_group[planned.group.name]:
             if measured.status(trial) == "diverged" and planned.classes and found[trial.group][trial.seed] is None:
                 found[trial.group][trial.seed] = 1 / planned.classes
@@ -141,10 +141,10 @@ def _main(path: str, values: Sequence[Any], grid: Numbers, axis: int, total: flo
     others = tuple(other for other in range(grid.ndim - 1) if other != axis)
     by_seed = grid.mean(others)  # level × seed
     means = by_seed.mean(1)
-    halves = [t_half_width(row) for row in by_seed]
+    halves = [half_width(row) for row in by_seed]
     best, worst = int(means.argmax()), int(means.argmin())
     difference = by_seed[best] - by_seed[worst]
-    half = t_half_width(difference)
+    half = half_width(difference)
     size = float(difference.mean())
     return MainEffect(
         path,

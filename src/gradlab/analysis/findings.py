@@ -9,12 +9,11 @@ from gradlab.analysis.axis import axis_view
 from gradlab.analysis.collapse import Collapse, collapse_of
 from gradlab.analysis.convergence import convergence_of
 from gradlab.analysis.effects import effects_of
+from gradlab.analysis.formatting import interval, number, percent_range
 from gradlab.analysis.measured import Measured
 from gradlab.analysis.pareto import frontier, offers
 from gradlab.analysis.published import beside
 from gradlab.analysis.ranking import best_and_ties, ranked
-from gradlab.analysis.rules import direction
-from gradlab.analysis.text import interval, number
 
 MOST = 4
 """Groups that a sentence names before it says how many more there are."""
@@ -66,7 +65,7 @@ def _along(measured: Measured, metric: str) -> str:
         known = [(value, median) for value, median in ends if median is not None]
         if len(known) >= 2:
             path = f"{number(known[0][1], 3)} → {number(known[-1][1], 3)}"
-            top = max(known, key=lambda pair: direction(metric) * pair[1])
+            top = max(known, key=lambda pair: measured.metric(metric).sign * pair[1])
             best = "" if top in (known[0], known[-1]) else f" (best {number(top[1], 3)} at {number(top[0])})"
             pieces.append(f"{series.label or 'all'} {path}{best}")
     if not pieces:
@@ -88,7 +87,7 @@ def _collapses(measured: Measured) -> str:
 
 def collapse_words(c: Collapse) -> str:
     """`plain 7 of 10 (35–93 %), median .11, the others escaped after epochs 12, 30, 31`."""
-    words = f"{c.group} {c.share.count} of {c.share.n} ({100 * c.share.low:.0f}–{100 * c.share.high:.0f} %)"
+    words = f"{c.group} {c.share.count} of {c.share.n} ({percent_range(c.share)})"
     words += f", median {number(c.median, 3)}"
     if c.mixed and c.escapes:
         who, when = ("other", "epoch") if len(c.escapes) == 1 else ("others", "epochs")

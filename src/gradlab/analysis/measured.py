@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gradlab.analysis.estimate import Estimate, summarize
 from gradlab.analysis.layer_index import LayerIndex
-from gradlab.analysis.rules import by_logs
-from gradlab.analysis.summary import Summary, summarize
 from gradlab.plans.outline import Entry, Outline
+from gradlab.probes.base import Probe
 from gradlab.runs.store.records import Records, results_hash
 from gradlab.runs.store.tables import COLUMNS
 from gradlab.spec.claims import ClaimAt
+from gradlab.spec.metric import Metric, Metrics
 from gradlab.spec.place import At
 from gradlab.spec.question import Question
 from gradlab.trials.recorder import METRICS
@@ -151,6 +152,18 @@ class Measured:
         names = [*METRICS, *(n for n in there.column_names if n not in METRICS and n not in COLUMNS)]
         return tuple(name for name in names if there[name].null_count < there.num_rows)
 
+    @cached_property
+    def _declared(self) -> Metrics:
+        """What recorder and probes declare of their numbers."""
+        catalog = self.plan.catalog
+        probes = [catalog.get("probe", name) for name in catalog.names("probe")]
+        measures = [metric for probe in probes if issubclass(probe, Probe) for metric in probe.metrics()]
+        return Metrics({**METRICS, **{metric.name: metric for metric in measures}})
+
+    def metric(self, name: str) -> Metric:
+        """What a metric or layer measure is: what is better, on which scale, of which kind."""
+        return self._declared[name]
+
     # ------------------------------------------------------------------ inside
 
     @cached_property
@@ -221,9 +234,9 @@ class Measured:
         found = self._inside(metric, group, at.step)
         return {trial.seed: found.get((trial.seed, layer)) for trial in trials}
 
-    def summary(self, metric: str, group: str, at: At | None = None) -> Summary:
-        """Summary over seeds."""
-        return summarize(self.values(metric, group, at).values(), logs=by_logs(metric))
+    def summary(self, metric: str, group: str, at: At | None = None) -> Estimate:
+        """Over seeds, with its interval."""
+        return summarize(self.values(metric, group, at).values(), logs=self.metric(metric).on_logs)
 
     def profile(self, measure: str, group: str, step: int | str | None = "end") -> Profile:
         """A layer measure at one step, seed by seed and layer by layer."""

@@ -20,8 +20,8 @@ class Offer:
 
 
 def offers(measured: Measured, value: str, cost: str) -> tuple[Offer, ...]:
-    """Every group that has both numbers, cheapest first. More of the value is better, unless it is a loss."""
-    sign = -1 if value.endswith("loss") else 1
+    """Every group that has both numbers, cheapest first. More value is better, unless its metric says otherwise."""
+    sign = measured.metric(value).sign or 1
     found = []
     for name in measured.group_names:
         worth, price = measured.summary(value, name).mean, _cost(measured, cost, name)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gradlab.analysis.estimate import Estimate, summarize
 from gradlab.analysis.measured import Measured
-from gradlab.analysis.summary import Summary, summarize
 from gradlab.spec.place import At
 
 
@@ -18,7 +18,7 @@ class Beside:
     metric: str
     at: At
     published: float
-    measured: Summary
+    measured: Estimate
 
     @property
     def inside_seeds(self) -> bool | None:

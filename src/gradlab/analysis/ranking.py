@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from gradlab.analysis.comparison import compare
 from gradlab.analysis.measured import Measured
-from gradlab.analysis.rules import direction
 
 
 def ranked(measured: Measured, metric: str) -> list[str]:
     """Groups with a number, best median first: a mean would rank a mixture by its luckiest seeds.
 
-    None where the metric's name does not tell what is better.
+    None where the metric does not say what is better.
     """
-    if direction(metric) == 0:
+    if measured.metric(metric).better == "none":
         return []
     medians = {name: measured.summary(metric, name).median for name in measured.group_names}
     there = [name for name, median in medians.items() if median is not None]
-    return sorted(there, key=lambda name: -direction(metric) * float(medians[name] or 0.0))
+    return sorted(there, key=lambda name: -measured.metric(metric).sign * float(medians[name] or 0.0))
 
 
 def best_and_ties(measured: Measured, metric: str) -> tuple[str, list[str]] | None:
@@ -27,7 +26,6 @@ def best_and_ties(measured: Measured, metric: str) -> tuple[str, list[str]] | No
     first, ties = order[0], []
     for other in order[1:]:
         c = compare(measured, metric, other, first)
-        low, high = (None, None) if c is None else (c.difference_low, c.difference_high)
-        if low is None or high is None or low <= 0 <= high:
+        if c is None or not c.difference.excludes(0):
             ties.append(other)
     return first, ties

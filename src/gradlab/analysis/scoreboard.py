@@ -11,7 +11,7 @@ from gradlab.audits.audit import Audit
 
 
 @dataclass(frozen=True)
-class Line:
+class ScoredClaim:
     """One claim."""
 
     verdict: Verdict
@@ -37,7 +37,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Entry:
+class ScoredStudy:
     """One study of a write-up: its audit and its claims."""
 
     writeup: str
@@ -49,7 +49,7 @@ class Entry:
     expected_unfair: bool
     seeds: int
     trials: int
-    lines: tuple[Line, ...]
+    lines: tuple[ScoredClaim, ...]
 
     @property
     def as_expected(self) -> bool:
@@ -63,7 +63,7 @@ class Shown:
 
     writeup: str
     what: str
-    by: tuple[tuple[str, Line], ...]
+    by: tuple[tuple[str, ScoredClaim], ...]
     """(study, claim)"""
 
 
@@ -73,7 +73,7 @@ class Scoreboard:
 
     titles: Mapping[str, str]
     """Write-up -> its title."""
-    entries: tuple[Entry, ...]
+    entries: tuple[ScoredStudy, ...]
     confounds: tuple[Shown, ...]
     quick: bool
     command: str

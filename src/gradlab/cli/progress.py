@@ -12,7 +12,7 @@ from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
-from gradlab.analysis.text import number
+from gradlab.analysis.formatting import number
 from gradlab.cli.output import escape
 from gradlab.plans.outline import Outline
 from gradlab.runs.coordinator import Tally

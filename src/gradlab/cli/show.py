@@ -15,8 +15,8 @@ from rich.table import Table as RichTable
 
 from gradlab.analysis.against import Against
 from gradlab.analysis.findings import findings
+from gradlab.analysis.formatting import number
 from gradlab.analysis.scoreboard import Scoreboard
-from gradlab.analysis.text import number
 from gradlab.audits.audit import Audit
 from gradlab.cli.output import console, escape
 from gradlab.cli.progress import running_lines

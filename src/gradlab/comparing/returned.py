@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from gradlab.errors import InvalidInput, shortened
 from gradlab.runs.store.tables import COLUMNS
+from gradlab.spec.metric import infer
 from gradlab.trials.outcome import Curve, LayerTable, Outcome
 
 LARGEST = int(sys.float_info.max)
@@ -125,7 +126,7 @@ def _array(values: Iterable[Any]) -> NDArray[np.float64]:
 
 
 def _is_loss(name: str) -> bool:
-    return name.endswith("loss")
+    return infer(name).kind == "loss"
 
 
 def _diverged(metrics: Mapping[str, float | int | None], curves: Iterable[Curve]) -> int | None:

@@ -211,9 +211,10 @@ def _check_named(where: str, metric: str, at: At, planned: PlannedGroup, plan: P
 
 
 def _check_metric_exists(where: str, metric: str, planned: PlannedGroup) -> None:
-    if metric.endswith("_to_target") and planned.group.config.measure.target is None:
+    kind = METRICS[metric].kind
+    if kind == "steps" and planned.group.config.measure.target is None:
         raise StudyError(f"{where}.metric: {metric!r} needs measure.target")
-    if metric.endswith("accuracy") and planned.classes is None:
+    if kind == "accuracy" and planned.classes is None:
         raise StudyError(f"{where}.metric: {metric!r} does not exist, the task is a regression")
 
 
@@ -265,10 +266,11 @@ def _check_target(config: Config, facts: Facts, task: Task) -> None:
     target = config.measure.target
     if target is None:
         return
-    if target.metric.endswith("accuracy") and facts.classes is None:
+    wanted = METRICS[target.metric]
+    if wanted.kind == "accuracy" and facts.classes is None:
         raise StudyError(f"measure.target.metric: the task {task.name!r} is a regression and has no accuracy")
     for split, rows in (("validation", facts.validation), ("test", facts.test)):
-        if target.metric.startswith(split) and rows == 0:
+        if wanted.split == split and rows == 0:
             raise StudyError(f"measure.target.metric: the task {task.name!r} has no {split} samples")
 
 

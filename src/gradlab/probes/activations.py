@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import ClassVar
 
 import numpy as np
 
 from gradlab.probes.base import LayerView, Probe
+from gradlab.spec.metric import Kind
 
 
 class Activations(Probe):
@@ -15,6 +17,10 @@ class Activations(Probe):
 
     name = "activations"
     measures = tuple(f"activation_{what}.{place}" for place in ("pre", "post", "stream") for what in ("mean", "std"))
+    kinds: ClassVar[Mapping[str, Kind]] = {
+        **{f"activation_mean.{place}": "signed" for place in ("pre", "post", "stream")},
+        **{f"activation_std.{place}": "size" for place in ("pre", "post", "stream")},
+    }
 
     def measure(self, layer: LayerView) -> Mapping[str, float]:
         """`stream` only where a block (or the stem) ends."""

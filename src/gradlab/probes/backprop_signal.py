@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import ClassVar
 
 from gradlab.probes.base import LayerView, Probe, l2
+from gradlab.spec.metric import Kind
 
 
 class BackpropSignal(Probe):
@@ -16,6 +18,7 @@ class BackpropSignal(Probe):
 
     name = "backprop_signal"
     measures = ("delta_l2", "delta_rms")
+    kinds: ClassVar[Mapping[str, Kind]] = {"delta_l2": "size", "delta_rms": "size"}
     needs = frozenset({"backward"})
 
     def measure(self, layer: LayerView) -> Mapping[str, float]:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradlab.parts import Part
+from gradlab.spec.metric import Kind, Metric, infer
 
 Array = NDArray[Any]
 Moment = Literal["start", "during", "end"]
@@ -51,10 +52,17 @@ class Probe(Part):
     part: ClassVar[str] = "probe"
     measures: ClassVar[tuple[str, ...]]
     """The names of the numbers it gives."""
+    kinds: ClassVar[Mapping[str, Kind]] = {}
+    """What kind of number each measure is; of one that is not listed, its name tells."""
     needs: ClassVar[frozenset[Need]] = frozenset()
     """`backward`: a backward pass on the probe batch; `update`: the latest step's Δ."""
     moments: ClassVar[frozenset[Moment]] = frozenset({"start", "during", "end"})
     """When it can be taken."""
+
+    @classmethod
+    def metrics(cls) -> tuple[Metric, ...]:
+        """Its measures as metrics: what is better, on which scale they are judged."""
+        return tuple(Metric.of(name, cls.kinds[name]) if name in cls.kinds else infer(name) for name in cls.measures)
 
     @abstractmethod
     def measure(self, layer: LayerView) -> Mapping[str, float]:

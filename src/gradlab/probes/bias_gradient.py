@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 from gradlab.probes.base import LayerView, Probe, l2
+from gradlab.spec.metric import Kind
 
 
 class BiasGradient(Probe):
@@ -12,6 +14,7 @@ class BiasGradient(Probe):
 
     name = "bias_gradient"
     measures = ("bias_grad_l2",)
+    kinds: ClassVar[Mapping[str, Kind]] = {"bias_grad_l2": "size"}
     needs = frozenset({"backward"})
 
     def measure(self, layer: LayerView) -> Mapping[str, float]:

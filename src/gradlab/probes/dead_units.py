@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 from gradlab.probes.base import LayerView, Probe
+from gradlab.spec.metric import Kind
 
 
 class DeadUnits(Probe):
@@ -12,6 +14,7 @@ class DeadUnits(Probe):
 
     name = "dead_units"
     measures = ("dead_share",)
+    kinds: ClassVar[Mapping[str, Kind]] = {"dead_share": "share"}
 
     def measure(self, layer: LayerView) -> Mapping[str, float]:
         """0 for layers without a nonlinearity."""

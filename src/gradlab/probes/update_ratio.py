@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 from gradlab.probes.base import LayerView, Probe, l2
+from gradlab.spec.metric import Kind
 
 
 class UpdateRatio(Probe):
@@ -12,6 +14,7 @@ class UpdateRatio(Probe):
 
     name = "update_ratio"
     measures = ("update_ratio",)
+    kinds: ClassVar[Mapping[str, Kind]] = {"update_ratio": "size"}
     needs = frozenset({"update"})
     moments = frozenset({"during", "end"})
 

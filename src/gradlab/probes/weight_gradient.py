@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import ClassVar
 
 import numpy as np
 
 from gradlab.probes.base import LayerView, Probe, l2
+from gradlab.spec.metric import Kind
 
 
 class WeightGradient(Probe):
@@ -15,6 +17,7 @@ class WeightGradient(Probe):
 
     name = "weight_gradient"
     measures = ("grad_l2", "grad_mean_abs", "grad_rms")
+    kinds: ClassVar[Mapping[str, Kind]] = {"grad_l2": "size", "grad_mean_abs": "size", "grad_rms": "size"}
     needs = frozenset({"backward"})
 
     def measure(self, layer: LayerView) -> Mapping[str, float]:

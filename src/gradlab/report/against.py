@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from gradlab.analysis.against import Against, Row
-from gradlab.analysis.text import interval, number
+from gradlab.analysis.formatting import interval, number
 from gradlab.report.tables import Table
 from gradlab.spec.paths import label
 
@@ -47,19 +47,29 @@ def results_table(found: Against) -> Table | None:
 
 def to_json(found: Against) -> dict[str, Any]:
     """Everything as plain data."""
-    return asdict(found)
+    rows = [
+        {
+            "group": row.group,
+            "metric": row.metric,
+            "first": row.first.to_json(),
+            "second": row.second.to_json(),
+            "comparison": None if row.comparison is None else row.comparison.to_json(),
+        }
+        for row in found.rows
+    ]
+    return {**vars(found), "settings": [asdict(setting) for setting in found.settings], "rows": rows}
 
 
 def _difference(row: Row) -> str:
     c = row.comparison
     if c is None:
         return "not paired"
-    if c.difference == 0 and c.difference_low == c.difference_high:
+    d = c.difference
+    if c.identical:
         return "0 in every seed" if c.n > 1 else "0"
-    if c.difference_low is None or c.difference_high is None:
-        return number(c.difference, 3)
-    settled = "" if c.difference_low <= 0 <= c.difference_high else " *"
-    return f"{number(c.difference, 3)} [{number(c.difference_low, 3)}, {number(c.difference_high, 3)}]{settled}"
+    if d.low is None or d.high is None:
+        return number(d.value, 3)
+    return f"{number(d.value, 3)} [{number(d.low, 3)}, {number(d.high, 3)}]{' *' if d.excludes(0) else ''}"
 
 
 def _word(value: Any) -> str:

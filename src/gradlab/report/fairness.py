@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from gradlab.analysis.claims.verdict import Verdict
-from gradlab.analysis.text import number
+from gradlab.analysis.formatting import number
 from gradlab.audits.audit import Audit
 from gradlab.report.charts import Chart
 from gradlab.report.tables import Table

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from gradlab.analysis.answer import answer, headline_of
 from gradlab.analysis.claims import judge
 from gradlab.analysis.claims.verdict import Verdict
+from gradlab.analysis.formatting import where
 from gradlab.analysis.measured import Measured
-from gradlab.analysis.text import where
 from gradlab.audits.audit import Audit
 from gradlab.errors import StoreError, described
 from gradlab.plans.plan import Plan

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlab.analysis.scoreboard import Entry, Scoreboard
+from gradlab.analysis.scoreboard import Scoreboard, ScoredStudy
 from gradlab.report.fairness import HOW
 from gradlab.report.markdown import escape, table_lines
 from gradlab.report.tables import Table
@@ -45,7 +45,7 @@ def audits_table(board: Scoreboard) -> Table:
     return Table("Audits", header, rows)
 
 
-def _fair(entry: Entry) -> str:
+def _fair(entry: ScoredStudy) -> str:
     if entry.audit is None:
         return "not audited"
     if entry.audit.fair:
@@ -87,7 +87,7 @@ def page(board: Scoreboard, links: dict[str, str]) -> str:
     return "\n".join(lines)
 
 
-def _study(entry: Entry, link: str | None) -> Iterator[str]:
+def _study(entry: ScoredStudy, link: str | None) -> Iterator[str]:
     title = f"[{entry.study}]({link})" if link else entry.study
     yield from (f"### {title} ({entry.role}, {entry.seeds} seeds)", "", escape(entry.question), "")
     yield from (f"Same set-up except the factor? {escape(_fair(entry))}.", "")

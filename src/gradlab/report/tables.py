@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from gradlab.analysis.answer import headline_of
 from gradlab.analysis.collapse import collapse_of
 from gradlab.analysis.convergence import convergence_of
+from gradlab.analysis.formatting import interval, number, percent_range, where
 from gradlab.analysis.measured import Measured
 from gradlab.analysis.pareto import COSTS, frontier, offers
 from gradlab.analysis.published import beside
-from gradlab.analysis.text import interval, number, where
 
 MAIN = (
     "initial_loss",
@@ -64,7 +64,7 @@ def collapse_table(measured: Measured) -> Table | None:
         (
             c.group,
             f"{c.share.count} of {c.share.n}",
-            f"{100 * c.share.low:.0f}–{100 * c.share.high:.0f} %",
+            percent_range(c.share),
             number(c.median),
             ", ".join(map(str, c.escapes[:8])) + (" …" if len(c.escapes) > 8 else "") if c.escapes else "–",
         )
@@ -132,7 +132,7 @@ def groups_table(measured: Measured) -> Table:
         trials += "".join(f", {counts[how]} {how}" for how in ("diverged", "failed") if counts[how])
         mixed = (found := collapse_of(measured, name)) is not None and found.mixed
         cells = [
-            f"median {number(measured.summary(metric, name).median)}" if mixed and metric.endswith(("accuracy", "loss"))
+            f"median {number(measured.summary(metric, name).median)}" if mixed and measured.metric(metric).of_outcome
             else interval(measured.summary(metric, name, at))
             for metric, at in columns
         ]  # fmt: skip

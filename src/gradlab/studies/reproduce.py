@@ -10,7 +10,7 @@ from typing import Any
 
 from gradlab import studies
 from gradlab.analysis.claims.verdict import Verdict
-from gradlab.analysis.scoreboard import Entry, Line, Scoreboard, Shown
+from gradlab.analysis.scoreboard import Scoreboard, ScoredClaim, ScoredStudy, Shown
 from gradlab.errors import StudyError, nearest
 from gradlab.report.result import Result
 from gradlab.report.scoreboard import page
@@ -56,7 +56,7 @@ def _scoreboard(
     chosen: Sequence[studies.WriteUp], results: Mapping[str, Result], quick: bool, command: str, seconds: float
 ) -> Scoreboard:
     entries = tuple(
-        Entry(
+        ScoredStudy(
             writeup.name,
             study,
             "as published" if study in writeup.published else "controlled",
@@ -65,7 +65,7 @@ def _scoreboard(
             study in writeup.unfair,
             len(results[study].study.trial_seeds),
             len(results[study].measured.trials),
-            tuple(Line(verdict, _kept(study, verdict)) for verdict in results[study].verdicts),
+            tuple(ScoredClaim(verdict, _kept(study, verdict)) for verdict in results[study].verdicts),
         )
         for writeup in chosen
         for study in writeup.studies

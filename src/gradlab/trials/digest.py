@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gradlab.spec.metric import infer
 from gradlab.trials.outcome import Outcome
-
-WALL_TIMES = ("seconds_per_epoch", "epoch_seconds")
-"""Numbers that say how long something took: they are not part of a result's bits."""
 
 
 def _is_wall_time(name: str) -> bool:
-    return name in WALL_TIMES or name.endswith("seconds")
+    """Numbers that say how long something took are not part of a result's bits."""
+    return infer(name).kind == "time"
 
 
 def digest(trial: str, outcome: Outcome | None, error: str | None) -> str:

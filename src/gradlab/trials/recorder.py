@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from gradlab.network.norms.base import Running
 from gradlab.spec.config import EpochMetric, Target
+from gradlab.spec.metric import Metric
 from gradlab.trials.outcome import Curve, LayerTable, Outcome, Snapshot
 from gradlab.trials.setup import Setup
 
@@ -23,20 +24,26 @@ COLLAPSED = 1.5
 
 
 EVALUATED: tuple[str, ...] = get_args(EpochMetric)
-METRICS = (
-    "initial_loss",
-    "final_loss",
-    "last_loss",
-    *EVALUATED,
-    "steps_to_target",
-    "epochs_to_target",
-    "collapsed",
-    "diverged_step",
-    "parameters",
-    "flops",
-    "seconds_per_epoch",
+DECLARED = (
+    Metric.of("initial_loss", "loss", split="train"),
+    Metric.of("final_loss", "loss", split="train"),
+    Metric.of("last_loss", "loss", split="train"),
+    Metric.of("train_loss", "loss", split="train"),
+    Metric.of("train_accuracy", "accuracy", split="train"),
+    Metric.of("validation_loss", "loss", split="validation"),
+    Metric.of("validation_accuracy", "accuracy", split="validation"),
+    Metric.of("test_loss", "loss", split="test"),
+    Metric.of("test_accuracy", "accuracy", split="test"),
+    Metric.of("steps_to_target", "steps", unit="steps"),
+    Metric.of("epochs_to_target", "steps", unit="epochs"),
+    Metric.of("collapsed", "flag"),
+    Metric.of("diverged_step", "count", unit="steps"),
+    Metric.of("parameters", "count"),
+    Metric.of("flops", "size"),
+    Metric.of("seconds_per_epoch", "time", unit="s"),
 )
 """The numbers of a trial as a whole."""
+METRICS: Mapping[str, Metric] = {metric.name: metric for metric in DECLARED}
 
 
 class Recorder:
@@ -178,7 +185,8 @@ class Recorder:
         if target.metric not in series:
             return None
         steps, values = series[target.metric]
-        hits = np.flatnonzero(values <= target.value if target.metric.endswith("loss") else values >= target.value)
+        lower = METRICS[target.metric].better == "lower"
+        hits = np.flatnonzero(values <= target.value if lower else values >= target.value)
         return int(steps[hits[0]]) if len(hits) else None
 
 

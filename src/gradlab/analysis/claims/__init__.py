@@ -11,9 +11,9 @@ from math import inf
 
 from gradlab.analysis.claims.tested import Test, tested
 from gradlab.analysis.claims.verdict import Outcome, Verdict
+from gradlab.analysis.formatting import number
 from gradlab.analysis.measured import Measured
 from gradlab.analysis.rules import ALPHA
-from gradlab.analysis.text import number
 from gradlab.errors import StudyError
 from gradlab.spec.claims import NEAR, RATIO, Claim
 from gradlab.spec.selection import chosen

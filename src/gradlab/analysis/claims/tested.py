@@ -10,8 +10,9 @@ from itertools import pairwise
 import numpy as np
 
 from gradlab.analysis.claims.values import Side, by_seed, effect_by_seed, is_mixture, pairs
+from gradlab.analysis.estimate import Estimate
 from gradlab.analysis.measured import Measured
-from gradlab.analysis.rules import Estimate, Rule, none_apart, one_arm, two_arms
+from gradlab.analysis.rules import Rule, none_apart, one_arm, two_arms
 from gradlab.analysis.rules.resampling import bootstrap_interval, permutation_p
 from gradlab.analysis.rules.student import Student
 from gradlab.spec.claims import NEAR, RATIO, Claim
@@ -35,6 +36,8 @@ class Reading:
     bootstrap: tuple[float, float] | None = None
     """Shown beside, not deciding."""
     ratio: bool = False
+    end_to_end: bool = False
+    """Whether it compares the first with the last of an order."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +133,9 @@ def _simple(measured: Measured, claim: Claim, sides: Sequence[Side]) -> Test | N
     if claim.compares:
         return _comparison(measured, claim, sides[0], sides[1])
     values = by_seed(measured, str(claim.metric), sides[0])
-    rule = one_arm(str(claim.metric), list(values.values()), is_mixture(measured, str(claim.metric), sides[0]))
+    rule = one_arm(
+        measured.metric(str(claim.metric)), list(values.values()), is_mixture(measured, str(claim.metric), sides[0])
+    )
     if rule is None:
         return None
     reading = Reading(sides[0].label, rule.estimate, sum(v == 0 for v in values.values()), 0, None, _bootstrap(rule))
@@ -189,10 +194,10 @@ def _against(
     metric = str(claim.metric)
     both = pairs(by_seed(measured, metric, first), by_seed(measured, metric, second))
     mixed = is_mixture(measured, metric, first) or is_mixture(measured, metric, second)
-    rule = two_arms(metric, both, mixed, size=size)
+    rule = two_arms(measured.metric(metric), both, mixed, size=size)
     if rule is None:
         return None
-    nothing = none_apart(metric, both, size=size)
+    nothing = none_apart(measured.metric(metric), both, size=size)
     zeros = sum(min(pair) == 0 for pair in both) if nothing == 1 else 0
     left_out = len(both) - rule.estimate.n
     names = (first.label, second.label)
@@ -222,7 +227,7 @@ def _order(measured: Measured, claim: Claim, sides: Sequence[Side]) -> Test | No
         whole.p_above(nothing),
         whole.p_below(nothing),
         f"{whole.stated}, for every step",
-        (*_each(measured, claim, sides), replace(reading, label=f"end to end: {reading.label}")),
+        (*_each(measured, claim, sides), replace(reading, label=f"end to end: {reading.label}", end_to_end=True)),
         lambda level: weakest[0].seeds_for(weakest[2], level),
         "; ".join(turned[:3]),
     )
@@ -233,7 +238,7 @@ def _each(measured: Measured, claim: Claim, sides: Sequence[Side]) -> list[Readi
     found = []
     for side in sides:
         values = list(by_seed(measured, metric, side).values())
-        rule = one_arm(metric, values, is_mixture(measured, metric, side))
+        rule = one_arm(measured.metric(metric), values, is_mixture(measured, metric, side))
         if rule is not None:
             found.append(Reading(side.label, rule.estimate, values.count(0.0)))
     return found

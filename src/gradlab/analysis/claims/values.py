@@ -42,7 +42,7 @@ def by_seed(measured: Measured, metric: str, side: Side) -> dict[int, float]:
     if len(tables) == 1:
         return tables[0]
     shared = [seed for seed in tables[0] if all(seed in table for table in tables)]
-    if metric.endswith("accuracy"):  # in a mean, a network that diverged answers by chance
+    if measured.metric(metric).kind == "accuracy":  # in a mean, a network that diverged answers by chance
         tables = [_at_chance(measured, group, table) for group, table in zip(side.groups, tables, strict=True)]
     return {seed: float(np.mean([table[seed] for table in tables])) for seed in shared}
 
@@ -66,7 +66,7 @@ def _plain(measured: Measured, metric: str, group: str, at: At) -> dict[int, flo
     if metric == "diverged":
         return {trial.seed: float(measured.status(trial) == "diverged") for trial in measured.by_group[group]}
     found: dict[int, float | int | None] = dict(measured.values(metric, group, at))
-    if metric.endswith(("accuracy", "loss")):  # a network that diverged has none: worse than any
+    if measured.metric(metric).of_outcome:  # a network that diverged has none: worse than any
         for trial in measured.by_group[group]:
             if found.get(trial.seed) is None and measured.status(trial) == "diverged":
                 found[trial.seed] = math.nan
@@ -98,7 +98,8 @@ def pairs(first: Mapping[int, float], second: Mapping[int, float]) -> list[tuple
 def is_mixture(measured: Measured, metric: str, side: Side) -> bool:
     """Whether some networks of a group stayed at chance and some did not: no mean describes it."""
     group = side.groups[0]
-    if len(side.groups) > 1 or not metric.endswith(("accuracy", "loss")) or measured.entries[group].classes is None:
+    of_outcome = measured.metric(metric).of_outcome
+    if len(side.groups) > 1 or not of_outcome or measured.entries[group].classes is None:
         return False
     found = collapse_of(measured, group)
     return found is not None and found.mixed

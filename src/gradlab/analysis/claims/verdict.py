@@ -7,7 +7,7 @@ from html import escape
 from typing import Any, Literal
 
 from gradlab.analysis.claims.tested import Reading
-from gradlab.analysis.text import number
+from gradlab.analysis.formatting import number
 from gradlab.spec.claims import Claim
 
 Outcome = Literal["reproduced", "direction only", "not reproduced", "not settled", "not tested"]
@@ -104,12 +104,12 @@ class Verdict:
 def told(reading: Reading, *, alone: bool = False) -> str:
     """`residual .063 [.061, .065]`; a share as `9 of 10 [55, 100] %`."""
     e = reading.estimate
-    name = "" if alone and "end to end" not in reading.label and not reading.ratio else f"{reading.label} "
+    name = "" if alone and not reading.end_to_end and not reading.ratio else f"{reading.label} "
     if e.what == "share":
         low, high = (100 * (bound or 0.0) for bound in (e.low, e.high))
-        return f"{name}{round(e.center * e.n)} of {e.n} [{low:.0f}, {high:.0f}] %"
+        return f"{name}{e.count} of {e.n} [{low:.0f}, {high:.0f}] %"
     times = "×" if reading.ratio else ""
-    text = f"{name}{'median ' if e.what == 'median' else ''}{number(e.center, 3)}{times}"
+    text = f"{name}{'median ' if e.what == 'median' else ''}{number(e.value, 3)}{times}"
     if e.low is not None and e.high is not None:
         text += f" [{number(e.low, 3)}, {number(e.high, 3)}]"
     if reading.zeros:
@@ -122,7 +122,7 @@ def _reading_json(reading: Reading) -> dict[str, Any]:
     return {
         "of": reading.label,
         "what": ("ratio, " if reading.ratio else "") + e.what,
-        "value": e.center,
+        "value": e.value,
         "low": e.low,
         "high": e.high,
         "n": e.n,

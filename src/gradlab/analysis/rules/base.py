@@ -8,23 +8,13 @@ from functools import cached_property
 from math import inf
 from typing import ClassVar
 
+from gradlab.analysis.estimate import Estimate
+
 ALPHA = 0.05
 """Share of settled verdicts that may be wrong."""
 POWER = 0.8
 MOST_SEEDS = 10_000
 """Where the search for a sufficient number of seeds ends."""
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A number with its 95 % interval; without one (a single seed) low and high are None."""
-
-    what: str
-    """`mean`, `geometric mean`, `median`, `share` …"""
-    center: float
-    low: float | None
-    high: float | None
-    n: int
 
 
 @dataclass(frozen=True)

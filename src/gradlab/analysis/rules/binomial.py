@@ -7,12 +7,11 @@ diverged networks as they are, smaller or larger than a bound.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
 
-from gradlab.analysis.rules.base import MOST_SEEDS, Estimate, Rule
-from gradlab.analysis.shares import share
+from gradlab.analysis.estimate import Estimate, estimate_median, estimate_share
+from gradlab.analysis.rules.base import MOST_SEEDS, Rule
 
 
 def at_least(count: int, n: int, probability: float) -> float:
@@ -42,9 +41,9 @@ class Proportion(Rule):
     @cached_property
     def estimate(self) -> Estimate:
         """k/n with its exact interval."""
-        found = share(self.count, self.n)
+        found = estimate_share(self.count, self.n)
         assert found is not None
-        return Estimate("share", found.value, found.low, found.high, self.n)
+        return found
 
     def p_above(self, bound: float) -> float:
         """So many or more, if the share were the bound."""
@@ -79,14 +78,7 @@ class Median(Rule):
     @cached_property
     def estimate(self) -> Estimate:
         """The median and the order statistics that hold it with at least 95 %; none below six seeds."""
-        ordered, n = sorted(self.values), len(self.values)
-        middle = ordered[n // 2] if n % 2 else _between(ordered[n // 2 - 1], ordered[n // 2])
-        rank = 0
-        while rank < n // 2 and 2 * at_most(rank, n, 0.5) <= 0.05:
-            rank += 1
-        if rank == 0:
-            return Estimate("median", middle, None, None, n)
-        return Estimate("median", middle, ordered[rank - 1], ordered[n - rank], n)
+        return estimate_median(self.values)
 
     def p_above(self, bound: float) -> float:
         """So many values above the bound, by tossing a coin; a value on the bound speaks for neither side."""
@@ -101,10 +93,6 @@ class Median(Rule):
         n = len(self.values)
         majority = max(sum(value > bound for value in self.values), sum(value < bound for value in self.values)) / n
         return next((m for m in _numbers(n + 1) if 2 * at_least(round(majority * m), m, 0.5) <= level), None)
-
-
-def _between(low: float, high: float) -> float:
-    return low if math.isinf(low) or math.isinf(high) else (low + high) / 2
 
 
 def _numbers(first: int) -> list[int]:

@@ -12,8 +12,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from gradlab.analysis.rules.base import MOST_SEEDS, POWER, Estimate, Rule
-from gradlab.analysis.summary import t_half_width
+from gradlab.analysis.estimate import Estimate, estimate_geometric_mean, estimate_mean
+from gradlab.analysis.rules.base import MOST_SEEDS, POWER, Rule
 
 
 @dataclass(frozen=True)
@@ -40,13 +40,7 @@ class Student(Rule):
     @cached_property
     def estimate(self) -> Estimate:
         """Mean, or geometric mean."""
-        center, half = float(self.numbers.mean()), t_half_width(self.numbers)
-        what = "geometric mean" if self.logs else "mean"
-        if half is None:
-            return Estimate(what, self._back(center), None, None, 1)
-        return Estimate(
-            what, self._back(center), self._back(center - half), self._back(center + half), len(self.values)
-        )
+        return estimate_geometric_mean(self.numbers) if self.logs else estimate_mean(self.numbers)
 
     def p_above(self, bound: float) -> float:
         """P(T ≥ t)."""
@@ -87,9 +81,6 @@ class Student(Rule):
         if not self.logs:
             return bound
         return math.log(bound) if bound > 0 else -math.inf
-
-    def _back(self, number: float) -> float:
-        return float(np.exp(min(number, 709.0))) if self.logs else number
 
 
 def _enough(effect: float, n: int, level: float) -> bool:

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradlab.analysis.answer import headline_of
+from gradlab.analysis.formatting import where
 from gradlab.analysis.measured import Measured
-from gradlab.analysis.text import where
 from gradlab.report.figures.base import Figure, levels_of
 from gradlab.report.seed_chart import SeedChart
 
@@ -38,8 +38,7 @@ class BySeed(Figure):
             return None
         summaries = [measured.summary(headline.metric, group, headline.at) for group in groups]
         centers = tuple(
-            None if s.center is None or s.low is None or s.high is None else (s.center, s.low, s.high)
-            for s in summaries
+            None if s.value is None or s.low is None or s.high is None else (s.value, s.low, s.high) for s in summaries
         )
         return SeedChart(
             f"{where(headline.metric, headline.at)} by seed".replace("_", " ").capitalize(),

@@ -27,4 +27,4 @@ class ReturnedCurves(Figure):
         headline = headline_of(measured)
         if headline is not None and headline.metric in names:
             names = [headline.metric]
-        return epoch_chart(measured, tuple(names[:1]), log_y=bool(names) and names[0].endswith("loss"))
+        return epoch_chart(measured, tuple(names[:1]), log_y=bool(names) and measured.metric(names[0]).kind == "loss")

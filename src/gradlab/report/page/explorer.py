@@ -20,7 +20,6 @@ LABELS = {
     "update_ratio": "update ratio, ‖ΔW‖/‖W‖",
     "dead_share": "share of dead units",
 }
-LINEAR = ("activation_mean", "dead_share")
 
 
 def explorer(measured: Measured) -> dict[str, Any] | None:
@@ -39,7 +38,7 @@ def explorer(measured: Measured) -> dict[str, Any] | None:
             {
                 "name": name,
                 "label": LABELS.get(name, name.replace("_", " ")),
-                "log": not name.startswith(LINEAR),
+                "log": measured.metric(name).kind not in ("signed", "share"),
                 "values": [[_medians(measured, name, group, step) for step in steps] for group in groups],
             }
             for name in names

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from gradlab.analysis.summary import Summary
+from gradlab.analysis.estimate import Estimate
 from gradlab.spec.place import At
 
 
@@ -25,12 +25,12 @@ def number(value: float | int | None, digits: int = 4) -> str:
     return f"{value:.{digits - 1}e}"
 
 
-def interval(summary: Summary) -> str:
+def interval(summary: Estimate) -> str:
     """Center [low, high], or what there is."""
     odd = [f"{count} × {name}" for count, name in _odd(summary) if count]
-    if summary.center is None:
+    if summary.value is None:
         return ", ".join(odd) or "–"
-    text = number(summary.center)
+    text = number(summary.value)
     if summary.low is not None and summary.high is not None and summary.low != summary.high:
         text += f" [{number(summary.low, 3)}, {number(summary.high, 3)}]"
     if summary.geometric and summary.zeros:
@@ -40,8 +40,14 @@ def interval(summary: Summary) -> str:
     return ", ".join([text, *odd])
 
 
-def _odd(summary: Summary) -> tuple[tuple[int, str], ...]:
+def _odd(summary: Estimate) -> tuple[tuple[int, str], ...]:
     return (summary.nan, "NaN"), (summary.inf, "∞"), (summary.minus_inf, "−∞")
+
+
+def percent_range(share: Estimate) -> str:
+    """The interval of a share: `35–93 %`."""
+    low, high = (100 * (0.0 if end is None else end) for end in (share.low, share.high))
+    return f"{low:.0f}–{high:.0f} %"
 
 
 def times(ratio: float) -> str:
