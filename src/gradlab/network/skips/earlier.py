@@ -1,0 +1,43 @@
+"""The compatibility rule for skips written before skips declared their tensors.
+
+A class with `combine(x, branch, alpha)` keeps working: it is adapted once, when it is created.
+
+    alpha(depth)                        where α starts (1 if left out); learned, one per block, if `learned` is true
+    combine(x, branch, alpha)           y
+    backward(dy, branch, alpha)         (dL/dx along the skip, dL/dF, dL/dα)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gradlab.network.tensors import Tensor
+
+
+def adapt(cls: Any) -> None:
+    """Give an earlier class `tensors`, `constants`, `written` and `forward`, and wrap its `backward`."""
+    own = vars(cls)
+    if not hasattr(cls, "combine") or "forward" in own:
+        if "alpha" in own and callable(own["alpha"]):
+            raise TypeError(f"{cls.__name__}.alpha is not called any more: override `tensors` or `constants`")
+        return
+    if "combine" in own:
+        cls.learned, cls.alpha = getattr(cls, "learned", False), getattr(cls, "alpha", lambda self, depth: 1.0)
+        cls.tensors = lambda self, width, depth: (
+            {"alpha": Tensor((), self.alpha(depth), "skip scales")} if self.learned else {}
+        )
+        cls.constants = lambda self, width, depth: {} if self.learned else {"alpha": self.alpha(depth)}
+        cls.written = lambda self, width, depth: (
+            self.formula if self.learned else self.formula.replace("α", f"{self.alpha(depth):.4g}")
+        )
+        cls.forward = lambda self, x, branch, p: (self.combine(x, branch, p["alpha"]), branch)
+    if "backward" in own:
+        cls.backward = _adapted(own["backward"])
+
+
+def _adapted(earlier: Any) -> Any:
+    def backward(self: Any, dy: Any, p: Any, cache: Any) -> Any:
+        along, to_branch, to_alpha = earlier(self, dy, cache, p["alpha"])
+        return along, to_branch, {"alpha": to_alpha} if self.learned else {}
+
+    return backward
