@@ -54,8 +54,6 @@ class Caveat(Part):
     """Looks at a design and says what it cannot attribute, if anything."""
 
     part: ClassVar[str] = "caveat"
-    rank: ClassVar[int] = 50
-    """Lower comes first."""
 
     @abstractmethod
     def remarks(self, design: Design) -> Iterator[Remark]:

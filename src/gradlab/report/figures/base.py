@@ -28,8 +28,6 @@ class Figure(Part):
     """Compute, then draw: `chart` returns data."""
 
     part: ClassVar[str] = "figure"
-    rank: ClassVar[int] = 50
-    """Its place among the figures of a study that names none: lower comes first."""
     shows: ClassVar[tuple[str, ...]] = ()
     """Metrics and measures that can be read off it (`grad_l2@start`: as they are then), to find a claim's figure."""
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from gradlab.errors import PartError
 
 _INSTALLED = {Path(path).resolve() for key, path in sysconfig.get_paths().items() if "lib" in key}
-_OURS = Path(__file__).resolve().parent
+_OURS = Path(__file__).resolve().parents[1]
 _PACKAGES = ("site-packages", "dist-packages")
 """Folders of installed packages wherever they are: of the user, of Debian."""
 _first_seen: dict[str, str] = {}
