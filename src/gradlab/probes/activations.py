@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import ClassVar
 
 import numpy as np
 
@@ -15,6 +16,15 @@ class Activations(Probe):
 
     name = "activations"
     measures = tuple(f"activation_{what}.{place}" for place in ("pre", "post", "stream") for what in ("mean", "std"))
+    labels: ClassVar = {
+        "activation_std.pre": "spread before the nonlinearity",
+        "activation_std.post": "spread after the nonlinearity",
+        "activation_std.stream": "spread of the residual stream",
+        "activation_mean.pre": "mean before the nonlinearity",
+        "activation_mean.post": "mean after the nonlinearity",
+        "activation_mean.stream": "mean of the residual stream",
+    }
+    linear = frozenset(name for name in measures if "mean" in name)
 
     def measure(self, layer: LayerView) -> Mapping[str, float]:
         """`stream` only where a block (or the stem) ends."""

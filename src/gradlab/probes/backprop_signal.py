@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import ClassVar
 
 from gradlab.probes.base import LayerView, Probe, l2
 
@@ -16,6 +17,7 @@ class BackpropSignal(Probe):
 
     name = "backprop_signal"
     measures = ("delta_l2", "delta_rms")
+    labels: ClassVar = {"delta_l2": "backprop signal, ‖δ‖₂", "delta_rms": "backprop signal, root mean square of δ"}
     needs = frozenset({"backward"})
 
     def measure(self, layer: LayerView) -> Mapping[str, float]:

@@ -50,15 +50,23 @@ class Probe(Part):
 
     part: ClassVar[str] = "probe"
     measures: ClassVar[tuple[str, ...]]
-    """The names of the numbers it gives."""
+    """The names of the numbers it gives. No two probes of a study may share one."""
+    labels: ClassVar[Mapping[str, str]] = {}
+    """Name of a measure -> what readers are shown, with its unit or symbol; a name without one is shown as it is."""
+    linear: ClassVar[frozenset[str]] = frozenset()
+    """Measures that belong on a linear axis because they can be 0 or negative; all others are drawn on a log axis."""
     needs: ClassVar[frozenset[Need]] = frozenset()
-    """`backward`: a backward pass on the probe batch; `update`: the latest step's Δ."""
+    """`backward`: a backward pass on the probe batch; `update`: the latest step's Δ. What is not asked for is None."""
     moments: ClassVar[frozenset[Moment]] = frozenset({"start", "during", "end"})
-    """When it can be taken."""
+    """When it can be taken: before the first step, between, after the last."""
 
     @abstractmethod
     def measure(self, layer: LayerView) -> Mapping[str, float]:
-        """The numbers of this layer."""
+        """The numbers of this layer: name -> float, NaN or infinity where that is the value.
+
+        layer: read only, its arrays are the network's own (float32 or float64, n samples of the probe batch).
+        Called once per layer and moment; must be deterministic.
+        """
 
 
 def l2(values: Array) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 from gradlab.probes.base import LayerView, Probe, l2
 
@@ -12,6 +13,7 @@ class BiasGradient(Probe):
 
     name = "bias_gradient"
     measures = ("bias_grad_l2",)
+    labels: ClassVar = {"bias_grad_l2": "bias gradient, ‖dL/db‖₂"}
     needs = frozenset({"backward"})
 
     def measure(self, layer: LayerView) -> Mapping[str, float]:

@@ -1,8 +1,9 @@
-"""Units that have stopped to answer."""
+"""Share of dead units."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 from gradlab.probes.base import LayerView, Probe
 
@@ -12,6 +13,8 @@ class DeadUnits(Probe):
 
     name = "dead_units"
     measures = ("dead_share",)
+    labels: ClassVar = {"dead_share": "share of dead units"}
+    linear = frozenset({"dead_share"})
 
     def measure(self, layer: LayerView) -> Mapping[str, float]:
         """0 for layers without a nonlinearity."""

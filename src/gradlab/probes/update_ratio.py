@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 from gradlab.probes.base import LayerView, Probe, l2
 
@@ -12,6 +13,7 @@ class UpdateRatio(Probe):
 
     name = "update_ratio"
     measures = ("update_ratio",)
+    labels: ClassVar = {"update_ratio": "update ratio, ‖ΔW‖/‖W‖"}
     needs = frozenset({"update"})
     moments = frozenset({"during", "end"})
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import ClassVar
 
 import numpy as np
 
@@ -15,6 +16,11 @@ class WeightGradient(Probe):
 
     name = "weight_gradient"
     measures = ("grad_l2", "grad_mean_abs", "grad_rms")
+    labels: ClassVar = {
+        "grad_l2": "weight gradient, ‖dL/dW‖₂",
+        "grad_mean_abs": "mean |dL/dW|",
+        "grad_rms": "root mean square of dL/dW",
+    }
     needs = frozenset({"backward"})
 
     def measure(self, layer: LayerView) -> Mapping[str, float]:

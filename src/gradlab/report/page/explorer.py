@@ -7,26 +7,17 @@ from typing import Any
 import numpy as np
 
 from gradlab.analysis.measured import Measured
+from gradlab.parts import Catalog
 
 MOST_GROUPS, MOST_MOMENTS, MOST_LAYERS = 8, 24, 256
-LABELS = {
-    "grad_l2": "weight gradient, ‖dL/dW‖₂",
-    "delta_l2": "backprop signal, ‖δ‖₂",
-    "activation_std.pre": "spread before the nonlinearity",
-    "activation_std.stream": "spread of the residual stream",
-    "activation_mean.post": "mean after the nonlinearity",
-    "bias_grad_l2": "bias gradient, ‖dL/db‖₂",
-    "grad_mean_abs": "mean |dL/dW|",
-    "update_ratio": "update ratio, ‖ΔW‖/‖W‖",
-    "dead_share": "share of dead units",
-}
-LINEAR = ("activation_mean", "dead_share")
+FIRST = "grad_l2"
+"""What is shown before the reader chooses, if it was measured."""
 
 
 def explorer(measured: Measured) -> dict[str, Any] | None:
     """Medians over seeds by measure, group, moment and layer; None where the inside was not measured."""
-    names = [name for name in LABELS if name in measured.measures]
-    names += [name for name in measured.measures if name not in LABELS and name.count(".") == 0 and name != "grad_rms"]
+    labels, linear = _declared(measured.plan.catalog)
+    names = sorted(measured.measures, key=lambda name: (name != FIRST, name not in labels))
     groups = measured.group_names[:MOST_GROUPS]
     if not names or max(measured.layer_count(group) for group in groups) > MOST_LAYERS:
         return None
@@ -38,13 +29,20 @@ def explorer(measured: Measured) -> dict[str, Any] | None:
         "measures": [
             {
                 "name": name,
-                "label": LABELS.get(name, name.replace("_", " ")),
-                "log": not name.startswith(LINEAR),
+                "label": labels.get(name, name.replace("_", " ")),
+                "log": name not in linear,
                 "values": [[_medians(measured, name, group, step) for step in steps] for group in groups],
             }
             for name in names
         ],
     }
+
+
+def _declared(catalog: Catalog) -> tuple[dict[str, str], set[str]]:
+    """Labels of measures, and measures on a linear axis, as the probes themselves declare them."""
+    probes = [catalog.get("probe", name) for name in catalog.names("probe")]
+    labels = {name: label for probe in probes for name, label in getattr(probe, "labels", {}).items()}
+    return labels, {name for probe in probes for name in getattr(probe, "linear", ())}
 
 
 def _medians(measured: Measured, name: str, group: str, step: int) -> list[float | None] | None:
