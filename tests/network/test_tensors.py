@@ -18,13 +18,14 @@ from gradlab.errors import PartError
 from gradlab.network.initial import initial_parameters
 from gradlab.network.mlp import MLP
 from gradlab.network.skips.base import Skip
+from gradlab.network.skips.identity import IdentitySkip
 from gradlab.network.skips.rezero import ReZero
 from gradlab.network.tensors import Tensor
 from gradlab.parts import BUILT_IN, Catalog
 from gradlab.runs.worker import run_trial
 from gradlab.spec.config import Model
 from gradlab.streams import Streams
-from gradlab.testing import check_file
+from gradlab.testing import check_file, check_part
 from gradlab.trials.setup import prepare
 
 NEW = [("skip", "highway"), ("skip", "gated"), ("norm", "dynamic_tanh")]
@@ -176,16 +177,26 @@ def test_parts_of_earlier_versions_have_the_same_tensors_as_ever(earlier: Path) 
     assert fixed.skip.written(4, 3) == "0.9 x + 0.3333 f(Wx + b)"
 
 
-def test_an_alpha_that_nobody_would_call_is_refused_when_the_class_is_made() -> None:
-    with pytest.raises(TypeError, match="override `tensors` or `constants`"):
+def test_an_earlier_skip_that_extends_one_with_an_alpha_is_refused_when_its_class_is_made() -> None:
+    with pytest.raises(TypeError, match="Start declares tensors or constants: write `forward`"):
 
-        class Mine(ReZero):
-            """Starts elsewhere, in the words of an earlier version."""
+        class Start(ReZero):
+            """Starts elsewhere."""
 
-            name = "mine"
+            name = "start"
 
             def alpha(self, depth: int) -> float:
                 return 0.5
+
+    with pytest.raises(TypeError, match="Twice declares tensors or constants"):
+
+        class Twice(ReZero):
+            """Twice the branch."""
+
+            name = "twice"
+
+            def combine(self, x: Any, branch: Any, alpha: Any) -> Any:
+                return x + 2 * alpha * branch
 
 
 def test_a_new_skip_may_have_a_helper_called_combine() -> None:
@@ -204,4 +215,33 @@ def test_a_new_skip_may_have_a_helper_called_combine() -> None:
         def backward(self, dy: Any, p: Any, cache: Any) -> Any:
             return dy, dy, {}
 
+    class Other(Mine):
+        """y = x − F."""
+
+        name = "other"
+
+        def combine(self, x: Any, branch: Any) -> Any:
+            return x - branch
+
+        def backward(self, dy: Any, p: Any, cache: Any) -> Any:
+            return dy, -dy, {}
+
     assert Mine().forward(1.0, 2.0, {}) == (3.0, None)
+    assert Other().forward(1.0, 2.0, {}) == (-1.0, None)
+    assert Other().backward(1.0, {}, None) == (1.0, -1.0, {})
+    assert not Other.is_earlier
+
+
+def test_an_earlier_skip_may_extend_a_built_in_one() -> None:
+    class Doubled(IdentitySkip):
+        """y = x + 2 F, in the words of an earlier version."""
+
+        name = "doubled"
+
+        def combine(self, x: Any, branch: Any, alpha: Any) -> Any:
+            return x + 2 * branch
+
+        def backward(self, dy: Any, branch: Any, alpha: Any) -> Any:  # type: ignore[override]
+            return dy, 2 * dy, 0.0
+
+    assert check_part(Doubled()).problems == []

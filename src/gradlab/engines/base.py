@@ -20,7 +20,11 @@ Tick = Callable[[int, float], None]
 
 
 class Engine(Part):
-    """Trains trials. Its `numerics` version is part of every trial's id."""
+    """Trains trials as the reference engine defines it, or refuses them with a reason.
+
+    Everything random is decided before: an engine draws nothing. The same set-up gives the same bits, whatever other
+    trials run beside it. `numerics` is part of every trial's id.
+    """
 
     part: ClassVar[str] = "engine"
     numerics: ClassVar[int] = 1
@@ -52,7 +56,13 @@ class Engine(Part):
 
     @abstractmethod
     def train(self, setup: Setup, tick: Tick | None = None) -> Outcome:
-        """Train to the end, or to the step at which it diverges."""
+        """Train to the end, or to the step at which it diverges.
+
+        setup: data, initial parameters, batches, learning rates and what to measure; not changed.
+        tick: to be called now and then with (steps done, latest loss); it may raise to stop the trial.
+        Returns what was measured, by way of `gradlab.trials.recorder.Recorder`. A loss that is not finite is an
+        outcome, not an error.
+        """
 
 
 def one_blas_thread() -> threadpool_limits:

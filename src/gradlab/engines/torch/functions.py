@@ -79,8 +79,8 @@ def joined(part: Skip, x: Tensor, branch: Tensor, p: Named) -> Tensor:
     """skip(x, F)."""
     if _is_ours(part) and part.name in SKIPS:
         return SKIPS[part.name](x, branch, p)
-    if hasattr(part, "combine"):  # of an earlier version (skips/earlier.py): autograd went through its arithmetic
-        through: Tensor = part.combine(x, branch, p["alpha"])
+    if part.is_earlier:  # autograd has always gone through its arithmetic; the same bits
+        through: Tensor = part.combine(x, branch, p["alpha"])  # type: ignore[attr-defined]
         return through
     learned = [name for name, value in p.items() if isinstance(value, Tensor)]
     found: Tensor = _Skip.apply(x, branch, part, p, learned, *(p[name] for name in learned))

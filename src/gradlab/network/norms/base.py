@@ -32,6 +32,8 @@ class Norm(Part):
     part: ClassVar[str] = "norm"
     has_memory: ClassVar[bool] = False
     """Whether it keeps running statistics for evaluation; they start at mean 0 and variance 1."""
+    is_earlier: ClassVar[bool] = False
+    """Whether it was written for an earlier version; set when the class is created."""
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         adapt(cls)

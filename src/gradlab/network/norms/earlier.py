@@ -19,10 +19,10 @@ def adapt(cls: Any) -> None:
     """Give an earlier class `tensors`, and wrap its `forward` and `backward`."""
     own = vars(cls)
     if "forward" in own:
-        cls.takes_gain_and_shift = len(signature(own["forward"]).parameters) == 6  # with self
-        if cls.takes_gain_and_shift:
+        cls.is_earlier = len(signature(own["forward"]).parameters) == 6  # with self
+        if cls.is_earlier:
             cls.tensors, cls.forward = _tensors, _adapted_forward(own["forward"])
-    if "backward" in own and getattr(cls, "takes_gain_and_shift", False):
+    if "backward" in own and cls.is_earlier:
         cls.backward = _adapted_backward(own["backward"])
 
 

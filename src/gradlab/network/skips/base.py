@@ -39,9 +39,11 @@ class Skip(Part):
     """Where the sum stands, see above."""
     formula: ClassVar[str]
     """The block in one line for reports, with x, W, b and f: `x + f(Wx + b)`."""
+    is_earlier: ClassVar[bool] = False
+    """Whether it was written for an earlier version; set when the class is created."""
 
     def __init_subclass__(cls, **keywords: Any) -> None:
-        adapt(cls)
+        adapt(cls, Skip)
         super().__init_subclass__(**keywords)
 
     def tensors(self, width: int, depth: int) -> Mapping[str, Tensor]:

@@ -1,6 +1,7 @@
 """The compatibility rule for skips written before skips declared their tensors.
 
-A class with `combine(x, branch, alpha)` keeps working: it is adapted once, when it is created.
+A class with `combine(x, branch, alpha)` that extends `Skip`, or a skip without α, keeps working: it is adapted once,
+when it is created.
 
     alpha(depth)                        where α starts (1 if left out); learned, one per block, if `learned` is true
     combine(x, branch, alpha)           y
@@ -9,19 +10,27 @@ A class with `combine(x, branch, alpha)` keeps working: it is adapted once, when
 
 from __future__ import annotations
 
+from inspect import signature
 from typing import Any
 
 from gradlab.network.tensors import Tensor
 
 
-def adapt(cls: Any) -> None:
-    """Give an earlier class `tensors`, `constants`, `written` and `forward`, and wrap its `backward`."""
+def adapt(cls: Any, base: Any) -> None:
+    """Give an earlier class what `base` asks for now, made of its own methods.
+
+    An `alpha` that would not be called, or would not be the one its parent learns, is refused.
+    """
     own = vars(cls)
-    if not hasattr(cls, "combine") or "forward" in own:
-        if "alpha" in own and callable(own["alpha"]):
-            raise TypeError(f"{cls.__name__}.alpha is not called any more: override `tensors` or `constants`")
-        return
-    if "combine" in own:
+    declares = not cls.is_earlier and (cls.tensors, cls.constants) != (base.tensors, base.constants)
+    if "forward" in own:
+        cls.is_earlier = False
+    elif declares and ("combine" in own or callable(own.get("alpha"))):
+        raise TypeError(
+            f"{cls.__name__} declares tensors or constants: write `forward` instead of `combine` or `alpha`"
+        )
+    elif "combine" in own and len(signature(own["combine"]).parameters) == 4:  # with self
+        cls.is_earlier = True
         cls.learned, cls.alpha = getattr(cls, "learned", False), getattr(cls, "alpha", lambda self, depth: 1.0)
         cls.tensors = lambda self, width, depth: (
             {"alpha": Tensor((), self.alpha(depth), "skip scales")} if self.learned else {}
@@ -31,7 +40,7 @@ def adapt(cls: Any) -> None:
             self.formula if self.learned else self.formula.replace("α", f"{self.alpha(depth):.4g}")
         )
         cls.forward = lambda self, x, branch, p: (self.combine(x, branch, p["alpha"]), branch)
-    if "backward" in own:
+    if "backward" in own and cls.is_earlier:
         cls.backward = _adapted(own["backward"])
 
 
