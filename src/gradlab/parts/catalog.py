@@ -21,15 +21,15 @@ class Catalog:
     files: tuple[PartFile, ...] = ()
     _own: Mapping[tuple[str, str], type[Part]] = field(default_factory=dict, repr=False, compare=False)
     executed: bool = True
-    """Whether the files' code was run. If not, names that are not built in are taken at their word (`StandIn`)."""
+    """Whether the files' code was run. If not, names that are not built in are represented by a `StandIn`."""
 
     def __reduce__(self) -> Any:
-        """In another process the files are loaded again, and have to be the same."""
+        """Pickle the file list only: another process loads the files again and checks that they are the same."""
         return (_reloaded, (self.files,)) if self.executed else (Catalog, (self.files, {}, False))
 
     @staticmethod
     def unread(files: Iterable[PartFile]) -> Catalog:
-        """A catalog that knows of files and runs none of their code: for looking at a run that came from anywhere."""
+        """A catalog that lists the files without running their code, for opening runs that are not trusted."""
         return Catalog(tuple(files), {}, executed=False)
 
     @staticmethod
@@ -82,7 +82,7 @@ BUILT_IN = Catalog()
 
 @contextmanager
 def blaming(own: bool) -> Iterator[None]:
-    """Inside, with parts of the user's own, whatever they raise (also `sys.exit`) is a `PartError`, not the end."""
+    """Inside, with parts of the user's own, whatever they raise (also `sys.exit`) becomes a `PartError`."""
     try:
         yield
     except (GradlabError, KeyboardInterrupt):

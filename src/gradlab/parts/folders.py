@@ -24,12 +24,12 @@ FOLDERS: Mapping[str, str] = {
     "executor": "gradlab.runs.executors",
     "figure": "gradlab.report.figures",
 }
-"""Kind of part -> the folder in which every file (or package) is one, but `base.py` and what its `SUPPORT` names."""
+"""Kind of part -> its folder. Every module in it is a part, except `base` and what the folder lists in `SUPPORT`."""
 
 
 @cache
 def built_in_names(kind: str) -> tuple[str, ...]:
-    """The names that exist because a file exists; nothing is imported but the folder."""
+    """The names of the files in the folder of a kind; imports the folder only, no part."""
     folder = importlib.import_module(FOLDERS[kind])
     support = {"base", *getattr(folder, "SUPPORT", ())}
     return tuple(sorted(module.name for module in pkgutil.iter_modules(folder.__path__) if module.name not in support))

@@ -29,7 +29,7 @@ class PartFile:
 
     @property
     def identity(self) -> str:
-        """One hash of all that decides what its parts do."""
+        """One hash of the file and its helpers; part of every trial id."""
         if not self.helpers:
             return self.sha256
         return sha256(repr((self.sha256, self.helpers)).encode()).hexdigest()

@@ -70,22 +70,22 @@ def _adapter(cls: type[Part]) -> TypeAdapter[Any]:
 
 
 class StandIn(Part):
-    """A part whose code was not run: its name and parameters are known, what it does is not."""
+    """Placeholder for a part whose code was not run: it has a name and parameters, and no behavior."""
 
     given: Any = None
 
     @classmethod
     def accepts(cls, parameter: object) -> bool:
-        """Any: only its code knows which there are."""
+        """Any name: without its code, the real parameters are unknown."""
         return isinstance(parameter, str)
 
     @classmethod
     def parse(cls, parameters: Mapping[str, Any]) -> Self:
-        """As they are."""
+        """The parameters unchecked."""
         return cls(dict(parameters))
 
     def parameters(self) -> dict[str, Any]:
-        """As they were given."""
+        """The parameters that were given."""
         return dict(self.given)
 
     def __getattr__(self, name: str) -> Any:

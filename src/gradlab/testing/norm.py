@@ -1,4 +1,4 @@
-"""What every norm has to keep."""
+"""The contract of a norm."""
 
 from __future__ import annotations
 

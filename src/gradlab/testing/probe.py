@@ -1,4 +1,4 @@
-"""What every probe has to keep."""
+"""The contract of a probe."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every skip has to keep."""
+"""The contract of a skip."""
 
 from __future__ import annotations
 

@@ -22,14 +22,15 @@ def adapt(cls: Any, base: Any) -> None:
     An `alpha` that would not be called, or would not be the one its parent learns, is refused.
     """
     own = vars(cls)
+    combines = "combine" in own and len(signature(own["combine"]).parameters) == 4  # with self
     declares = not cls.is_earlier and (cls.tensors, cls.constants) != (base.tensors, base.constants)
     if "forward" in own:
         cls.is_earlier = False
-    elif declares and ("combine" in own or callable(own.get("alpha"))):
+    elif declares and (combines or callable(own.get("alpha"))):
         raise TypeError(
             f"{cls.__name__} declares tensors or constants: write `forward` instead of `combine` or `alpha`"
         )
-    elif "combine" in own and len(signature(own["combine"]).parameters) == 4:  # with self
+    elif combines:
         cls.is_earlier = True
         cls.learned, cls.alpha = getattr(cls, "learned", False), getattr(cls, "alpha", lambda self, depth: 1.0)
         cls.tensors = lambda self, width, depth: (
