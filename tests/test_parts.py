@@ -14,9 +14,8 @@ import numpy as np
 import pytest
 
 import gradlab
-from gradlab import imports
 from gradlab.errors import PartError
-from gradlab.parts import BUILT_IN, FOLDERS, Catalog, PartFile, load_file
+from gradlab.parts import BASES, BUILT_IN, COMPANIONS, FOLDERS, Catalog, Figure, Part, PartFile, imports, load_file
 
 HALF = """
     from gradlab.network import Skip
@@ -49,6 +48,29 @@ def test_a_built_in_part_is_named_like_its_file_and_described(kind: str) -> None
         assert part.name == name
         assert part.part == kind
         assert part.summary()
+
+
+def test_parts_are_shown_by_rank_and_then_by_name() -> None:
+    class Early(Figure):
+        """Stands first."""
+
+        name, rank = "early", 1
+
+    class Twin(Early):
+        """Has the same rank."""
+
+        name = "a_twin"
+
+    class Unranked(Early):
+        """Has the rank of those that state none."""
+
+        name, rank = "unranked", Part.rank
+
+    own = {("figure", figure.name): figure for figure in (Early, Twin, Unranked)}
+    names = Catalog((), own).ranked("figure")
+    assert names[:2] == ["a_twin", "early"]
+    assert names[-1] == "unranked"
+    assert names[2:-1] == BUILT_IN.ranked("figure")
 
 
 def test_parts_are_frozen() -> None:
@@ -189,6 +211,27 @@ def test_catalogs_with_the_same_files_are_equal(tmp_path: Path) -> None:
     assert Catalog.with_files([path]) == Catalog.with_files([path])
     assert "half" in Catalog.with_files([path]).names("skip")
     assert "half" not in BUILT_IN.names("skip")
+
+
+@pytest.mark.parametrize("kind", FOLDERS)
+def test_the_base_of_every_kind_is_imported_from_parts(kind: str) -> None:
+    base = getattr(importlib.import_module("gradlab.parts"), kind.capitalize())
+    assert issubclass(base, Part)
+    assert base.part == kind
+
+
+def test_type_checkers_see_the_names_that_are_looked_up_when_asked_for() -> None:
+    source = Path(importlib.import_module("gradlab.parts").__file__ or "").read_text()
+    for name, home in (BASES | COMPANIONS).items():
+        assert f"    from {home} import {name} as {name}\n" in source
+        assert getattr(importlib.import_module("gradlab.parts"), name)
+    with pytest.raises(ImportError, match="Skipp"):
+        exec("from gradlab.parts import Skipp")
+
+
+def test_importing_parts_imports_no_numerics() -> None:
+    code = "import sys, gradlab.parts; print('numpy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
 
 
 def test_bases_are_importable_from_their_rooms() -> None:

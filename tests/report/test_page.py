@@ -17,6 +17,7 @@ from gradlab.cli import app
 from gradlab.errors import StoreError
 from gradlab.report.figures.base import MOST_POINTS, thinned
 from gradlab.report.markdown import relative_links
+from gradlab.report.page.explorer import explorer
 from gradlab.testing.trials import small_tree
 
 RUNNER = CliRunner()
@@ -234,3 +235,20 @@ def test_a_long_curve_is_thinned_to_what_a_picture_can_show() -> None:
     assert np.nanmax(thin[3]) == np.nanmax(y + 1)
     short = thinned(x[:9], y[:9], y[:9], y[:9])
     assert np.array_equal(short[0], x[:9])
+
+
+def test_the_explorer_shows_measures_by_the_labels_that_their_probes_declare(tmp_path: Path, tree: Any) -> None:
+    (tmp_path / "mine.py").write_text(
+        "from gradlab.parts import Probe\n\n\nclass Largest(Probe):\n    'Largest weight.'\n\n    name = 'largest'\n"
+        "    measures = ('weight_max', 'weight_min')\n    labels = {'weight_max': 'largest weight'}\n"
+        "    linear = frozenset({'weight_min'})\n\n    def measure(self, layer):\n"
+        "        return {'weight_max': float(layer.weight.max()), 'weight_min': float(layer.weight.min())}\n"
+    )
+    found = explorer(gradlab.run({**tree, "parts": [str(tmp_path / "mine.py")]}).measured)
+    assert found is not None
+    shown = {measure["name"]: measure for measure in found["measures"]}
+    assert next(iter(shown)) == "grad_l2"
+    assert shown["grad_l2"]["label"] == "weight gradient, ‖dL/dW‖₂"
+    assert (shown["weight_max"]["label"], shown["weight_max"]["log"]) == ("largest weight", True)
+    assert (shown["weight_min"]["label"], shown["weight_min"]["log"]) == ("weight min", False)
+    assert not shown["activation_mean.post"]["log"]

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import gradlab
-from gradlab.parts import BUILT_IN
 from gradlab.report.charts import BoxChart, Line, LineChart, draw
 from gradlab.report.draw import canvas_of, draw_one, image
 from gradlab.report.log_axis import decade, log_y
@@ -243,11 +242,6 @@ def test_a_study_of_no_steps_speaks_of_no_training(tree: dict[str, Any]) -> None
     assert "none was trained" in result.report()
     assert "0 updates" not in result.report()
     assert "after training" not in result.report().lower()
-
-
-def test_no_two_figures_have_the_same_rank() -> None:
-    ranks = [BUILT_IN.get("figure", name).rank for name in BUILT_IN.names("figure")]  # type: ignore[attr-defined]
-    assert len(ranks) == len(set(ranks))
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,8 @@ def forward(model: dict[str, Any], p: dict[str, torch.Tensor], x: torch.Tensor, 
                 return F.rms_norm(h, h.shape[1:], gain, 1e-5)
             case "batch":
                 return F.batch_norm(h, None, None, gain, shift, training=True, eps=1e-5)
+            case "dynamic_tanh":
+                return torch.addcmul(shift, gain, torch.tanh(h * p[f"layer{n}.alpha"]))
         raise AssertionError
 
     def f(n: int, h: torch.Tensor) -> torch.Tensor:
@@ -59,6 +61,15 @@ def forward(model: dict[str, Any], p: dict[str, torch.Tensor], x: torch.Tensor, 
                 for i in numbers:
                     h = f(i, norm(i, linear(i, h)))
                 h = {"none": h, "identity": entry + h}.get(model["skip"], entry + a * h)
+            case "highway":
+                for i in numbers:
+                    h = f(i, norm(i, linear(i, h)))
+                gate = F.linear(entry, p[f"block{block}.gate_weight"].T, p[f"block{block}.gate_bias"]).sigmoid()
+                h = torch.lerp(entry, h, gate)
+            case "gated":
+                for i in numbers:
+                    h = f(i, norm(i, linear(i, h)))
+                h = torch.addcmul(entry, p[f"block{block}.gate"], h)
             case "add_then_activate":
                 for i in numbers:
                     z = norm(i, linear(i, h))

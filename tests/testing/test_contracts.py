@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from textwrap import dedent
 
@@ -34,14 +35,10 @@ def test_a_built_in_part_keeps_its_contract(kind: str, name: str, tmp_path: Path
 
 HEAD = """
 import numpy as np
-from gradlab.network import Activation, Init, Loss, Norm, Skip
-from gradlab.optim import Optimizer, Schedule
-from gradlab.data import Dataset, Task
-from gradlab.data.base import Facts
-from gradlab.probes import Probe
-from gradlab.engines.base import Engine, State
+from gradlab.parts import Activation, Dataset, Engine, Facts, Figure, Init, Loss, Norm, Optimizer, Probe, Schedule
+from gradlab.parts import Skip, Task, Tensor
+from gradlab.engines.base import State
 from gradlab.engines.reference import Reference
-from gradlab.report.figures.base import Figure
 """
 
 BROKEN = {
@@ -80,6 +77,58 @@ BROKEN = {
             formula = "x + 2 f(Wx + b)"
             def combine(self, x, branch, alpha): return x + 2 * branch
             def backward(self, dy, branch, alpha): return dy, dy, 0.0
+    """,
+    "declares its tensors": """
+        class Bad(Skip):
+            '''Forgets the gradient of its gate.'''
+            name = "bad"
+            formula = "x + g f(Wx + b)"
+            def tensors(self, width, depth): return {"gate": Tensor((width,), 1.0)}
+            def forward(self, x, branch, p): return x + p["gate"] * branch, branch
+            def backward(self, dy, p, cache): return dy, p["gate"] * dy, {}
+    """,
+    "declares its tensors and gives a gradient of each": """
+        class Bad(Norm):
+            '''One number for a gradient per unit.'''
+            name = "bad"
+            def tensors(self, width, depth): return {"gain": Tensor((width,), 1.0)}
+            def forward(self, x, p, running, training): return p["gain"] * x, x, running
+            def backward(self, dy, p, cache): return p["gain"] * dy, {"gain": np.vdot(dy, cache)}
+    """,
+    "does not change what it is given": """
+        class Bad(Skip):
+            '''Writes into its input.'''
+            name = "bad"
+            formula = "x + f(Wx + b)"
+            def forward(self, x, branch, p): x += branch; return x, None
+            def backward(self, dy, p, cache): return dy, dy, {}
+    """,
+    "keeps shape and dtype (float32, float64)": """
+        class Bad(Norm):
+            '''Always float64.'''
+            name = "bad"
+            def forward(self, x, p, running, training): return 2.0 * x.astype(np.float64), None, running
+            def backward(self, dy, p, cache): return 2.0 * dy, {}
+    """,
+    "every engine agrees": """
+        class Bad(Skip):
+            '''Depends on how often it was asked.'''
+            name = "bad"
+            formula = "x + k f(Wx + b)"
+            calls = []
+            def forward(self, x, branch, p):
+                self.calls.append(1)
+                k = 1 + len(self.calls) % 2
+                return x + k * branch, k
+            def backward(self, dy, p, cache): return dy, cache * dy, {}
+    """,
+    "`labels` names": """
+        class Bad(Probe):
+            '''Labels something else.'''
+            name = "bad"
+            measures = ("x",)
+            labels = {"y": "why"}
+            def measure(self, layer): return {"x": 1.0}
     """,
     "evaluation of a sample": """
         class Bad(Norm):
@@ -193,7 +242,17 @@ def test_a_part_that_breaks_its_contract_is_caught_by_the_right_check(broken: st
     path = tmp_path / "bad.py"
     path.write_text(HEAD + dedent(BROKEN[broken]))
     (report,) = check_file(path)
-    assert any(problem.startswith(broken) for problem in report.problems), report.problems
+    assert any(problem.startswith(broken) or f": {broken}" in problem for problem in report.problems), report.problems
+
+
+def test_the_examples_of_the_docs_keep_their_contract(tmp_path: Path) -> None:
+    text = (Path(__file__).parents[2] / "docs/parts.md").read_text()
+    examples = re.findall(r"```python\n# (\w+\.py)\n(.*?)```", text, re.DOTALL)
+    assert [name for name, _ in examples] == ["my_activation.py", "my_skip.py"]
+    for name, source in examples:
+        (tmp_path / name).write_text(source)
+        (report,) = check_file(tmp_path / name)
+        assert report.problems == []
 
 
 @pytest.mark.parametrize("name", BUILT_IN.names("figure"))

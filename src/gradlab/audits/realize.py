@@ -20,13 +20,6 @@ Array = NDArray[Any]
 Realize = Callable[[Trial], Setup]
 MOST_EPOCHS = 16
 """The order of samples is compared in so many first epochs and in the last."""
-ROLES = {
-    "weight": "initial weights",
-    "bias": "initial biases",
-    "gain": "initial norm gains",
-    "shift": "initial norm shifts",
-    "alpha": "initial skip scales",
-}
 
 
 class Content:
@@ -56,10 +49,7 @@ def _network(setup: Setup) -> list[Trait]:
     shapes = [(slot.name, slot.shape) for slot in mlp.layout.slots]
     norms = sorted({layer.norm.name for layer in mlp.layers if layer.norm.name != "none"})
     function = model.activation.kind
-    formula = mlp.skip.formula.replace("f(", f"{function}(").replace("W f", f"W {function}")
-    alpha = mlp.skip.alpha(mlp.depth)
-    if "α" in formula and not mlp.skip.learned:
-        formula = formula.replace("α", f"{alpha:.4g}")
+    formula = mlp.skip.written(mlp.width, mlp.depth).replace("f(", f"{function}(").replace("W f", f"W {function}")
     last = "linear output layer" if mlp.head is not None else f"{function} on the output"
     if mlp.head is None and not model.last_activation:
         last = "no activation on the output"
@@ -90,14 +80,15 @@ def _shapes(slots: tuple[Slot, ...]) -> str:
 
 def _initial(setup: Setup) -> list[Trait]:
     found = []
-    for role, name in ROLES.items():
-        tensors = {slot.name: slot.view(setup.theta) for slot in setup.mlp.layout.slots if slot.role == role}
-        if not tensors:
-            continue
+    slots = setup.mlp.layout.slots
+    for noun in dict.fromkeys(slot.noun for slot in slots):
+        tensors = {slot.name: slot.view(setup.theta) for slot in slots if slot.noun == noun}
         flat = np.concatenate([tensor.ravel() for tensor in tensors.values()]).astype(np.float64)
         size = float(np.sqrt(np.mean(flat**2)))
         value = joined([fingerprint(tensor) for tensor in tensors.values()])
-        found.append(Trait(name, value, "all 0" if not flat.any() else f"root mean square {size:.4g}", tensors))
+        found.append(
+            Trait(f"initial {noun}", value, "all 0" if not flat.any() else f"root mean square {size:.4g}", tensors)
+        )
     return found
 
 

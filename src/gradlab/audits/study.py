@@ -172,8 +172,8 @@ def design_of(plan: Plan, pairs: Sequence[Pair] | None = None, realize: Realize 
 
 def _remarks(design: Design) -> list[Remark]:
     catalog = design.plan.resolved.catalog
-    kinds: list[Caveat] = [catalog.make("caveat", name, {}) for name in catalog.names("caveat")]
-    found = [remark for kind in sorted(kinds, key=lambda each: each.rank) for remark in kind.remarks(design)]
+    kinds: list[Caveat] = [catalog.make("caveat", name, {}) for name in catalog.ranked("caveat")]
+    found = [remark for kind in kinds for remark in kind.remarks(design)]
     study = design.plan.resolved.study
     return [remark for remark in found if study.axes is None or not _separated(remark, factor_of(study))]
 

@@ -51,7 +51,7 @@ def app() -> typer.Typer:
         name="gradlab", help=MANUAL, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False
     )
     modules = [import_module(f"{commands.__name__}.{found.name}") for found in iter_modules(commands.__path__)]
-    for module in sorted(modules, key=lambda module: module.RANK):
+    for module in sorted(modules, key=lambda module: (module.RANK, module.__name__)):
         name = module.__name__.rsplit(".", 1)[1].replace("_", "-")
         made.command(name)(_guarded(module.command))
     made.callback()(_options)

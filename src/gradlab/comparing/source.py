@@ -27,7 +27,7 @@ from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, Modul
 from typing import Any
 
 from gradlab.errors import InvalidInput, shortened
-from gradlab.imports import is_own
+from gradlab.parts.imports import is_own
 from gradlab.spec.canonical import plain_json
 from gradlab.spec.code import Code
 

@@ -92,7 +92,10 @@ class Facts:
 
 
 class Task(Part):
-    """A task makes a data set from two generators: one for the samples, one for the split."""
+    """A task makes a data set from two generators: one for the samples, one for the split.
+
+    All randomness comes from the generators it is given; the same generators give the same bits.
+    """
 
     part: ClassVar[str] = "task"
     location: ClassVar[tuple[str, ...]] = ()
@@ -104,14 +107,24 @@ class Task(Part):
 
     @abstractmethod
     def facts(self) -> Facts:
-        """Sizes, without making the data."""
+        """Sizes, without making the data: a plan asks for them, often. They have to agree with what `load` gives."""
 
     @abstractmethod
     def load(self, samples: np.random.Generator, split: np.random.Generator) -> Dataset:
-        """The data set. The same generators give the same bits."""
+        """The data set.
+
+        samples: draws the samples, the same for all trials of a seed. split: draws which rows are trained on; shared
+        by all trials of a study unless `data.split` is `per_trial`.
+        Inputs are (rows, d) in any number type, scaled when a batch is gathered; targets are class numbers (rows,) or
+        values (rows, k). Splits are row numbers that do not overlap. Arrays are read by several threads and must not
+        be changed afterwards.
+        """
 
     def fresh(self, generator: np.random.Generator, count: int) -> tuple[Array, Array] | None:
-        """New samples from the task's own distribution, unscaled. Tasks that cannot draw leave this as it is."""
+        """(inputs, targets) of `count` new samples from the task's own distribution, unscaled, as `load` stores them.
+
+        Tasks that cannot draw leave this as it is.
+        """
         return None
 
     @property

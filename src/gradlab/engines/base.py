@@ -21,7 +21,11 @@ __all__ = ["Engine", "State", "Stretch", "Tick", "Trainer", "one_blas_thread", "
 
 
 class Engine(Part):
-    """Trains trials. To write one, implement `trainer`; the training loop is `engines/loop.py`."""
+    """Trains trials as the reference engine defines it, or refuses them with a reason.
+
+    To write one, implement `trainer`; the training loop is `engines/loop.py`. Everything random is decided before: an
+    engine draws nothing. The same set-up gives the same bits, whatever other trials run beside it.
+    """
 
     part: ClassVar[str] = "engine"
     numerics: ClassVar[int] = 1

@@ -1,7 +1,8 @@
 """Initial parameters, drawn once and handed to any engine.
 
 Each layer's matrix comes from a stream keyed by layer number and shape and is scaled afterwards, so arms
-whose layer has the same shape start from the same draw.
+whose layer has the same shape start from the same draw. Draws that a norm or a skip asks for have streams of
+their own, keyed by layer or block and by name, so they change no other draw.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from gradlab.streams import Streams
 
 
 def initial_parameters(mlp: MLP, choice: InitChoice, streams: Streams, catalog: Catalog) -> NDArray[np.float64]:
-    """The flat vector before training, in float64: gains 1, shifts 0, α as the skip says."""
+    """The flat vector before training, in float64: weights by the init, tensors of norms and skips as they declare."""
     init: Init = choice.build(catalog)
     check_bias(init, choice)
     scale = scale_value(choice.scale, mlp.depth)
@@ -33,10 +34,11 @@ def initial_parameters(mlp: MLP, choice: InitChoice, streams: Streams, catalog: 
         if own.bias is not None and choice.bias == "same":
             u = streams.uniform("init-bias", (layer.fan_out,), layer.number)
             own.bias[:] = init.quantile(u, layer.fan_in, layer.fan_out)
-        if own.gain is not None:
-            own.gain[:] = 1.0
-    if p.alphas is not None:
-        p.alphas[:] = mlp.skip.alpha(mlp.depth)
+        for name, tensor in layer.norm.tensors(layer.fan_out, mlp.depth).items():
+            own.norm[name][...] = tensor.values(streams, f"layer-{name}", layer.number)
+    for number, block in enumerate(p.blocks, 1):
+        for name, tensor in mlp.skip.tensors(mlp.width, mlp.depth).items():
+            block[name][...] = tensor.values(streams, f"block-{name}", number)
     return flat
 
 

@@ -2,29 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any, Literal
 
+import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
-Role = Literal["weight", "bias", "gain", "shift", "alpha"]
+Named = Mapping[str, Array]
+"""Tensors of a norm or a skip by the names under which it declares them."""
 
 
 @dataclass(frozen=True)
 class Slot:
-    """One parameter tensor: `owner` is the layer number (from 1), or the block number for an α."""
+    """One parameter tensor and its place."""
 
-    role: Role
+    group: Literal["layer", "block"]
+    """What it belongs to: a layer (weight, bias, the norm's tensors) or a block (the skip's tensors)."""
     owner: int
+    """The number of that layer or block, from 1."""
+    role: str
+    """`weight`, `bias`, or the name that the norm or the skip gives it."""
     shape: tuple[int, ...]
-    start: int
+    noun: str
+    """What its entries are, in the plural: `weights`, `norm gains`."""
+    start: int = 0
 
     @property
     def name(self) -> str:
         """Like `layer3.weight` or `block2.alpha`."""
-        return f"{'block' if self.role == 'alpha' else 'layer'}{self.owner}.{self.role}"
+        return f"{self.group}{self.owner}.{self.role}"
 
     @property
     def stop(self) -> int:
@@ -38,35 +47,56 @@ class Slot:
 
 @dataclass(frozen=True)
 class LayerParameters:
-    """What belongs to one weight matrix; None where the network has no such tensor."""
+    """What belongs to one weight matrix."""
 
     weight: Array
     bias: Array | None
-    gain: Array | None
-    shift: Array | None
+    """None in a network without biases."""
+    norm: Named
+    """The norm's tensors."""
 
 
 @dataclass(frozen=True)
 class Parameters:
-    """Windows on a flat vector, by layer; `alphas` (one per block) only where they are learned."""
+    """Windows on a flat vector, by layer and by block."""
 
     layers: tuple[LayerParameters, ...]
-    alphas: Array | None
+    blocks: tuple[Named, ...]
+    """The skip's tensors, one mapping per block."""
+
+    def zeros(self) -> Parameters:
+        """Tensors of the same shapes, all 0, on no common vector."""
+        return Parameters(
+            tuple(
+                LayerParameters(
+                    np.zeros_like(own.weight), None if own.bias is None else np.zeros_like(own.bias), _zeros(own.norm)
+                )
+                for own in self.layers
+            ),
+            tuple(_zeros(own) for own in self.blocks),
+        )
+
+
+def _zeros(named: Named) -> Named:
+    return {name: np.zeros_like(values) for name, values in named.items()}
 
 
 @dataclass(frozen=True)
 class Layout:
-    """All slots in order: layer by layer, then the α of all blocks side by side."""
+    """All slots in order: layer by layer (weight, bias, the norm's), then block by block (the skip's)."""
 
     slots: tuple[Slot, ...]
+    blocks: int = 0
+    """How many blocks the network has, with or without tensors."""
 
     @staticmethod
-    def of(shapes: list[tuple[Role, int, tuple[int, ...]]]) -> Layout:
-        """Lay (role, owner, shape) out one behind the other."""
-        slots: list[Slot] = []
-        for role, owner, shape in shapes:
-            slots.append(Slot(role, owner, shape, slots[-1].stop if slots else 0))
-        return Layout(tuple(slots))
+    def of(slots: Sequence[Slot], blocks: int) -> Layout:
+        """Lay tensors out one behind the other."""
+        placed: list[Slot] = []
+        for slot in slots:
+            start = placed[-1].stop if placed else 0
+            placed.append(Slot(slot.group, slot.owner, slot.role, slot.shape, slot.noun, start))
+        return Layout(tuple(placed), blocks)
 
     @property
     def size(self) -> int:
@@ -78,13 +108,13 @@ class Layout:
         return {slot.name: slot.view(flat) for slot in self.slots}
 
     def windows(self, flat: Array) -> Parameters:
-        """Windows by layer."""
-        by_layer: dict[int, dict[str, Array]] = {}
-        alphas = [slot for slot in self.slots if slot.role == "alpha"]
+        """Windows by layer and by block."""
+        layers: dict[int, dict[str, Array]] = {}
+        blocks: list[dict[str, Array]] = [{} for _ in range(self.blocks)]
         for slot in self.slots:
-            if slot.role != "alpha":
-                by_layer.setdefault(slot.owner, {})[slot.role] = slot.view(flat)
-        layers = tuple(
-            LayerParameters(p["weight"], p.get("bias"), p.get("gain"), p.get("shift")) for p in by_layer.values()
+            own = layers.setdefault(slot.owner, {}) if slot.group == "layer" else blocks[slot.owner - 1]
+            own[slot.role] = slot.view(flat)
+        return Parameters(
+            tuple(LayerParameters(own.pop("weight"), own.pop("bias", None), own) for own in layers.values()),
+            tuple(blocks),
         )
-        return Parameters(layers, flat[alphas[0].start : alphas[-1].stop] if alphas else None)

@@ -10,8 +10,10 @@ record per layer with what backward needs and what probes read. δ of a layer is
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from math import prod
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,11 +21,12 @@ from numpy.typing import NDArray
 from gradlab.errors import StudyError
 from gradlab.network.activations.base import Activation
 from gradlab.network.activations.identity import Identity
-from gradlab.network.layout import Layout, Parameters, Role
+from gradlab.network.layout import Layout, Parameters, Slot
 from gradlab.network.norms.base import Norm, Running
 from gradlab.network.norms.none import NoNorm
 from gradlab.network.skips.base import Skip
-from gradlab.parts import Catalog
+from gradlab.network.tensors import Tensor, checked
+from gradlab.parts import Catalog, Part
 from gradlab.spec.config import Model
 
 Array = NDArray[Any]
@@ -55,6 +58,8 @@ class Record:
     """What the norm's backward needs."""
     branch: Array | None = None
     """F(x) of the block that ends here."""
+    skip_cache: Any = None
+    """What the skip's backward needs, in the layer that ends a block."""
     stream: Array | None = None
     """Output of the block that ends here, after the skip."""
     delta: Array | None = None
@@ -79,6 +84,8 @@ class MLP:
     skip: Skip
     depth: int
     layout: Layout
+    constants: Mapping[str, float] = field(default_factory=dict)
+    """The skip's numbers that are not learned."""
 
     @staticmethod
     def of(model: Model, input_width: int, output_width: int, catalog: Catalog) -> MLP:
@@ -91,6 +98,11 @@ class MLP:
         inner = [layer for block in self.blocks for layer in block]
         return tuple(layer for layer in (self.stem, *inner, self.head) if layer is not None)
 
+    @property
+    def width(self) -> int:
+        """Units of every block's input, branch and output."""
+        return self.blocks[0][0].fan_in if self.blocks else self.layers[0].fan_out
+
     def initial_running(self, dtype: Any) -> list[Running]:
         """Running mean 0 and variance 1 for norms with a memory."""
         return [
@@ -99,8 +111,12 @@ class MLP:
         ]
 
     def flops(self, samples: int, *, backward: bool) -> int:
-        """Of the matrix products alone; the gradient of the input is not needed and not counted."""
+        """Of the matrix products alone; the gradient of the input is not needed and not counted.
+
+        A matrix that the skip declares counts as one product per block.
+        """
         products = [layer.fan_in * layer.fan_out for layer in self.layers]
+        products += [prod(slot.shape) for slot in self.layout.slots if slot.group == "block" and len(slot.shape) == 2]
         return 2 * samples * (3 * sum(products) - products[0] if backward else sum(products))
 
     # ------------------------------------------------------------------ forward
@@ -117,14 +133,8 @@ class MLP:
             return z
 
         def normed(layer: Layer, x: Array) -> tuple[Array, Any]:
-            parameters = p.layers[layer.number - 1]
-            y, cache, after = layer.norm.forward(
-                x,
-                parameters.gain,  # type: ignore[arg-type]
-                parameters.shift,  # type: ignore[arg-type]
-                running[layer.number - 1],
-                training,
-            )
+            index = layer.number - 1
+            y, cache, after = layer.norm.forward(x, p.layers[index].norm, running[index], training)
             tape.running.append(after)
             return y, cache
 
@@ -136,9 +146,9 @@ class MLP:
             h = post
 
         for index, block in enumerate(self.blocks):
-            entry, alpha = h, self._alpha(p, index)
+            entry, own = h, self._of_block(p, index)
             for layer in block:
-                last, branch = layer is block[-1], None
+                last, branch, skip_cache = layer is block[-1], None, None
                 if self.skip.place == "before":  # W f(norm(h)) + b
                     pre, cache = normed(layer, h)
                     x_in = post = layer.activation.forward(pre)
@@ -148,13 +158,13 @@ class MLP:
                     pre, cache = normed(layer, linear(layer, h))
                     if last and self.skip.place == "inside":
                         branch = pre
-                        pre = self.skip.combine(entry, branch, alpha)
+                        pre, skip_cache = self.skip.forward(entry, branch, own)
                     h = post = layer.activation.forward(pre)
-                tape.records.append(Record(x_in, pre, post, cache, branch))
+                tape.records.append(Record(x_in, pre, post, cache, branch, skip_cache))
             end = tape.records[-1]
             if self.skip.place != "inside":
                 end.branch = h
-                h = self.skip.combine(entry, h, alpha)
+                h, end.skip_cache = self.skip.forward(entry, h, own)
             end.stream = h
 
         if self.head is not None:
@@ -186,16 +196,10 @@ class MLP:
             return dy * layer.activation.slope(record.pre, record.post)
 
         def norm(layer: Layer, dy: Array) -> Array:
-            g, parameters = gradient.layers[layer.number - 1], p.layers[layer.number - 1]
-            dx, d_gain, d_shift = layer.norm.backward(
-                dy,
-                parameters.gain,  # type: ignore[arg-type]
-                tape.records[layer.number - 1].cache,
-            )
-            if g.gain is not None:
-                g.gain[:] = d_gain
-            if g.shift is not None:
-                g.shift[:] = d_shift
+            index = layer.number - 1
+            dx, found = layer.norm.backward(dy, p.layers[index].norm, tape.records[index].cache)
+            for name, value in found.items():
+                gradient.layers[index].norm[name][...] = value
             return dx
 
         dh = d_output
@@ -203,31 +207,31 @@ class MLP:
             dh = through(self.head, dh)
 
         for index in reversed(range(len(self.blocks))):
-            block, alpha = self.blocks[index], self._alpha(p, index)
-            branch = tape.records[block[-1].number - 1].branch
-            assert branch is not None
+            block, own = self.blocks[index], self._of_block(p, index)
+            cache = tape.records[block[-1].number - 1].skip_cache
             along_skip: Array | None = None
-            d_alpha: Any = 0.0
+            found: Mapping[str, Any] = {}
             if self.skip.place != "inside":
-                along_skip, dh, d_alpha = self.skip.backward(dh, branch, alpha)
+                along_skip, dh, found = self.skip.backward(dh, own, cache)
             for layer in reversed(block):
                 if self.skip.place == "before":
                     dh = norm(layer, activation(layer, through(layer, dh)))
                 else:
                     dh = activation(layer, dh)
                     if layer is block[-1] and self.skip.place == "inside":
-                        along_skip, dh, d_alpha = self.skip.backward(dh, branch, alpha)
+                        along_skip, dh, found = self.skip.backward(dh, own, cache)
                     dh = through(layer, norm(layer, dh))
             if along_skip is not None:
                 dh = dh + along_skip
-            if gradient.alphas is not None:
-                gradient.alphas[index] = d_alpha
+            for name, value in found.items():
+                gradient.blocks[index][name][...] = value
 
         if self.stem is not None:
             linear(self.stem, norm(self.stem, activation(self.stem, dh)))
 
-    def _alpha(self, p: Parameters, block: int) -> Any:
-        return p.alphas[block] if p.alphas is not None else self.skip.alpha(self.depth)
+    def _of_block(self, p: Parameters, block: int) -> Mapping[str, Any]:
+        """What the skip of a block sees: its tensors and the constants."""
+        return {**self.constants, **p.blocks[block]} if self.constants else p.blocks[block]
 
 
 def _lay_out(model: Model, input_width: int, output_width: int, catalog: Catalog) -> MLP:
@@ -256,16 +260,25 @@ def _lay_out(model: Model, input_width: int, output_width: int, catalog: Catalog
     blocks = tuple(tuple(inner[i : i + per]) for i in range(0, len(inner), per))
     head = Layer(model.depth + 1, width, output_width, Identity(), NoNorm(), False) if model.head == "linear" else None
 
-    shapes: list[tuple[Role, int, tuple[int, ...]]] = []
-    for layer in (stem, *inner, head):
-        if layer is not None:
-            shapes.append(("weight", layer.number, (layer.fan_in, layer.fan_out)))
-            if model.bias:
-                shapes.append(("bias", layer.number, (layer.fan_out,)))
-            if layer.norm.has_gain:
-                shapes.append(("gain", layer.number, (layer.fan_out,)))
-            if layer.norm.has_shift:
-                shapes.append(("shift", layer.number, (layer.fan_out,)))
-    if skip.learned:
-        shapes += [("alpha", block + 1, ()) for block in range(len(blocks))]
-    return MLP(stem, blocks, head, skip, model.depth, Layout.of(shapes))
+    layers = [layer for layer in (stem, *inner, head) if layer is not None]
+    slots = [slot for layer in layers for slot in _of_layer(layer, model)]
+    if blocks:
+        tensors = checked(skip, skip.tensors(width, model.depth))
+        slots += [slot for number in range(1, len(blocks) + 1) for slot in _declared("block", number, skip, tensors)]
+    constants = dict(skip.constants(width, model.depth))
+    return MLP(stem, blocks, head, skip, model.depth, Layout.of(slots, len(blocks)), constants)
+
+
+def _of_layer(layer: Layer, model: Model) -> Iterator[Slot]:
+    yield Slot("layer", layer.number, "weight", (layer.fan_in, layer.fan_out), "weights")
+    if model.bias:
+        yield Slot("layer", layer.number, "bias", (layer.fan_out,), "biases")
+    tensors = checked(layer.norm, layer.norm.tensors(layer.fan_out, model.depth))
+    yield from _declared("layer", layer.number, layer.norm, tensors)
+
+
+def _declared(
+    group: Literal["layer", "block"], owner: int, part: Part, tensors: Mapping[str, Tensor]
+) -> Iterator[Slot]:
+    for name, tensor in tensors.items():
+        yield Slot(group, owner, name, tensor.shape, tensor.noun or f"{part.part} {name}")

@@ -21,6 +21,14 @@ class Activations(Probe):
         **{f"activation_mean.{place}": "signed" for place in ("pre", "post", "stream")},
         **{f"activation_std.{place}": "size" for place in ("pre", "post", "stream")},
     }
+    labels: ClassVar[Mapping[str, str]] = {
+        "activation_std.pre": "spread before the nonlinearity",
+        "activation_std.post": "spread after the nonlinearity",
+        "activation_std.stream": "spread of the residual stream",
+        "activation_mean.pre": "mean before the nonlinearity",
+        "activation_mean.post": "mean after the nonlinearity",
+        "activation_mean.stream": "mean of the residual stream",
+    }
 
     def measure(self, layer: LayerView) -> Mapping[str, float]:
         """`stream` only where a block (or the stem) ends."""

@@ -19,6 +19,10 @@ class BackpropSignal(Probe):
     name = "backprop_signal"
     measures = ("delta_l2", "delta_rms")
     kinds: ClassVar[Mapping[str, Kind]] = {"delta_l2": "size", "delta_rms": "size"}
+    labels: ClassVar[Mapping[str, str]] = {
+        "delta_l2": "backprop signal, ‖δ‖₂",
+        "delta_rms": "backprop signal, root mean square of δ",
+    }
     needs = frozenset({"backward"})
 
     def measure(self, layer: LayerView) -> Mapping[str, float]:

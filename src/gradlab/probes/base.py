@@ -51,22 +51,31 @@ class Probe(Part):
 
     part: ClassVar[str] = "probe"
     measures: ClassVar[tuple[str, ...]]
-    """The names of the numbers it gives."""
+    """The names of the numbers it gives. No two probes of a study may share one."""
     kinds: ClassVar[Mapping[str, Kind]] = {}
-    """What kind of number each measure is; of one that is not listed, its name tells."""
+    """Measure -> what kind of number it is (see spec/metric.py); that of one that is not listed is inferred."""
+    labels: ClassVar[Mapping[str, str]] = {}
+    """Measure -> what readers are shown, with its unit or symbol; one that is not listed is shown by its name."""
     needs: ClassVar[frozenset[Need]] = frozenset()
-    """`backward`: a backward pass on the probe batch; `update`: the latest step's Δ."""
+    """`backward`: a backward pass on the probe batch; `update`: the latest step's Δ. What is not asked for is None."""
     moments: ClassVar[frozenset[Moment]] = frozenset({"start", "during", "end"})
-    """When it can be taken."""
+    """When it can be taken: before the first step, between, after the last."""
 
     @classmethod
     def metrics(cls) -> tuple[Metric, ...]:
         """Its measures as metrics: what is better, on which scale they are judged."""
-        return tuple(Metric.of(name, cls.kinds[name]) if name in cls.kinds else infer(name) for name in cls.measures)
+        return tuple(
+            Metric.of(name, cls.kinds.get(name) or infer(name).kind, label=cls.labels.get(name, ""))
+            for name in cls.measures
+        )
 
     @abstractmethod
     def measure(self, layer: LayerView) -> Mapping[str, float]:
-        """The numbers of this layer."""
+        """The numbers of this layer: name -> float, NaN or infinity where that is the value.
+
+        layer: read only, its arrays are the network's own (float32 or float64, n samples of the probe batch).
+        Called once per layer and moment; must be deterministic.
+        """
 
 
 def l2(values: Array) -> float:

@@ -15,6 +15,7 @@ class BiasGradient(Probe):
     name = "bias_gradient"
     measures = ("bias_grad_l2",)
     kinds: ClassVar[Mapping[str, Kind]] = {"bias_grad_l2": "size"}
+    labels: ClassVar[Mapping[str, str]] = {"bias_grad_l2": "bias gradient, ‖dL/db‖₂"}
     needs = frozenset({"backward"})
 
     def measure(self, layer: LayerView) -> Mapping[str, float]:

@@ -1,4 +1,4 @@
-"""Units that have stopped to answer."""
+"""Share of dead units."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ class DeadUnits(Probe):
     name = "dead_units"
     measures = ("dead_share",)
     kinds: ClassVar[Mapping[str, Kind]] = {"dead_share": "share"}
+    labels: ClassVar[Mapping[str, str]] = {"dead_share": "share of dead units"}
 
     def measure(self, layer: LayerView) -> Mapping[str, float]:
         """0 for layers without a nonlinearity."""

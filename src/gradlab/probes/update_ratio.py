@@ -15,6 +15,7 @@ class UpdateRatio(Probe):
     name = "update_ratio"
     measures = ("update_ratio",)
     kinds: ClassVar[Mapping[str, Kind]] = {"update_ratio": "size"}
+    labels: ClassVar[Mapping[str, str]] = {"update_ratio": "update ratio, ‖ΔW‖/‖W‖"}
     needs = frozenset({"update"})
     moments = frozenset({"during", "end"})
 

@@ -18,6 +18,11 @@ class WeightGradient(Probe):
     name = "weight_gradient"
     measures = ("grad_l2", "grad_mean_abs", "grad_rms")
     kinds: ClassVar[Mapping[str, Kind]] = {"grad_l2": "size", "grad_mean_abs": "size", "grad_rms": "size"}
+    labels: ClassVar[Mapping[str, str]] = {
+        "grad_l2": "weight gradient, ‖dL/dW‖₂",
+        "grad_mean_abs": "mean |dL/dW|",
+        "grad_rms": "root mean square of dL/dW",
+    }
     needs = frozenset({"backward"})
 
     def measure(self, layer: LayerView) -> Mapping[str, float]:

@@ -10,7 +10,6 @@ from typing import Any
 
 from gradlab.analysis.measured import Measured
 from gradlab.errors import described
-from gradlab.parts import Catalog
 from gradlab.report.charts import Chart, draw
 from gradlab.report.figures.base import Figure
 from gradlab.report.look import look, plain
@@ -27,7 +26,7 @@ def charts(measured: Measured) -> tuple[dict[str, Chart], tuple[str, ...]]:
     """
     catalog = measured.plan.catalog
     wanted = measured.study.figures
-    names = wanted if wanted is not None else sorted(catalog.names("figure"), key=lambda name: _rank(catalog, name))
+    names = wanted if wanted is not None else catalog.ranked("figure")
     found, missing = {}, []
     for name in names:
         try:
@@ -41,10 +40,6 @@ def charts(measured: Measured) -> tuple[dict[str, Chart], tuple[str, ...]]:
         elif wanted:
             missing.append(f"{name}: nothing in this study to show")
     return found, tuple(missing)
-
-
-def _rank(catalog: Catalog, name: str) -> int:
-    return int(catalog.get("figure", name).rank)  # type: ignore[attr-defined]
 
 
 @cache

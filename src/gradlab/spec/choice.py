@@ -26,6 +26,11 @@ class Choice(Frozen):
     part: ClassVar[str]
     key: ClassVar[str] = "kind"
 
+    @classmethod
+    def own_fields(cls) -> dict[str, Any]:
+        """What the choice itself says besides the part's name, with its defaults; the rest belongs to the part."""
+        return {name: field.default for name, field in cls.model_fields.items() if name != cls.key}
+
     @model_validator(mode="before")
     @classmethod
     def _fill_in(cls, raw: Any, info: ValidationInfo) -> Any:
@@ -50,7 +55,7 @@ class Choice(Frozen):
         accepted = part.parameter_names()
         for key in rest:
             if not part.accepts(key):
-                names = [*accepted, *(name for name in cls.model_fields if name != cls.key)]
+                names = [*accepted, *cls.own_fields()]
                 raise refusal(
                     f"unknown key {shortened(key)} of {cls.part} {raw[cls.key]!r}; "
                     f"accepted: {', '.join(names) or 'none'}{nearest(key, names)}",

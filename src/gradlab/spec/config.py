@@ -141,3 +141,7 @@ class Config(Frozen):
     model: Model
     train: Train
     measure: Measure = Measure()
+
+
+BASE_SECTIONS = tuple(name for name in Config.model_fields if name != "measure")
+"""What a study's `base` holds: all but `measure`, which belongs to the study itself."""

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from gradlab.errors import StudyError, nearest, shortened
 from gradlab.parts import Catalog
-from gradlab.spec.config import Config
+from gradlab.spec.config import BASE_SECTIONS, Config
 from gradlab.spec.paths import flatten, label, value_at, with_all
 from gradlab.spec.question import Condition
 from gradlab.spec.refusals import study_error
@@ -97,11 +97,10 @@ def _point_name(point: Mapping[str, Any]) -> str:
 
 def _resolve(study: Study, overrides: Mapping[str, Any], written: str, catalog: Catalog) -> Config:
     for section in overrides:
-        if str(section).split(".")[0] not in ("data", "model", "train"):
-            accepted = ("data", "model", "train")
+        if str(section).split(".")[0] not in BASE_SECTIONS:
             raise StudyError(
                 f"{written}.{section}: {shortened(section)} is not a path of the base; it starts with "
-                f"{', '.join(accepted)}{nearest(str(section).split('.')[0], accepted)}"
+                f"{', '.join(BASE_SECTIONS)}{nearest(str(section).split('.')[0], BASE_SECTIONS)}"
             )
     if "measure" in study.base:
         raise StudyError("base.measure: measure belongs to the study, not to its base; move it one level up")

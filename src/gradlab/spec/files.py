@@ -13,12 +13,11 @@ from pydantic import ValidationError
 from gradlab.errors import StudyError, nearest, shortened
 from gradlab.parts import BUILT_IN, Catalog
 from gradlab.spec import yaml_text
+from gradlab.spec.config import BASE_SECTIONS
 from gradlab.spec.expand import Group, expand
 from gradlab.spec.paths import flatten, with_value
 from gradlab.spec.refusals import study_error
 from gradlab.spec.study import Study
-
-BASE_SECTIONS = ("data", "model", "train")
 
 
 @dataclass(frozen=True)

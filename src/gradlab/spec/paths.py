@@ -3,14 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Any
 
-from gradlab.errors import StudyError, shortened
+from pydantic import BaseModel
 
-NAMED_BY = {"data": "task"}
-"""Sections that are a choice named by another key than `kind`."""
-KEPT = {"init": ("scale", "scale_on", "bias"), "data": ("split",)}
-"""Fields of a choice itself, not of the part it names: they stay when another part is named."""
+from gradlab.errors import StudyError, shortened
+from gradlab.spec.choice import Choice
+from gradlab.spec.config import Config
+
+
+@cache
+def choices() -> Mapping[str, type[Choice]]:
+    """Where a configuration chooses a part, read off its models: `model.init` -> `InitChoice`."""
+    return dict(_choices(Config))
+
+
+def _choices(model: type[BaseModel], above: str = "") -> Iterator[tuple[str, type[Choice]]]:
+    for name, field in model.model_fields.items():
+        kind = field.annotation
+        if isinstance(kind, type) and issubclass(kind, Choice):
+            yield above + name, kind
+        elif isinstance(kind, type) and issubclass(kind, BaseModel):
+            yield from _choices(kind, f"{above}{name}.")
+
+
+def choice_at(path: str) -> type[Choice] | None:
+    """Which choice stands at a path of a study or of its base; None where there is none."""
+    return choices().get(path.removeprefix("base."))
+
+
+@cache
+def _naming_keys() -> tuple[str, ...]:
+    """Keys under which a choice names its part, the usual one last: a part may have a parameter of that name."""
+    return tuple(sorted({choice.key for choice in choices().values()}, key=lambda key: (key == Choice.key, key)))
+
+
+def naming_key(value: Any) -> str | None:
+    """The key under which a mapping names a part; None if it names none."""
+    return next((key for key in _naming_keys() if isinstance(value, Mapping) and key in value), None)
 
 
 def flatten(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -20,8 +51,7 @@ def flatten(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, An
     """
     for key, value in tree.items():
         path = f"{prefix}.{key}" if prefix else str(key)
-        names_a_part = isinstance(value, Mapping) and ("kind" in value or "task" in value)
-        if isinstance(value, Mapping) and value and not names_a_part:
+        if isinstance(value, Mapping) and value and naming_key(value) is None:
             yield from flatten(value, path)
         else:
             yield path, value
@@ -29,30 +59,35 @@ def flatten(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, An
 
 def with_value(tree: Mapping[str, Any], path: str, value: Any) -> dict[str, Any]:
     """A copy of the tree with the value at the path; a part's short form makes room for its parameters."""
+    return _with_value(tree, path, value, "")
+
+
+def _with_value(tree: Mapping[str, Any], path: str, value: Any, above: str) -> dict[str, Any]:
     key, _, rest = path.partition(".")
     if not key or path.endswith("."):
         raise StudyError(f"{shortened(path)} is not a path; write it like model.init.scale")
-    copy = dict(tree)
+    copy, here = dict(tree), above + key
     if not rest:
-        copy[key] = _renamed(key, copy.get(key), value)
+        copy[key] = _renamed(choice_at(here), copy.get(key), value)
         return copy
     below = copy.get(key, {})
     if isinstance(below, str):
-        below = {NAMED_BY.get(key, "kind"): below}
+        below = {(choice_at(here) or Choice).key: below}
     if not isinstance(below, Mapping):
         raise StudyError(f"{path}: {key!r} is {shortened(below)}, it has nothing below it")
-    copy[key] = with_value(below, rest, value)
+    copy[key] = _with_value(below, rest, value, f"{here}.")
     return copy
 
 
-def _renamed(section: str, before: Any, after: Any) -> Any:
+def _renamed(choice: type[Choice] | None, before: Any, after: Any) -> Any:
     """Another part under the same choice: what the choice says by itself (a scale, a split) is not lost silently."""
-    key = NAMED_BY.get(section, "kind")
-    names_a_part = isinstance(after, str) or (isinstance(after, Mapping) and key in after)
-    if section not in KEPT or not isinstance(before, Mapping) or not names_a_part:
+    if choice is None or not isinstance(before, Mapping):
         return after
-    kept = {name: before[name] for name in KEPT[section] if name in before}
-    return {**kept, **({key: after} if isinstance(after, str) else after)}
+    if not isinstance(after, str) and not (isinstance(after, Mapping) and choice.key in after):
+        return after
+    kept = {name: before[name] for name in choice.own_fields() if name in before}
+    named = {choice.key: after} if isinstance(after, str) else after
+    return {**kept, **named} if choice.own_fields() else after
 
 
 def with_all(tree: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
@@ -77,6 +112,7 @@ def label(value: Any) -> str:
     """A value in one word: `scaled(scale=0.5)` for a part with parameters."""
     if not isinstance(value, Mapping):
         return str(value)
-    name = value.get("kind", value.get("task", ""))
-    rest = ", ".join(f"{key}={label(item)}" for key, item in value.items() if key not in ("kind", "task"))
-    return f"{name}({rest})" if rest else str(name)
+    naming = naming_key(value)
+    name = "" if naming is None else str(value[naming])
+    rest = ", ".join(f"{key}={label(item)}" for key, item in value.items() if key != naming)
+    return f"{name}({rest})" if rest else name

@@ -8,7 +8,7 @@ from typing import Any
 
 from gradlab.errors import StudyError, nearest, shortened
 from gradlab.spec.claims import ALONG_AN_AXIS, Claim
-from gradlab.spec.paths import label
+from gradlab.spec.paths import label, naming_key
 from gradlab.spec.question import Condition
 
 
@@ -74,7 +74,8 @@ def _is(own: Any, wanted: Any) -> bool:
     """Whether a value is meant: itself, its label, or the name of the part it is."""
     if isinstance(own, bool) or isinstance(wanted, bool):
         return str(own).lower() == str(wanted).lower()
-    named = own.get("kind") if isinstance(own, Mapping) else None
+    key = naming_key(own)
+    named = None if key is None else own[key]
     if isinstance(own, int | float) and isinstance(wanted, str):
         with suppress(ValueError):
             return float(own) == float(wanted)

@@ -10,14 +10,15 @@ from pydantic import ValidationError
 
 from gradlab.errors import PartError
 from gradlab.parts import Catalog
-from gradlab.spec.paths import label
+from gradlab.spec.paths import choice_at, label
 
 
 def short(path: str, value: Any, catalog: Catalog) -> str:
-    """A value in words, without the parameters of a part that are what they are anyway."""
-    if not isinstance(value, Mapping) or "kind" not in value:
+    """A value in words; of a part, its name and the parameters that differ from their defaults."""
+    choice = choice_at(path)
+    if choice is None or not isinstance(value, Mapping) or choice.key not in value:
         return label(value)
-    usual: dict[str, Any] = {"scale": 1.0, "scale_on": "all", "bias": "zeros"}
-    with suppress(PartError, ValidationError, KeyError):  # a part may have parameters without a default
-        usual |= catalog.make(path.split(".")[-1], value["kind"], {}).parameters()
-    return label({key: item for key, item in value.items() if key == "kind" or usual.get(key) != item})
+    usual = choice.own_fields()
+    with suppress(PartError, ValidationError):  # a part may have parameters without a default
+        usual |= catalog.make(choice.part, value[choice.key], {}).parameters()
+    return label({key: item for key, item in value.items() if key not in usual or usual[key] != item})

@@ -1,4 +1,4 @@
-"""What every part of a kind has to keep, as checks that run on built-in and user's parts alike.
+"""The contract of every kind of part, as checks that run on built-in and user parts alike.
 
 `gradlab check-part FILE` runs them on a file; the lab's own tests run them on every built-in part.
 """

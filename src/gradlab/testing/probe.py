@@ -1,4 +1,4 @@
-"""What every probe has to keep."""
+"""The contract of a probe."""
 
 from __future__ import annotations
 
@@ -37,6 +37,9 @@ def checks(part: Probe) -> Iterator[Check]:
         numbers = part.measure(view(full=False))
         extra = set(numbers) - set(part.measures)
         require(not extra, f"gives {sorted(extra)}, which `measures` does not name")
+        for where, names in (("labels", part.labels), ("kinds", part.kinds)):
+            unknown = set(names) - set(part.measures)
+            require(not unknown, f"`{where}` names {sorted(unknown)}, which `measures` does not")
 
     def finite() -> None:
         for name, value in part.measure(view(full=True)).items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ from numpy.typing import NDArray
 
 from gradlab.network.losses.mse import Mse
 from gradlab.network.mlp import MLP
+from gradlab.network.tensors import Tensor
 from gradlab.parts import Catalog, Part
 from gradlab.spec.config import Model
 from gradlab.testing.base import require
@@ -39,6 +41,23 @@ def small_state(mlp: MLP) -> tuple[NDArray[np.float64], NDArray[np.float64], NDA
         if away_from_kinks(mlp, theta, x):
             return theta, x, y
     raise AssertionError("found no parameters away from kinks: does the part give exact zeros everywhere?")
+
+
+def declared_values(tensors: Mapping[str, Tensor], dtype: Any) -> dict[str, Any]:
+    """Some value for every declared tensor, none of them 0."""
+    return {
+        name: np.asarray(1 + 0.3 * np.random.default_rng(number).random(tensor.shape)).astype(dtype)
+        for number, (name, tensor) in enumerate(tensors.items())
+    }
+
+
+def require_declared(tensors: Mapping[str, Tensor], gradients: Mapping[str, Any]) -> None:
+    """A gradient of every declared tensor, in its shape, and of nothing else."""
+    names = f"{sorted(gradients)}, declared are {sorted(tensors)}"
+    require(gradients.keys() == tensors.keys(), f"backward gives gradients of {names}")
+    for name, tensor in tensors.items():
+        shape = np.shape(gradients[name])
+        require(shape == tensor.shape, f"backward gives a gradient of shape {shape} for {name} of shape {tensor.shape}")
 
 
 def require_right_gradient(mlp: MLP) -> None:

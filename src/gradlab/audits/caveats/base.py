@@ -51,12 +51,14 @@ class Design:
 
 
 class Caveat(Part):
-    """Looks at a design and says what it cannot attribute, if anything."""
+    """Looks at a design and says what it cannot attribute, if anything. `rank` is its place in the audit."""
 
     part: ClassVar[str] = "caveat"
-    rank: ClassVar[int] = 50
-    """Lower comes first."""
 
     @abstractmethod
     def remarks(self, design: Design) -> Iterator[Remark]:
-        """Nothing, where the design has no such weakness."""
+        """One remark per weakness; none where the design has no such weakness.
+
+        design: the plan, the pairs that are compared, and every group before its first step; read only.
+        A remark's words are whole sentences. Must be deterministic: the audit is stored with the run.
+        """

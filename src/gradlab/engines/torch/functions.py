@@ -1,12 +1,12 @@
-"""Activations, norms and losses in torch: the built-in ones natively, any other part through its own NumPy code.
+"""Activations, skips, norms and losses in torch: the built-in ones natively, any other part through its NumPy code.
 
-A part of the user's runs on the torch engine at once: its forward and backward are wrapped as an autograd function, on
-the CPU. Only a skip is called with tensors, because its `combine` is plain arithmetic.
+A part of the user's own runs on the torch engine at once: its forward and backward are wrapped as an autograd function,
+on the CPU.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch.nn.functional as nnf
@@ -15,6 +15,7 @@ import torch
 from gradlab.network.activations.base import Activation
 from gradlab.network.losses.base import Loss
 from gradlab.network.norms.base import Norm
+from gradlab.network.skips.base import Skip
 from torch import Tensor
 
 NATIVE: dict[str, Callable[..., Tensor]] = {
@@ -25,6 +26,26 @@ NATIVE: dict[str, Callable[..., Tensor]] = {
     "sigmoid": torch.sigmoid,
     "gelu": nnf.gelu,
     "silu": nnf.silu,
+}
+
+Named = Mapping[str, Any]
+"""Tensors of a norm or a skip by name; a skip's constants are floats among them."""
+
+
+def _highway(x: Tensor, branch: Tensor, p: Named) -> Tensor:
+    gate = torch.sigmoid(x @ p["gate_weight"] + p["gate_bias"])
+    return gate * branch + (1 - gate) * x
+
+
+SKIPS: dict[str, Callable[[Tensor, Tensor, Named], Tensor]] = {
+    "none": lambda x, branch, p: branch,
+    "identity": lambda x, branch, p: x + branch,
+    "add_then_activate": lambda x, branch, p: x + branch,
+    "pre_activation": lambda x, branch, p: x + branch,
+    "scaled": lambda x, branch, p: x + p["alpha"] * branch,
+    "rezero": lambda x, branch, p: x + p["alpha"] * branch,
+    "gated": lambda x, branch, p: x + p["gate"] * branch,
+    "highway": _highway,
 }
 
 
@@ -54,14 +75,57 @@ class _Elementwise(torch.autograd.Function):
         return grads[0] * ctx.slope, None
 
 
-def normalized(
-    part: Norm, x: Tensor, gain: Tensor | None, shift: Tensor | None, running: Any, training: bool
-) -> tuple[Tensor, Any]:
+def joined(part: Skip, x: Tensor, branch: Tensor, p: Named) -> Tensor:
+    """skip(x, F)."""
+    if _is_ours(part) and part.name in SKIPS:
+        return SKIPS[part.name](x, branch, p)
+    if part.is_earlier:  # autograd has always gone through its arithmetic; the same bits
+        through: Tensor = part.combine(x, branch, p["alpha"])  # type: ignore[attr-defined]
+        return through
+    learned = [name for name, value in p.items() if isinstance(value, Tensor)]
+    found: Tensor = _Skip.apply(x, branch, part, p, learned, *(p[name] for name in learned))
+    return found
+
+
+class _Skip(torch.autograd.Function):
+    """Any skip, by its own forward and backward."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, branch: Tensor, part: Skip, p: Named, learned: list[str], *own: Tensor) -> Tensor:
+        ctx.part, ctx.learned, ctx.like, ctx.p = part, learned, (x, *own), _in_numpy(p)
+        y, ctx.cache = part.forward(_numpy(x), _numpy(branch), ctx.p)
+        return _like(y, x)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Any:
+        along, to_branch, found = ctx.part.backward(_numpy(grads[0]), ctx.p, ctx.cache)
+        x, *own = ctx.like
+        gradients = [_like(found[name], tensor) for name, tensor in zip(ctx.learned, own, strict=True)]
+        return (None if along is None else _like(along, x), _like(to_branch, x), None, None, None, *gradients)
+
+
+def _numpy(tensor: Tensor) -> Any:
+    return tensor.detach().cpu().numpy()
+
+
+def _in_numpy(p: Named) -> Named:
+    return {name: _numpy(value) if isinstance(value, Tensor) else value for name, value in p.items()}
+
+
+def _like(values: Any, tensor: Tensor) -> Tensor:
+    """Numbers that NumPy computed as a tensor of the same shape, type and place."""
+    return torch.as_tensor(values, dtype=tensor.dtype, device=tensor.device).reshape(tensor.shape)
+
+
+def normalized(part: Norm, x: Tensor, p: Named, running: Any, training: bool) -> tuple[Tensor, Any]:
     """norm(x) and the running statistics after it."""
-    if not _is_ours(part) or part.name not in ("none", "layer", "rms", "batch"):
-        return _wrapped_norm(part, x, gain, shift, running, training)
+    if not _is_ours(part) or part.name not in ("none", "layer", "rms", "batch", "dynamic_tanh"):
+        return _wrapped_norm(part, x, p, running, training)
     if part.name == "none":
         return x, running
+    gain, shift = p["gain"], p.get("shift")
+    if part.name == "dynamic_tanh":
+        return gain * torch.tanh(p["alpha"] * x) + shift, running
     epsilon = float(part.parameters()["epsilon"])
     if part.name == "layer":
         return nnf.layer_norm(x, x.shape[1:], gain, shift, epsilon), running
@@ -72,8 +136,6 @@ def normalized(
         return nnf.batch_norm(x, mean, variance, gain, shift, False, 0.0, epsilon), running
     if len(x) == 1:  # torch refuses one sample; the lab normalizes it to 0 and remembers no variance
         centered = x - x.mean(0)
-        assert gain is not None
-        assert shift is not None
         momentum = float(part.parameters()["momentum"])
         return gain * centered + shift, (mean + momentum * (x.detach().mean(0) - mean), variance)
     after = mean.clone(), variance.clone()
@@ -81,11 +143,9 @@ def normalized(
     return y, after
 
 
-def _wrapped_norm(
-    part: Norm, x: Tensor, gain: Tensor | None, shift: Tensor | None, running: Any, training: bool
-) -> tuple[Tensor, Any]:
+def _wrapped_norm(part: Norm, x: Tensor, p: Named, running: Any, training: bool) -> tuple[Tensor, Any]:
     memory: list[Any] = []
-    y = _Norm.apply(x, gain, shift, part, running, training, memory)
+    y = _Norm.apply(x, part, tuple(p), running, training, memory, *p.values())
     return y, memory[0]
 
 
@@ -94,27 +154,20 @@ class _Norm(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any,
-        x: Tensor,
-        gain: Tensor | None,
-        shift: Tensor | None,
-        part: Norm,
-        running: Any,
-        training: bool,
-        memory: Any,
+        ctx: Any, x: Tensor, part: Norm, names: tuple[str, ...], running: Any, training: bool, memory: Any, *own: Tensor
     ) -> Tensor:
-        arrays: list[Any] = [None if t is None else t.detach().cpu().numpy() for t in (x, gain, shift)]
-        y, cache, after = part.forward(arrays[0], arrays[1], arrays[2], running, training)
+        ctx.part, ctx.names, ctx.like = part, names, (x, *own)
+        ctx.p = {name: _numpy(tensor) for name, tensor in zip(names, own, strict=True)}
+        y, ctx.cache, after = part.forward(_numpy(x), ctx.p, running, training)
         memory.append(after)
-        ctx.part, ctx.cache, ctx.gain, ctx.like = part, cache, arrays[1], x
-        return torch.as_tensor(y, dtype=x.dtype, device=x.device)
+        return _like(y, x)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> Any:
-        dx, d_gain, d_shift = ctx.part.backward(grads[0].detach().cpu().numpy(), ctx.gain, ctx.cache)
-        like = {"dtype": ctx.like.dtype, "device": ctx.like.device}
-        made = [None if a is None else torch.as_tensor(a, **like) for a in (dx, d_gain, d_shift)]
-        return (*made, None, None, None, None)
+        dx, found = ctx.part.backward(_numpy(grads[0]), ctx.p, ctx.cache)
+        x, *own = ctx.like
+        gradients = [_like(found[name], tensor) for name, tensor in zip(ctx.names, own, strict=True)]
+        return (_like(dx, x), None, None, None, None, None, *gradients)
 
 
 def loss_value(part: Loss, output: Tensor, target: Tensor) -> Tensor:

@@ -1,45 +1,48 @@
 """A network of the lab as a plain `nn.Module`: nn.Linear layers by the lab's names, the lab's norms and skips.
 
 layer3.weight   (fan_out, fan_in), torch's way round; the lab keeps (fan_in, fan_out)
-layer3.bias, layer3.gain, layer3.shift, block2.alpha
+layer3.bias, layer3.gain, block2.alpha, …   and whatever else norms and skips declare
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 import torch
-from gradlab.engines.torch.functions import activation, normalized
+from gradlab.engines.torch.functions import activation, joined, normalized
 from gradlab.network.layout import Slot
 from gradlab.network.mlp import MLP, Layer
+from gradlab.network.tensors import TAKEN
 from torch import Tensor, nn
 
 
 class LabLayer(nn.Linear):
-    """z = x W + b, with the norm's own parameters beside it."""
+    """z = x W + b, with the norm's own tensors beside it."""
 
-    def __init__(self, layer: Layer, bias: bool, dtype: torch.dtype) -> None:
+    def __init__(self, layer: Layer, slots: Sequence[Slot], dtype: torch.dtype) -> None:
+        bias = any(slot.role == "bias" for slot in slots)
         super().__init__(layer.fan_in, layer.fan_out, bias=bias, dtype=dtype)
         width = layer.fan_out
-        if layer.norm.has_gain:
-            self.gain = nn.Parameter(torch.ones(width, dtype=dtype))
-        if layer.norm.has_shift:
-            self.shift = nn.Parameter(torch.zeros(width, dtype=dtype))
+        self.tensors = tuple(slot.role for slot in slots if slot.role not in TAKEN)
+        for slot in slots:
+            if slot.role in self.tensors:
+                self.register_parameter(slot.role, nn.Parameter(torch.zeros(slot.shape, dtype=dtype)))
         if layer.norm.has_memory:
             self.register_buffer("running_mean", torch.zeros(width, dtype=dtype))
             self.register_buffer("running_variance", torch.ones(width, dtype=dtype))
 
 
 class LabBlock(nn.Module):
-    """The learned α of a block."""
+    """The tensors that the skip of a block declares."""
 
-    def __init__(self, alpha: float, dtype: torch.dtype) -> None:
+    def __init__(self, slots: Sequence[Slot], dtype: torch.dtype) -> None:
         super().__init__()
-        self.alpha = nn.Parameter(torch.tensor(alpha, dtype=dtype))
+        for slot in slots:
+            self.register_parameter(slot.role, nn.Parameter(torch.zeros(slot.shape, dtype=dtype)))
 
 
 class LabModule(nn.Module):
@@ -48,13 +51,15 @@ class LabModule(nn.Module):
     def __init__(self, mlp: MLP, dtype: torch.dtype = torch.float32) -> None:
         super().__init__()
         self.mlp = mlp
-        has_bias = any(slot.role == "bias" for slot in mlp.layout.slots)
+        owned: dict[str, list[Slot]] = {}
+        for slot in mlp.layout.slots:
+            owned.setdefault(f"{slot.group}{slot.owner}", []).append(slot)
         self._functions = {layer.number: activation(layer.activation) for layer in mlp.layers}
         for layer in mlp.layers:
-            self.add_module(f"layer{layer.number}", LabLayer(layer, has_bias, dtype))
-        if mlp.skip.learned:
-            for index in range(len(mlp.blocks)):
-                self.add_module(f"block{index + 1}", LabBlock(mlp.skip.alpha(mlp.depth), dtype))
+            self.add_module(f"layer{layer.number}", LabLayer(layer, owned[f"layer{layer.number}"], dtype))
+        for name, slots in owned.items():
+            if slots[0].group == "block":
+                self.add_module(name, LabBlock(slots, dtype))
 
     def _own(self, layer: Layer) -> LabLayer:
         found = self.get_submodule(f"layer{layer.number}")
@@ -64,9 +69,8 @@ class LabModule(nn.Module):
     def _normed(self, layer: Layer, x: Tensor) -> Tensor:
         own = self._own(layer)
         running = (own.running_mean, own.running_variance) if layer.norm.has_memory else None
-        y, after = normalized(
-            layer.norm, x, getattr(own, "gain", None), getattr(own, "shift", None), running, self.training
-        )
+        p = {name: own.get_parameter(name) for name in own.tensors}
+        y, after = normalized(layer.norm, x, p, running, self.training)
         if layer.norm.has_memory and self.training:
             with torch.no_grad():
                 own.running_mean.copy_(torch.as_tensor(after[0]))
@@ -81,7 +85,7 @@ class LabModule(nn.Module):
         for index, block in enumerate(mlp.blocks):
             entry = h
             learned = getattr(self, f"block{index + 1}", None)
-            alpha: Any = mlp.skip.alpha(mlp.depth) if learned is None else learned.alpha
+            p = {**mlp.constants, **({} if learned is None else dict(learned.named_parameters()))}
             for layer in block:
                 f, own = self._functions[layer.number], self._own(layer)
                 if mlp.skip.place == "before":
@@ -89,25 +93,24 @@ class LabModule(nn.Module):
                     continue
                 z = self._normed(layer, own(h))
                 if layer is block[-1] and mlp.skip.place == "inside":
-                    z = mlp.skip.combine(entry, z, alpha)
+                    z = joined(mlp.skip, entry, z, p)
                 h = f(z)
             if mlp.skip.place != "inside":
-                h = mlp.skip.combine(entry, h, alpha)
+                h = joined(mlp.skip, entry, h, p)
         return h if mlp.head is None else self._own(mlp.head)(h)
 
     # ------------------------------------------------------------------ the lab's parameters, in and out
 
     def slot(self, slot: Slot) -> Tensor:
         """The parameter of a slot, torch's way round."""
-        name = f"{'block' if slot.role == 'alpha' else 'layer'}{slot.owner}.{slot.role}"
-        return self.get_parameter(name)
+        return self.get_parameter(slot.name)
 
     def take(self, theta: NDArray[Any]) -> None:
         """Take over the lab's flat parameters."""
         with torch.no_grad():
             for slot in self.mlp.layout.slots:
                 values = torch.from_numpy(np.array(slot.view(theta)))
-                self.slot(slot).copy_(values.T if slot.role == "weight" else values)
+                self.slot(slot).copy_(values.T if _is_weight(slot) else values)
 
     def give(self, values: str = "data") -> NDArray[Any]:
         """The lab's flat parameters; with `grad`, their gradients."""
@@ -116,7 +119,7 @@ class LabModule(nn.Module):
             parameter = self.slot(slot)
             tensor = parameter.detach() if values == "data" else parameter.grad
             tensor = torch.zeros_like(parameter) if tensor is None else tensor
-            found.append((tensor.T if slot.role == "weight" else tensor).cpu().numpy().ravel())
+            found.append((tensor.T if _is_weight(slot) else tensor).cpu().numpy().ravel())
         return np.concatenate(found)
 
     def running(self) -> list[Any]:
@@ -136,9 +139,14 @@ class LabModule(nn.Module):
         with torch.no_grad():
             for slot in self.mlp.layout.slots:
                 values = torch.from_numpy(np.array(weights[slot.name]))
-                self.slot(slot).copy_(values.T if slot.role == "weight" else values.reshape(self.slot(slot).shape))
+                self.slot(slot).copy_(values.T if _is_weight(slot) else values.reshape(self.slot(slot).shape))
 
     def lab_weights(self) -> dict[str, NDArray[Any]]:
         """Parameters by the lab's names and the lab's way round, ready for safetensors."""
         flat = self.give()
         return {slot.name: np.array(slot.view(flat)) for slot in self.mlp.layout.slots}
+
+
+def _is_weight(slot: Slot) -> bool:
+    """Whether torch keeps it the other way round: the matrix of a layer (a skip's own matrices stay as they are)."""
+    return slot.group == "layer" and slot.role == "weight"

@@ -13,7 +13,11 @@ Array = NDArray[Any]
 
 
 class Loss(Part):
-    """L(output, target), the mean over the batch."""
+    """L(output, target), the mean over the batch.
+
+    output: (n, k), float32 or float64. target: class numbers (n,) or values (n, k), as `targets` says. Methods must be
+    deterministic and must not write to either. A loss that is not finite ends the trial as diverged: do not hide it.
+    """
 
     part: ClassVar[str] = "loss"
     targets: ClassVar[Literal["classes", "values"]]
@@ -23,8 +27,8 @@ class Loss(Part):
 
     @abstractmethod
     def value(self, output: Array, target: Array) -> float:
-        """L."""
+        """L, as a Python float; the same number as `value_and_gradient` gives. Used for evaluation."""
 
     @abstractmethod
     def value_and_gradient(self, output: Array, target: Array) -> tuple[float, Array]:
-        """L and dL/d output."""
+        """(L, dL/d output): the gradient has the shape and dtype of output, divided by n like the mean."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import numpy as np
 from pydantic import Field
 
-from gradlab.network.norms.base import Array, Norm, Running
+from gradlab.network.norms.base import Array, Gradients, Norm, Running, gain_of, shift_of
+from gradlab.network.tensors import Tensor
 
 
 class BatchNorm(Norm):
@@ -19,20 +21,22 @@ class BatchNorm(Norm):
     momentum: Annotated[float, Field(gt=0, le=1)] = 0.1
     """Weight of the newest batch in the running statistics (torch's definition)."""
 
-    def forward(
-        self, x: Array, gain: Array, shift: Array, running: Running, training: bool
-    ) -> tuple[Array, Any, Running]:
+    def tensors(self, width: int, depth: int) -> Mapping[str, Tensor]:
+        """g and s."""
+        return {"gain": gain_of(width), "shift": shift_of(width)}
+
+    def forward(self, x: Array, p: Mapping[str, Array], running: Running, training: bool) -> tuple[Array, Any, Running]:
         """Training uses the batch's own statistics; the running variance keeps the unbiased one, as in torch."""
         if not training:
             assert running is not None
             mean, variance = running
-            return gain * (x - mean) / np.sqrt(variance + self.epsilon) + shift, None, running
+            return p["gain"] * (x - mean) / np.sqrt(variance + self.epsilon) + p["shift"], None, running
         mean = x.mean(0)
         centered = x - mean
         variance = np.mean(centered * centered, 0)
         inverse_std = 1 / np.sqrt(variance + self.epsilon)
         x_hat = centered * inverse_std
-        return gain * x_hat + shift, (x_hat, inverse_std), self._remembered(running, mean, variance, len(x))
+        return p["gain"] * x_hat + p["shift"], (x_hat, inverse_std), self._remembered(running, mean, variance, len(x))
 
     def _remembered(self, running: Running, mean: Array, variance: Array, n: int) -> Running:
         assert running is not None
@@ -42,9 +46,9 @@ class BatchNorm(Norm):
             return new_mean, old_variance
         return new_mean, old_variance + self.momentum * (variance * (n / (n - 1)) - old_variance)
 
-    def backward(self, dy: Array, gain: Array, cache: Any) -> tuple[Array, Array | None, Array | None]:
+    def backward(self, dy: Array, p: Mapping[str, Array], cache: Any) -> tuple[Array, Gradients]:
         """dx = (u − mean u − x̂ mean(u x̂))/σ with u = g ⊙ dy, means over the batch."""
         x_hat, inverse_std = cache
-        u = gain * dy
+        u = p["gain"] * dy
         dx = inverse_std * (u - u.mean(0) - x_hat * np.mean(u * x_hat, 0))
-        return dx, np.sum(dy * x_hat, 0), dy.sum(0)
+        return dx, {"gain": np.sum(dy * x_hat, 0), "shift": dy.sum(0)}

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import numpy as np
 from pydantic import Field
 
-from gradlab.network.norms.base import Array, Norm, Running
+from gradlab.network.norms.base import Array, Gradients, Norm, Running, gain_of, shift_of
+from gradlab.network.tensors import Tensor
 
 
 class LayerNorm(Norm):
@@ -16,18 +18,20 @@ class LayerNorm(Norm):
     name = "layer"
     epsilon: Annotated[float, Field(gt=0)] = 1e-5
 
-    def forward(
-        self, x: Array, gain: Array, shift: Array, running: Running, training: bool
-    ) -> tuple[Array, Any, Running]:
+    def tensors(self, width: int, depth: int) -> Mapping[str, Tensor]:
+        """g and s."""
+        return {"gain": gain_of(width), "shift": shift_of(width)}
+
+    def forward(self, x: Array, p: Mapping[str, Array], running: Running, training: bool) -> tuple[Array, Any, Running]:
         """The same in training and evaluation."""
         centered = x - x.mean(1, keepdims=True)
         inverse_std = 1 / np.sqrt(np.mean(centered * centered, 1, keepdims=True) + self.epsilon)
         x_hat = centered * inverse_std
-        return gain * x_hat + shift, (x_hat, inverse_std), running
+        return p["gain"] * x_hat + p["shift"], (x_hat, inverse_std), running
 
-    def backward(self, dy: Array, gain: Array, cache: Any) -> tuple[Array, Array | None, Array | None]:
+    def backward(self, dy: Array, p: Mapping[str, Array], cache: Any) -> tuple[Array, Gradients]:
         """dx = (u − mean u − x̂ mean(u x̂))/σ with u = g ⊙ dy, means over the units."""
         x_hat, inverse_std = cache
-        u = gain * dy
+        u = p["gain"] * dy
         dx = inverse_std * (u - u.mean(1, keepdims=True) - x_hat * np.mean(u * x_hat, 1, keepdims=True))
-        return dx, np.sum(dy * x_hat, 0), dy.sum(0)
+        return dx, {"gain": np.sum(dy * x_hat, 0), "shift": dy.sum(0)}

@@ -1,1 +1,4 @@
 """Skips, one file each."""
+
+SUPPORT = ("earlier",)
+"""Modules of this folder that are no part."""

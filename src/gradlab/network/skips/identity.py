@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from gradlab.network.skips.base import Array, Skip
+from gradlab.network.skips.base import Array, Gradients, Skip
 
 
 class IdentitySkip(Skip):
@@ -13,10 +14,10 @@ class IdentitySkip(Skip):
     name = "identity"
     formula = "x + f(Wx + b)"
 
-    def combine(self, x: Array, branch: Array, alpha: Any) -> Array:
+    def forward(self, x: Array, branch: Array, p: Mapping[str, Any]) -> tuple[Array, Any]:
         """x + F."""
-        return x + branch
+        return x + branch, None
 
-    def backward(self, dy: Array, branch: Array, alpha: Any) -> tuple[Array | None, Array, Any]:
+    def backward(self, dy: Array, p: Mapping[str, Any], cache: Any) -> tuple[Array | None, Array, Gradients]:
         """dx = dy along the skip: the +1 of the chain rule. dF = dy."""
-        return dy, dy, 0.0
+        return dy, dy, {}

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from gradlab.network.skips.base import Array, Skip
+from gradlab.network.skips.base import Array, Gradients, Skip
 
 
 class NoSkip(Skip):
@@ -13,10 +14,10 @@ class NoSkip(Skip):
     name = "none"
     formula = "f(Wx + b)"
 
-    def combine(self, x: Array, branch: Array, alpha: Any) -> Array:
+    def forward(self, x: Array, branch: Array, p: Mapping[str, Any]) -> tuple[Array, Any]:
         """The branch alone."""
-        return branch
+        return branch, None
 
-    def backward(self, dy: Array, branch: Array, alpha: Any) -> tuple[Array | None, Array, Any]:
+    def backward(self, dy: Array, p: Mapping[str, Any], cache: Any) -> tuple[Array | None, Array, Gradients]:
         """Everything goes through the branch."""
-        return None, dy, 0.0
+        return None, dy, {}

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from gradlab.network.skips.base import Array, Skip
+from gradlab.network.skips.base import Array, Gradients, Skip
 
 
 class PreActivation(Skip):
@@ -14,10 +15,10 @@ class PreActivation(Skip):
     place = "before"
     formula = "x + W f(x) + b"
 
-    def combine(self, x: Array, branch: Array, alpha: Any) -> Array:
+    def forward(self, x: Array, branch: Array, p: Mapping[str, Any]) -> tuple[Array, Any]:
         """x + F."""
-        return x + branch
+        return x + branch, None
 
-    def backward(self, dy: Array, branch: Array, alpha: Any) -> tuple[Array | None, Array, Any]:
+    def backward(self, dy: Array, p: Mapping[str, Any], cache: Any) -> tuple[Array | None, Array, Gradients]:
         """dx = dy along the skip, dF = dy."""
-        return dy, dy, 0.0
+        return dy, dy, {}

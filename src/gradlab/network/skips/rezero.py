@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from gradlab.network.skips.base import Array, Skip
+from gradlab.network.skips.base import Array, Gradients, Skip
+from gradlab.network.tensors import Tensor
 
 
 class ReZero(Skip):
     """y = x + α F(x), one learned α per block."""
 
     name = "rezero"
-    learned = True
     formula = "x + α f(Wx + b), α learned from 0"
     start: float = 0.0
 
-    def alpha(self, depth: int) -> float:
-        """Where α starts."""
-        return self.start
+    def tensors(self, width: int, depth: int) -> Mapping[str, Tensor]:
+        """α."""
+        return {"alpha": Tensor((), self.start, "skip scales")}
 
-    def combine(self, x: Array, branch: Array, alpha: Any) -> Array:
+    def forward(self, x: Array, branch: Array, p: Mapping[str, Any]) -> tuple[Array, Any]:
         """x + α F."""
-        return x + alpha * branch
+        return x + p["alpha"] * branch, branch
 
-    def backward(self, dy: Array, branch: Array, alpha: Any) -> tuple[Array | None, Array, Any]:
+    def backward(self, dy: Array, p: Mapping[str, Any], cache: Any) -> tuple[Array | None, Array, Gradients]:
         """dx = dy along the skip, dF = α dy, dα = ⟨dy, F⟩."""
-        return dy, alpha * dy, np.vdot(dy, branch)
+        return dy, p["alpha"] * dy, {"alpha": np.vdot(dy, cache)}

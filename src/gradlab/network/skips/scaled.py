@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from gradlab.network.skips.base import Array, Skip
+from gradlab.network.skips.base import Array, Gradients, Skip
 from gradlab.spec.base import Scale, scale_value
 
 
@@ -15,14 +16,18 @@ class ScaledSkip(Skip):
     formula = "x + α f(Wx + b)"
     scale: Scale = "1/sqrt(depth)"
 
-    def alpha(self, depth: int) -> float:
-        """The number that `scale` stands for."""
-        return scale_value(self.scale, depth)
+    def constants(self, width: int, depth: int) -> Mapping[str, float]:
+        """α: the number that `scale` stands for."""
+        return {"alpha": scale_value(self.scale, depth)}
 
-    def combine(self, x: Array, branch: Array, alpha: Any) -> Array:
+    def written(self, width: int, depth: int) -> str:
+        """With the number."""
+        return self.formula.replace("α", f"{scale_value(self.scale, depth):.4g}")
+
+    def forward(self, x: Array, branch: Array, p: Mapping[str, Any]) -> tuple[Array, Any]:
         """x + α F."""
-        return x + alpha * branch
+        return x + p["alpha"] * branch, None
 
-    def backward(self, dy: Array, branch: Array, alpha: Any) -> tuple[Array | None, Array, Any]:
+    def backward(self, dy: Array, p: Mapping[str, Any], cache: Any) -> tuple[Array | None, Array, Gradients]:
         """dx = dy along the skip, dF = α dy."""
-        return dy, alpha * dy, 0.0
+        return dy, p["alpha"] * dy, {}

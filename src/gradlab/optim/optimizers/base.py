@@ -27,17 +27,24 @@ Positive = Annotated[float, Field(gt=0)]
 
 
 class Optimizer(Part):
-    """Pure `init` and `update`: neither changes what it is given."""
+    """Pure `init` and `update`: neither changes what it is given, and both are deterministic.
+
+    All parameters of the network are one flat vector θ (float32 or float64), whatever the architecture.
+    """
 
     part: ClassVar[str] = "optimizer"
 
     @abstractmethod
     def init(self, theta: Array) -> State:
-        """The state before the first step."""
+        """The state before the first step: vectors like θ and counters, by any names. Empty if it needs none."""
 
     @abstractmethod
     def update(self, gradient: Array, state: State, theta: Array, lr: float) -> tuple[Array, State]:
-        """Δ and the state after this step."""
+        """(Δ, state after this step). The engine then sets θ ← θ + Δ.
+
+        gradient: dL/dθ after clipping, like θ. state: what `init` or the previous step returned; return a new one.
+        lr: the learning rate of this step, schedule and warm-up applied. Δ: like θ, in its dtype.
+        """
 
 
 def decayed(gradient: Array, theta: Array, weight_decay: float) -> Array:

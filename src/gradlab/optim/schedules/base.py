@@ -22,10 +22,13 @@ class Horizon:
 
 
 class Schedule(Part):
-    """η(step) = lr · factor(step), steps counted from 0."""
+    """η(step) = lr · factor(step), steps counted from 0. All rates are computed once, before training."""
 
     part: ClassVar[str] = "schedule"
 
     @abstractmethod
     def factor(self, step: int, horizon: Horizon) -> float:
-        """What multiplies the learning rate in this step."""
+        """What multiplies the learning rate in this step: finite, not negative, and the same whenever asked.
+
+        step: from 0, counted after the warm-up. horizon: how many such steps there are, in all and per epoch.
+        """

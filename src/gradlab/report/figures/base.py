@@ -25,17 +25,23 @@ MOST_POINTS = 1200
 
 
 class Figure(Part):
-    """Compute, then draw: `chart` returns data."""
+    """Compute, then draw: `chart` returns data, and the same chart is drawn for terminal, page and file.
+
+    `rank` is its place in the report of a study that names no figures.
+    """
 
     part: ClassVar[str] = "figure"
-    rank: ClassVar[int] = 50
-    """Its place among the figures of a study that names none: lower comes first."""
     shows: ClassVar[tuple[str, ...]] = ()
     """Metrics and measures that can be read off it (`grad_l2@start`: as they are then), to find a claim's figure."""
 
     @abstractmethod
     def chart(self, measured: Measured) -> Chart | None:
-        """What the figure shows; None where the study has nothing of the kind."""
+        """What the figure shows; None where the study has nothing of the kind.
+
+        measured: the run's tables through its plan: `measured.values(metric, group)`, `measured.curve(metric, group)`,
+        `measured.profile(measure, group, step)`; read only.
+        Returns one of the charts of `gradlab.report.charts` with a title and both axis labels. Must be deterministic.
+        """
 
 
 def band(values: Numbers) -> tuple[Numbers, Numbers, Numbers]:

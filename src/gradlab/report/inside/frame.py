@@ -7,6 +7,7 @@ nothing back.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,7 +19,7 @@ from gradlab.network.layout import LayerParameters, Layout, Parameters
 from gradlab.network.mlp import MLP, Layer, Tape
 from gradlab.network.norms.base import Running
 from gradlab.network.norms.none import NoNorm
-from gradlab.network.skips.base import Skip
+from gradlab.network.skips.base import Gradients, Skip
 from gradlab.probes.base import rms
 from gradlab.trials.setup import Setup
 
@@ -72,24 +73,15 @@ class Severed(Skip):
         """Where the other one stands."""
         return self.whole.place  # type: ignore[attr-defined]
 
-    @property
-    def learned(self) -> bool:  # type: ignore[override]
+    def forward(self, x: Array, branch: Array, p: Mapping[str, Any]) -> tuple[Array, Any]:
         """As the other one."""
-        return bool(self.whole.learned)  # type: ignore[attr-defined]
-
-    def alpha(self, depth: int) -> float:
-        """As the other one."""
-        return float(self.whole.alpha(depth))  # type: ignore[attr-defined]
-
-    def combine(self, x: Array, branch: Array, alpha: Any) -> Array:
-        """As the other one."""
-        found: Array = self.whole.combine(x, branch, alpha)  # type: ignore[attr-defined]
+        found: tuple[Array, Any] = self.whole.forward(x, branch, p)  # type: ignore[attr-defined]
         return found
 
-    def backward(self, dy: Array, branch: Array, alpha: Any) -> tuple[Array | None, Array, Any]:
+    def backward(self, dy: Array, p: Mapping[str, Any], cache: Any) -> tuple[Array | None, Array, Gradients]:
         """Nothing along the skip."""
-        _, d_branch, d_alpha = self.whole.backward(dy, branch, alpha)  # type: ignore[attr-defined]
-        return None, d_branch, d_alpha
+        _, d_branch, gradients = self.whole.backward(dy, p, cache)  # type: ignore[attr-defined]
+        return None, d_branch, gradients
 
 
 def frame(setup: Setup, theta: Array, step: int) -> Frame:
@@ -152,16 +144,8 @@ def _rows(mlp: MLP, p: Parameters, x: Array, running: list[Running]) -> list[Arr
     """∂out/∂z of every layer for one input: (output, unit)."""
     outputs = mlp.layers[-1].fan_out
     _, tape = mlp.forward(p, np.repeat(x, outputs, axis=0), running)
-    empty = Parameters(tuple(_zeros(own) for own in p.layers), None if p.alphas is None else np.zeros_like(p.alphas))
-    mlp.backward(p, tape, np.eye(outputs), empty)
+    mlp.backward(p, tape, np.eye(outputs), p.zeros())
     return [record.delta for record in tape.records if record.delta is not None]
-
-
-def _zeros(own: LayerParameters) -> LayerParameters:
-    def like(values: Array | None) -> Any:
-        return None if values is None else np.zeros_like(values)
-
-    return LayerParameters(like(own.weight), like(own.bias), like(own.gain), like(own.shift))
 
 
 def _norms(samples: list[list[Array]]) -> Array:
@@ -184,9 +168,11 @@ def _with_entry(mlp: MLP, p: Parameters) -> tuple[MLP, Parameters]:
     width = first.fan_in
     blocks = tuple(tuple(replace(layer, number=layer.number + 1) for layer in block) for block in mlp.blocks)
     head = None if mlp.head is None else replace(mlp.head, number=mlp.head.number + 1)
-    entry = LayerParameters(np.eye(width), None, None, None)
+    entry = LayerParameters(np.eye(width), None, {})
     stem = Layer(1, width, width, Identity(), NoNorm(), False)
-    return MLP(stem, blocks, head, mlp.skip, mlp.depth, Layout(())), Parameters((entry, *p.layers), p.alphas)
+    return replace(mlp, stem=stem, blocks=blocks, head=head, layout=Layout(())), Parameters(
+        (entry, *p.layers), p.blocks
+    )
 
 
 def _spectrum(rows: Array) -> Array:
@@ -207,9 +193,8 @@ def _gains(mlp: MLP, p: Parameters, tape: Tape) -> Array:
     for index, block in enumerate(mlp.blocks):
         x = tape.records[block[0].number - 1].x if entry is None else entry
         own = tuple(replace(layer, number=number) for number, layer in enumerate(block, 1))
-        alphas = None if p.alphas is None else p.alphas[index : index + 1]
-        alone = MLP(None, (own,), None, mlp.skip, mlp.depth, Layout(()))
-        parameters = Parameters(tuple(p.layers[layer.number - 1] for layer in block), alphas)
+        alone = replace(mlp, stem=None, blocks=(own,), head=None, layout=Layout(()))
+        parameters = Parameters(tuple(p.layers[layer.number - 1] for layer in block), p.blocks[index : index + 1])
         rows = _end_to_end(alone, parameters, x[:1], [None] * len(block))
         values = np.linalg.svd(rows, compute_uv=False)
         found.append([values[0], float(np.sqrt(np.mean(values**2)))])

@@ -9,23 +9,13 @@ import numpy as np
 from gradlab.analysis.measured import Measured
 
 MOST_GROUPS, MOST_MOMENTS, MOST_LAYERS = 8, 24, 256
-LABELS = {
-    "grad_l2": "weight gradient, ‖dL/dW‖₂",
-    "delta_l2": "backprop signal, ‖δ‖₂",
-    "activation_std.pre": "spread before the nonlinearity",
-    "activation_std.stream": "spread of the residual stream",
-    "activation_mean.post": "mean after the nonlinearity",
-    "bias_grad_l2": "bias gradient, ‖dL/db‖₂",
-    "grad_mean_abs": "mean |dL/dW|",
-    "update_ratio": "update ratio, ‖ΔW‖/‖W‖",
-    "dead_share": "share of dead units",
-}
+FIRST = "grad_l2"
+"""What is shown before the reader chooses, if it was measured."""
 
 
 def explorer(measured: Measured) -> dict[str, Any] | None:
     """Medians over seeds by measure, group, moment and layer; None where the inside was not measured."""
-    names = [name for name in LABELS if name in measured.measures]
-    names += [name for name in measured.measures if name not in LABELS and name.count(".") == 0 and name != "grad_rms"]
+    names = sorted(measured.measures, key=lambda name: name != FIRST)
     groups = measured.group_names[:MOST_GROUPS]
     if not names or max(measured.layer_count(group) for group in groups) > MOST_LAYERS:
         return None
@@ -37,7 +27,7 @@ def explorer(measured: Measured) -> dict[str, Any] | None:
         "measures": [
             {
                 "name": name,
-                "label": LABELS.get(name, name.replace("_", " ")),
+                "label": measured.metric(name).label,
                 "log": measured.metric(name).kind not in ("signed", "share"),
                 "values": [[_medians(measured, name, group, step) for step in steps] for group in groups],
             }

@@ -120,7 +120,7 @@ def lay_out(mlp: MLP, samples: int, simd: bool) -> Memory:
         fast=fast,
         place=place,
         has_skip=has_skip,
-        alpha=mlp.skip.alpha(mlp.depth),
+        alpha=float(mlp.constants.get("alpha", 1.0)),
         alpha_at=alpha_at,
         parameters=parameters,
         workspace=workspace.size,
@@ -158,7 +158,7 @@ def _parameters(mlp: MLP, table: Any, lanes: int) -> tuple[tuple[tuple[Any, int,
     columns = {"weight": W, "bias": B, "gain": GAIN, "shift": SHIFT}
     room, slots, alpha_at = _Room(), [], -1
     for slot in mlp.layout.slots:
-        if slot.role == "alpha":
+        if slot.group == "block":  # the α of ReZero, the one tensor of a skip that the kernels know
             rows, length = 1, 1
             start = alpha_at + slot.owner - 1 if alpha_at >= 0 else room.take(len(mlp.blocks))
             alpha_at = start if alpha_at < 0 else alpha_at

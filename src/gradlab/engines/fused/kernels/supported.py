@@ -58,7 +58,7 @@ SKIPS: Mapping[str, Kernel] = {
     "scaled": Kernel(ADDS, ("scale",)),
     "rezero": Kernel(ADDS, ("start",)),
 }
-"""ADDS: y = x + α F(x). Where it stands and what α is, the part itself says (`place`, `alpha`, `learned`)."""
+"""ADDS: y = x + α F(x). Where it stands and what α is, the part says: `place`; `alpha` of `tensors` or `constants`."""
 
 _TABLES: Mapping[str, Mapping[str, Kernel]] = {
     "activation": ACTIVATIONS,

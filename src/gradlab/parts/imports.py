@@ -1,9 +1,8 @@
-"""Which modules of the user's own a piece of source imports: what it does depends on them as much as on itself.
+"""Which of the user's own modules a source file imports, directly or through others, and the hashes of their files.
 
-Found by reading, not by running: the import statements of the file, at its top or inside functions, and those of the
-modules found, and so on. Modules of installed packages, of Python and of gradlab do not count: versions say what they
-are. Not seen are modules whose names are made while the code runs, and an edit of a module between its import and the
-first look at it.
+Imports are found by parsing, not by running: import statements at the top of a file or inside functions, then those of
+the modules found. Modules of installed packages, of Python and of gradlab are left out, because versions identify them.
+Not found: modules whose names are computed at run time, and an edit between the import of a module and its first hash.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from pathlib import Path
 from gradlab.errors import PartError
 
 _INSTALLED = {Path(path).resolve() for key, path in sysconfig.get_paths().items() if "lib" in key}
-_OURS = Path(__file__).resolve().parent
+_OURS = Path(__file__).resolve().parents[1]
 _PACKAGES = ("site-packages", "dist-packages")
 """Folders of installed packages wherever they are: of the user, of Debian."""
 _first_seen: dict[str, str] = {}
