@@ -23,8 +23,8 @@ class LossFloor(Caveat):
                 yield Remark(
                     self.name,
                     f"Loss floor: the outputs of {bound} lie {_range(low, high)}, so its loss cannot fall "
-                    f"below {max(a.floor, b.floor):.3g}; {free} can reach {min(a.floor, b.floor):.3g}. A lower loss "
-                    f"of {free} is in part this floor.",
+                    f"below {max(a.floor, b.floor):.3g}; {free} can reach {min(a.floor, b.floor):.3g}. This "
+                    f"floor may contribute to a lower loss of {free}; without the last activation there is none.",
                     axes={"model.last_activation": (True, False)},
                 )
                 return
