@@ -79,9 +79,10 @@ def compute_behavior(setup: Setup) -> Behavior:
             mlp.backward(p, tape, d_output, g)
             delta, state = optimizer.update(clipped(gradient, clip), state, theta, rate)
             outputs += [fingerprint(output), repr(float(loss))]
-            deltas += [fingerprint(record.delta) for record in tape.records if record.delta is not None]
+            by_layer = [record.delta for record in tape.records if record.delta is not None]
+            deltas += [fingerprint(values) for values in by_layer]
             updates.append(fingerprint(delta))
-            sizes.append((rms(output), rms(tape.records[0].delta), rms(delta)))
+            sizes.append((rms(output), rms(by_layer[0]), rms(delta)))
             theta += delta
             running = tape.running
         evaluated = mlp.forward(p, x, running, training=False)[0]

@@ -77,11 +77,14 @@ class TraitReader:
         """One hash per epoch: the first ones and the last."""
         chosen = [*range(min(epochs, MOST_EPOCHS)), *([epochs - 1] if epochs > MOST_EPOCHS else [])]
         rows = setup.dataset.train
-        shared = (type(setup), setup.streams, fingerprint(np.asarray(rows)), setup.batch < len(rows))
+        found = []
+        of_rows, shuffled = fingerprint(np.asarray(rows)), setup.batch < len(rows)
         for epoch in chosen:
-            if (*shared, epoch) not in self._orders:
-                self._orders[(*shared, epoch)] = fingerprint(np.asarray(setup.order(epoch)))
-        return [self._orders[(*shared, epoch)] for epoch in chosen]
+            key: tuple[Hashable, ...] = (type(setup), setup.streams, of_rows, shuffled, epoch)
+            if key not in self._orders:
+                self._orders[key] = fingerprint(np.asarray(setup.order(epoch)))
+            found.append(self._orders[key])
+        return found
 
     def _behavior(self, setup: Setup) -> Behavior:
         """What the network computes; computed once for set-ups that are equal in all that it depends on."""

@@ -100,7 +100,8 @@ def _find_ratio(x: Array, y: Array) -> float | None:
     if power == 0 or not np.isfinite(power):
         return None
     ratio = float(a @ b) / power
-    tolerance = ROUNDING * float(np.finfo(x.dtype).eps) * float(np.abs(b).max(initial=0))
+    precision = float(np.finfo(x.dtype).eps) if np.issubdtype(x.dtype, np.inexact) else 0.0
+    tolerance = ROUNDING * precision * float(np.abs(b).max(initial=0))
     return ratio if ratio != 0 and np.allclose(a * ratio, b, rtol=0, atol=tolerance) else None
 
 
