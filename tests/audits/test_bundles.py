@@ -80,6 +80,13 @@ def test_a_factor_of_which_one_setting_varies_is_the_only_difference(factor: str
     assert bundled(found) == []
 
 
+def test_two_parts_are_one_difference_though_both_have_a_parameter_of_one_name() -> None:
+    schedules = ["fixed", {"kind": "step", "gamma": 0.1}, {"kind": "exponential", "gamma": 0.9}]
+    found = audit_arms("train.schedule", {str(n): {"train.schedule": each} for n, each in enumerate(schedules)})
+    assert found.varied == ("train.schedule",)
+    assert bundled(found) == []
+
+
 def test_arms_that_change_each_setting_alone_tell_the_effects_apart() -> None:
     both = {"model.skip": "identity", "model.norm": "layer"}
     arms = {"a": {}, "b": both, "skip": {"model.skip": "identity"}, "norm": {"model.norm": "layer"}}

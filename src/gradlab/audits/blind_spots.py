@@ -25,6 +25,8 @@ def list_blind_spots(
             f"What happens after the first {UPDATES} updates: data, order of samples, learning rates and budgets are "
             "fixed beforehand and were compared, but rounding, divergence and running times show only in training."
         )
+    else:
+        found.append("How the engine rounds: the audit runs the networks in plain NumPy.")
     if plan.resolved.catalog.files:
         found.append(
             f"Your own parts were run on the probe batch and for {UPDATES} updates. A part that behaves differently on "

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from difflib import SequenceMatcher
 
 from gradlab.audits.pairs import Pair, classes_of
-from gradlab.audits.settings import find_varied
+from gradlab.audits.settings import find_varied, plain_path
 from gradlab.audits.traits import Realized
 from gradlab.parts import Catalog
 from gradlab.spec.paths import value_at
@@ -24,7 +24,7 @@ def describe_only_difference(
     varied = find_varied(classes, factor)
     if len(varied) != 1:
         return None
-    (path,) = varied
+    path = plain_path(varied[0])
     groups = [group for groups in classes for group in groups]
     if path == "model.skip.kind":
         formulas = list(dict.fromkeys(first[group.name][BLOCK].words for group in groups))

@@ -17,6 +17,7 @@ from gradlab.engines.base import Engine
 from gradlab.network.layout import Slot
 from gradlab.network.mlp import MLP
 from gradlab.spec.base import scale_value
+from gradlab.streams import Streams
 from gradlab.trials.setup import Setup, prepare
 from gradlab.trials.trial import Trial
 
@@ -39,7 +40,7 @@ class TraitReader:
     def __init__(self, realize: Realize = prepare) -> None:
         self.realize = realize
         self._rows: dict[tuple[int, str], str] = {}
-        self._orders: dict[tuple[Hashable, ...], str] = {}
+        self._orders: dict[tuple[type[Setup], Streams, str, bool, int], str] = {}
         self._behaviors: dict[tuple[Hashable, ...], Behavior] = {}
 
     def read_traits(self, trial: Trial) -> Realized:
@@ -80,7 +81,7 @@ class TraitReader:
         found = []
         of_rows, shuffled = fingerprint(np.asarray(rows)), setup.batch < len(rows)
         for epoch in chosen:
-            key: tuple[Hashable, ...] = (type(setup), setup.streams, of_rows, shuffled, epoch)
+            key = (type(setup), setup.streams, of_rows, shuffled, epoch)
             if key not in self._orders:
                 self._orders[key] = fingerprint(np.asarray(setup.order(epoch)))
             found.append(self._orders[key])

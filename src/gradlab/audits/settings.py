@@ -1,8 +1,9 @@
 """The single settings in which groups differ: a declared factor such as `model` may cover several at once.
 
 A setting is a leaf of the configuration: `train.lr`, `model.init.bias`. The name of a part is one setting
-(`model.init.kind`); parameters that only one of two parts has belong to its name. A scale that is written as
-`1/sqrt(depth)` is a setting with the value it has at the group's depth, so that it varies with the depth.
+(`model.init.kind`). A parameter belongs to its part (`train.schedule.gamma of step`): two different parts are one
+difference, whatever parameters they have. A scale that is written as `1/sqrt(depth)` is a setting with the value it
+has at the group's depth, so that it varies with the depth.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ from gradlab.spec.config import Config
 from gradlab.spec.expand import Group
 
 TIED = "1/sqrt(depth)"
+OF = " of "
+SHARED = ("weight_decay",)
+"""Parameters that mean the same in every part of their kind, so that they may differ beside it."""
 BUDGET = ("train.steps", "train.epochs")
 MOST_GROUPS = 200
 """Larger classes of groups are compared through the groups that differ from the first in few settings."""
@@ -40,22 +44,27 @@ class Bundle:
 def read_settings(config: Config) -> dict[str, Any]:
     """Every setting of a configuration by its path."""
     found: dict[str, Any] = {}
-    for section in ("data", "model", "train"):
-        for path, value in _leaves(getattr(config, section), section):
-            found[path] = scale_value(value, config.model.depth) if value == TIED else value
+    for path, value in _all_leaves(config):
+        found[path] = scale_value(value, config.model.depth) if value == TIED else value
     return found
 
 
 def find_tied(config: Config) -> set[str]:
     """Paths whose value is an expression in the depth."""
-    sections = ((getattr(config, section), section) for section in ("data", "model", "train"))
-    return {path for section, name in sections for path, value in _leaves(section, name) if value == TIED}
+    return {path for path, value in _all_leaves(config) if value == TIED}
+
+
+def _all_leaves(config: Config) -> Iterator[tuple[str, Any]]:
+    for section in ("data", "model", "train"):
+        yield from _leaves(getattr(config, section), section)
 
 
 def _leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
     if isinstance(value, Choice):
-        own = {name: getattr(value, name) for name in type(value).model_fields}
-        yield from ((f"{path}.{name}", item) for name, item in (own | value.parameters).items())
+        for name in type(value).model_fields:
+            yield f"{path}.{name}", getattr(value, name)
+        for name, item in value.parameters.items():
+            yield f"{path}.{name}" if name in SHARED else f"{path}.{name}{OF}{value.name}", item
     elif hasattr(type(value), "model_fields"):
         for name in type(value).model_fields:
             yield from _leaves(getattr(value, name), f"{path}.{name}")
@@ -99,7 +108,13 @@ def find_bundles(classes: Sequence[Sequence[Group]], factor: Sequence[str]) -> l
 def name_settings(paths: Sequence[str], config: Config) -> tuple[str, ...]:
     """The paths as a reader knows them: `model.skip` for its kind alone; a value that is tied to the depth says so."""
     tied = find_tied(config)
-    return tuple(f"{path} ({TIED})" if path in tied else _shorten(path, paths) for path in paths)
+    found = (f"{plain_path(p)} ({TIED})" if p in tied else _shorten(plain_path(p), paths) for p in paths)
+    return tuple(dict.fromkeys(found))
+
+
+def plain_path(setting: str) -> str:
+    """The path of a setting, without the part that it belongs to."""
+    return setting.partition(OF)[0]
 
 
 def _shorten(path: str, paths: Sequence[str]) -> str:
@@ -116,7 +131,7 @@ def _declared(config: Config, factor: Sequence[str]) -> dict[str, Any]:
 
 def _covers(factor: str, path: str) -> bool:
     """Whether a factor names this setting, or something above it (a choice is its name)."""
-    return path == factor or path.startswith(factor + ".")
+    return plain_path(path) == factor or path.startswith(factor + ".")
 
 
 def _thinned(rows: Sequence[tuple[Group, Settings]]) -> Sequence[tuple[Group, Settings]]:

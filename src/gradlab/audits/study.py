@@ -17,7 +17,7 @@ from gradlab.audits.caveats.base import Caveat, Design, Remark
 from gradlab.audits.only_difference import describe_only_difference
 from gradlab.audits.pairs import Pair, classes_of, factor_of, overlap, pairs_of, with_factor_of
 from gradlab.audits.realize import Realize, TraitReader
-from gradlab.audits.settings import find_varied, name_settings, read_settings
+from gradlab.audits.settings import find_varied, name_settings, plain_path, read_settings
 from gradlab.audits.start import start_of
 from gradlab.audits.suggest import suggest_study
 from gradlab.audits.traits import Realized, describe_difference
@@ -168,7 +168,10 @@ def _describe_hidden(pair: Pair, configs: tuple[Config, Config], name: str, real
     """A difference that shows only in what the networks compute: name the setting behind it, if there is one."""
     first, second = (read_settings(config) for config in configs)
     paths = [path for path in {**first, **second} if first.get(path) != second.get(path)]
-    words = [f"{p} is {first.get(p)} in {pair.a.name} and {second.get(p)} in {pair.b.name}" for p in paths]
+    words = [
+        f"{plain_path(path)} is {first.get(path)} in {pair.a.name} and {second.get(path)} in {pair.b.name}"
+        for path in paths
+    ]
     return "; ".join(words) or _describe(name, *realized, pair.a.name, pair.b.name)
 
 

@@ -33,7 +33,7 @@ class OutputScale(Caveat):
             yield Remark(
                 self.name,
                 f"Initial scale: before any training the {what} is {x:.3g} in {pair.a.name} and {y:.3g} in "
-                f"{pair.b.name}. Gradients and losses start out different by this alone.",
+                f"{pair.b.name}. This alone makes gradients and losses differ from the start.",
                 axes=_axes(design, pair.a.name),
             )
 
