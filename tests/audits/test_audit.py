@@ -68,7 +68,10 @@ def test_depth_is_fair_with_a_list_of_its_own() -> None:
 def test_the_published_batch_sweep_has_unequal_updates() -> None:
     found = audited("scaling-batch")
     assert found.fair
-    assert "batch=32 makes 904,000 updates, batch=full makes 1,000 (904× fewer)" in found.limits[0]
+    assert (
+        "batch=32 makes 904,000 updates, batch=full makes 1,000 (904× fewer, in the same number of epochs)"
+        in found.limits[0]
+    )
     assert found.suggestion is not None
     assert found.suggestion["base"]["train"]["steps"] == 1000
     assert "epochs" not in found.suggestion["base"]["train"]

@@ -16,7 +16,9 @@ import numpy as np
 
 import torch
 from gradlab.audits.audit import BY_FACTOR, ONE_SEED, SAME, UNDECLARED, Audit, Row
-from gradlab.audits.traits import Realized, Trait, difference_words, fingerprint, joined
+from gradlab.audits.traits import Realized, Trait, fingerprint
+from gradlab.audits.traits import describe_difference as difference_words
+from gradlab.audits.traits import hash_together as joined
 from gradlab.engines.torch.tensors import optimizers_of, tensors_in
 from gradlab.errors import InvalidInput, described
 from gradlab.trials.seeding import seed_all, seeded

@@ -1,4 +1,4 @@
-"""Which groups are compared with which, and what each would be with the other's factor."""
+"""Which groups are compared, and what each would be with the other's factor."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def factor_of(study: Study) -> tuple[str, ...]:
 
 
 def pairs_of(study: Study, groups: Sequence[Group]) -> tuple[Pair, ...]:
-    """Every group with the first of its class: points that are equal on every undeclared axis. Equality carries on."""
+    """Pair every group with the first of its class: the groups that are equal on every undeclared axis."""
     factor = factor_of(study)
     undeclared = [] if study.arms is not None else [*(study.axes or {}), *(study.zip or {})]
     undeclared = [path for path in undeclared if not any(overlap(f, path) for f in factor)]
@@ -43,8 +43,16 @@ def pairs_of(study: Study, groups: Sequence[Group]) -> tuple[Pair, ...]:
     return tuple(Pair(first, other) for first, *others in classes.values() for other in others)
 
 
+def classes_of(pairs: Sequence[Pair]) -> list[list[Group]]:
+    """The groups of each class, the first in front."""
+    found: dict[str, list[Group]] = {}
+    for pair in pairs:
+        found.setdefault(pair.a.name, [pair.a]).append(pair.b)
+    return list(found.values())
+
+
 def with_factor_of(config: Config, other: Config, factor: Sequence[str], catalog: Catalog) -> Config | None:
-    """A configuration with another's values at the paths of the factor; None where they do not go together."""
+    """A configuration with another's values at the paths of the factor; None if they do not fit together."""
     tree, source = config.model_dump(mode="json"), other.model_dump(mode="json")
     for path in factor:
         _put(tree, path, value_at(source, path, ABSENT))

@@ -1,69 +1,141 @@
-"""A trial's traits, read off what will actually be trained: tensors, rows, rates; not off its configuration."""
+"""The traits of a trial, read from what will be trained: tensors, rows, rates and what the network computes."""
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gradlab.audits.traits import Realized, Trait, fingerprint, joined
+from gradlab.audits.behavior import Behavior, compute_behavior, first_rates
+from gradlab.audits.settings import TIED
+from gradlab.audits.traits import Realized, Trait, fingerprint, hash_together
 from gradlab.data.base import Rows
 from gradlab.engines.base import Engine
 from gradlab.network.layout import Slot
+from gradlab.network.mlp import MLP
+from gradlab.spec.base import scale_value
+from gradlab.streams import Streams
 from gradlab.trials.setup import Setup, prepare
 from gradlab.trials.trial import Trial
 
 Array = NDArray[Any]
 Realize = Callable[[Trial], Setup]
 MOST_EPOCHS = 16
-"""The order of samples is compared in so many first epochs and in the last."""
+"""The order of samples is compared in the first epochs, up to this many, and in the last."""
 
 
-class Content:
-    """Hashes of data by content; a stored array is read once, however many trials share it."""
+class TraitReader:
+    """Reads the traits of trials; what several trials share is computed once."""
 
-    def __init__(self) -> None:
-        self._known: dict[tuple[int, str], str] = {}
+    def __init__(self, realize: Realize = prepare) -> None:
+        self.realize = realize
+        self._rows: dict[tuple[int, str], str] = {}
+        self._orders: dict[tuple[type[Setup], Streams, str, bool, int], str] = {}
+        self._behaviors: dict[tuple[Hashable, ...], Behavior] = {}
 
-    def rows(self, stored: Array, rows: Rows) -> str:
-        """The hash of these rows of an array."""
+    def read_traits(self, trial: Trial) -> Realized:
+        """Every trait of a trial."""
+        setup = self.realize(trial)
+        found = [*_network(setup), *_initial(setup), *self._data(setup), *_training(setup)]
+        return {trait.name: trait for trait in [*found, *self._behavior(setup).as_traits()]}
+
+    def _data(self, setup: Setup) -> list[Trait]:
+        data = setup.dataset
+        found = []
+        scaling = "" if (data.factor, data.offset) == (1.0, 0.0) else f", × {data.factor:.5g} + {data.offset:.4g}"
+        for split in ("train", "validation", "test"):
+            rows = data.rows(split)
+            if len(rows):
+                hashes = [self._hash_rows(data.inputs, rows), self._hash_rows(data.targets, rows), scaling]
+                found.append(Trait(f"{split} data", hash_together(hashes), f"{len(rows):,} samples{scaling}"))
+        epochs = -(-setup.steps // setup.steps_per_epoch)
+        pieces = self._hash_orders(setup, epochs)
+        shuffled = "shuffled every epoch" if setup.batch < len(data.train) else "all at once"
+        words = f"{shuffled}, {epochs:,} epochs"
+        order = Trait("order of samples", hash_together(pieces), words, sequence=np.array(pieces), unit="epoch")
+        probe = hash_together([fingerprint(part.astype(np.float32)) for part in (setup.probe_x, setup.probe_y)])
+        return [*found, order, Trait("probe batch", probe, f"{len(setup.probe_x)} samples")]
+
+    def _hash_rows(self, stored: Array, rows: Rows) -> str:
+        """Hash these rows of an array."""
         key = (id(stored), fingerprint(np.asarray(rows)))
-        if key not in self._known:
-            self._known[key] = fingerprint(stored[rows])
-            weakref.finalize(stored, self._known.pop, key, None)
-        return self._known[key]
+        if key not in self._rows:
+            self._rows[key] = fingerprint(stored[rows])
+            weakref.finalize(stored, self._rows.pop, key, None)  # another array may get the same id
+        return self._rows[key]
 
+    def _hash_orders(self, setup: Setup, epochs: int) -> list[str]:
+        """One hash per epoch: the first ones and the last."""
+        chosen = [*range(min(epochs, MOST_EPOCHS)), *([epochs - 1] if epochs > MOST_EPOCHS else [])]
+        rows = setup.dataset.train
+        found = []
+        of_rows, shuffled = fingerprint(np.asarray(rows)), setup.batch < len(rows)
+        for epoch in chosen:
+            key = (type(setup), setup.streams, of_rows, shuffled, epoch)
+            if key not in self._orders:
+                self._orders[key] = fingerprint(np.asarray(setup.order(epoch)))
+            found.append(self._orders[key])
+        return found
 
-def traits(trial: Trial, content: Content, realize: Realize = prepare) -> Realized:
-    """Every trait of a trial."""
-    setup = realize(trial)
-    found = [*_network(setup), *_initial(setup), *_data(setup, content), *_training(setup)]
-    return {trait.name: trait for trait in found}
+    def _behavior(self, setup: Setup) -> Behavior:
+        """What the network computes; computed once for set-ups that are equal in all that it depends on."""
+        mlp = setup.mlp
+        network = (mlp.stem, mlp.blocks, mlp.head, mlp.skip, mlp.depth, mlp.layout.size)
+        training = (setup.loss, setup.optimizer, setup.trial.config.train.clip, setup.trial.seed, *first_rates(setup))
+        tensors = tuple(fingerprint(array) for array in (setup.theta, setup.probe_x, setup.probe_y))
+        key = (*network, *training, *tensors)
+        try:
+            known = self._behaviors.get(key)
+        except TypeError:  # a user's part may have a parameter that cannot be hashed
+            return compute_behavior(setup)
+        if known is None:
+            known = self._behaviors[key] = compute_behavior(setup)
+        return known
 
 
 def _network(setup: Setup) -> list[Trait]:
     mlp, model = setup.mlp, setup.trial.config.model
     shapes = [(slot.name, slot.shape) for slot in mlp.layout.slots]
-    norms = sorted({layer.norm.name for layer in mlp.layers if layer.norm.name != "none"})
+    norms = dict.fromkeys(_describe_part(layer.norm) for layer in mlp.layers if layer.norm.name != "none")
     function = model.activation.kind
-    formula = mlp.skip.written(mlp.width, mlp.depth).replace("f(", f"{function}(").replace("W f", f"W {function}")
     last = "linear output layer" if mlp.head is not None else f"{function} on the output"
     if mlp.head is None and not model.last_activation:
         last = "no activation on the output"
     elif mlp.head is not None and not model.last_activation:
         last += ", no activation before it"
+    flops = mlp.flops(setup.batch, backward=True)
     return [
-        _plain("forward pass of a block", f"x ← {formula}"),
-        _plain("activation", _part(mlp.layers[0].activation)),
+        _block(mlp, function),
+        _layers_per_block(mlp),
+        _plain("activation", _describe_part(mlp.layers[0].activation)),
         _plain("end of the network", last),
         _plain("normalization", ", ".join(norms) or "none"),
-        _plain("parameters", f"{mlp.layout.size:,}"),
+        _count("parameters", mlp.layout.size),
         Trait("parameter shapes", repr(shapes), _shapes(mlp.layout.slots)),
-        _plain("FLOPs per step", f"{mlp.flops(setup.batch, backward=True):,}"),
+        _count("FLOPs per step", flops),
     ]
+
+
+def _layers_per_block(mlp: MLP) -> Trait:
+    """Without a skip a network computes the same whatever its blocks."""
+    if not mlp.blocks or mlp.skip.name == "none":
+        return Trait("layers per block", "1", "–")
+    return _plain("layers per block", ", ".join(dict.fromkeys(str(len(block)) for block in mlp.blocks)))
+
+
+def _block(mlp: MLP, function: str) -> Trait:
+    """What a block computes, in a line; parameters that the formula does not show stand behind it."""
+    skip = mlp.skip
+    written = skip.written(mlp.width, mlp.depth)
+    formula = written.replace("f(", f"{function}(").replace("W f", f"W {function}")
+    given = {key: scale_value(v, mlp.depth) if v == TIED else v for key, v in skip.parameters().items()}
+    constants = [f"{name} {_exact(number)}" for name, number in skip.constants(mlp.width, mlp.depth).items()]
+    value = " ".join([formula, *constants, _list_values(given)])
+    shown = written != skip.formula or skip.parameters() == type(skip).parse({}).parameters()
+    return Trait("forward pass of a block", value, f"x ← {formula}" + ("" if shown else f" ({_list_values(given)})"))
 
 
 def _shapes(slots: tuple[Slot, ...]) -> str:
@@ -85,29 +157,11 @@ def _initial(setup: Setup) -> list[Trait]:
         tensors = {slot.name: slot.view(setup.theta) for slot in slots if slot.noun == noun}
         flat = np.concatenate([tensor.ravel() for tensor in tensors.values()]).astype(np.float64)
         size = float(np.sqrt(np.mean(flat**2)))
-        value = joined([fingerprint(tensor) for tensor in tensors.values()])
+        value = hash_together([fingerprint(tensor) for tensor in tensors.values()])
         found.append(
             Trait(f"initial {noun}", value, "all 0" if not flat.any() else f"root mean square {size:.4g}", tensors)
         )
     return found
-
-
-def _data(setup: Setup, content: Content) -> list[Trait]:
-    data = setup.dataset
-    found = []
-    scaling = "" if (data.factor, data.offset) == (1.0, 0.0) else f", × {data.factor:.5g} + {data.offset:.4g}"
-    for split in ("train", "validation", "test"):
-        rows = data.rows(split)
-        if len(rows):
-            hashes = [content.rows(data.inputs, rows), content.rows(data.targets, rows), scaling]
-            found.append(Trait(f"{split} data", joined(hashes), f"{len(rows):,} samples{scaling}"))
-    epochs = -(-setup.steps // setup.steps_per_epoch)
-    chosen = [*range(min(epochs, MOST_EPOCHS)), *([epochs - 1] if epochs > MOST_EPOCHS else [])]
-    pieces = [fingerprint(np.asarray(setup.order(epoch))) for epoch in chosen]
-    shuffled = "shuffled every epoch" if setup.batch < len(data.train) else "all at once"
-    found.append(Trait("order of samples", joined(pieces), f"{shuffled}, {epochs:,} epochs", sequence=np.array(pieces)))
-    probe = joined([fingerprint(part.astype(np.float32)) for part in (setup.probe_x, setup.probe_y)])
-    return [*found, Trait("probe batch", probe, f"{len(setup.probe_x)} samples")]
 
 
 def _training(setup: Setup) -> list[Trait]:
@@ -122,15 +176,15 @@ def _training(setup: Setup) -> list[Trait]:
     whole, rest = divmod(setup.steps, setup.steps_per_epoch)
     seen = whole * samples + min(rest * setup.batch, samples)
     return [
-        _plain("loss", _part(setup.loss)),
-        _plain("optimizer", _part(setup.optimizer)),
-        _plain("largest gradient norm", "not limited" if config.train.clip is None else f"{config.train.clip:g}"),
+        _plain("loss", _describe_part(setup.loss)),
+        _plain("optimizer", _describe_part(setup.optimizer)),
+        _plain("largest gradient norm", "not limited" if config.train.clip is None else _exact(config.train.clip)),
         Trait("learning rate of every step", fingerprint(rates), span, sequence=rates),
-        _plain("batch size", f"{setup.batch:,}"),
-        _plain("updates", f"{setup.steps:,}"),
-        _plain("samples seen", f"{seen:,}"),
+        _count("batch size", setup.batch),
+        _count("updates", setup.steps),
+        _count("samples seen", seen),
         _plain("precision", config.train.precision),
-        _plain("engine", engine.choose(config, setup.trial.catalog)[0].name),
+        _describe_engine(engine.choose(config, setup.trial.catalog)[0]),
     ]
 
 
@@ -138,7 +192,24 @@ def _plain(name: str, words: str) -> Trait:
     return Trait(name, words, words)
 
 
-def _part(part: Any) -> str:
-    parameters = part.parameters().items()
-    given = [f"{key} {value:g}" if isinstance(value, float) else f"{key} {value}" for key, value in parameters]
-    return f"{part.name} ({', '.join(given)})" if given else str(part.name)
+def _count(name: str, number: int) -> Trait:
+    return Trait(name, str(number), f"{number:,}", number=number)
+
+
+def _describe_engine(engine: Engine) -> Trait:
+    usual = engine.parameters() == type(engine)().parameters()
+    return Trait("engine", _describe_part(engine), engine.name if usual else _describe_part(engine))
+
+
+def _describe_part(part: Any) -> str:
+    given = _list_values(part.parameters())
+    return f"{part.name} ({given})" if given else str(part.name)
+
+
+def _list_values(parameters: Mapping[str, Any]) -> str:
+    return ", ".join(f"{key} {_exact(value)}" for key, value in parameters.items())
+
+
+def _exact(value: Any) -> str:
+    """A value without loss, as short as that allows."""
+    return f"{value:g}" if isinstance(value, float) and float(f"{value:g}") == value else str(value)

@@ -1,4 +1,4 @@
-"""What a network does before the first step: how large its output is, how signal and δ change from layer to layer."""
+"""A network before the first step: the size of its output, and how signal and δ change from layer to layer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gradlab.trials.setup import Setup
 
 @dataclass(frozen=True)
 class Gain:
-    """A size that changes from the first hidden layer to the last: by what factor per layer, and in all."""
+    """How a size changes from the first hidden layer to the last: the factor per layer, and in all."""
 
     per_layer: float
     """Over the layers in which it is neither 0 nor infinite."""
@@ -27,7 +27,7 @@ class Gain:
 
     @property
     def end(self) -> str:
-        """What it has come to, in words: `1.3e-12 over 19 layers`."""
+        """The total change in words: `1.3e-12 over 19 layers`."""
         if self.in_all == 0:
             return f"exactly 0 within {self.layers} layers"
         if not np.isfinite(self.in_all):
@@ -55,7 +55,7 @@ class Start:
 
 
 def start_of(setup: Setup) -> Start:
-    """One forward and one backward pass of the network as it is before training."""
+    """Run one forward and one backward pass of the network before training."""
     mlp = setup.mlp
     theta = setup.theta.astype(np.float64)
     x, y = setup.probe_x.astype(np.float64), setup.dataset.typed(setup.probe_y, np.float64)
@@ -75,7 +75,7 @@ def start_of(setup: Setup) -> Start:
 
 
 def output_range(setup: Setup) -> tuple[float, float]:
-    """All that the output can be: what the last activation gives, unless a skip or a linear layer comes after it."""
+    """The range of the output: that of the last activation, unless a skip or a linear layer comes after it."""
     mlp = setup.mlp
     inside = mlp.skip.place == "inside" or mlp.skip.name == "none"
     if mlp.head is not None or not mlp.blocks or not inside:
@@ -84,7 +84,7 @@ def output_range(setup: Setup) -> tuple[float, float]:
 
 
 def activation_range(activation: Activation) -> tuple[float, float]:
-    """Infimum and supremum of f, unbounded where it still grows far out."""
+    """Infimum and supremum of f; infinite if f still grows at |x| = 10⁶."""
     x = np.concatenate([-np.logspace(6, -3, 2000), [0.0], np.logspace(-3, 6, 2000)])
     with np.errstate(all="ignore"):
         y = np.asarray(activation.forward(x), np.float64)

@@ -1,28 +1,32 @@
 """The audit of a study: every pair of arms at every seed, as realized, with the factor exchanged.
 
-Arm A with B's factor has to be B, and B with A's factor has to be A, trait by trait and bit by bit. What then differs
-between A and B follows from the factor; whatever does not come out is a difference that nobody declared.
+Arm A with B's factor has to be B, and B with A's factor has to be A, trait by trait and bit by bit: the same tensors,
+rows and rates, and networks that compute the same outputs, δ and updates. What then differs between A and B follows
+from the factor; any other difference is undeclared.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import SequenceMatcher
 from typing import TypeVar
 
-from gradlab.audits.audit import BY_FACTOR, SAME, UNDECLARED, Audit, Row
+from gradlab.audits.audit import BY_FACTOR, FOLLOWS, SAME, UNDECLARED, Audit, Row, Status
+from gradlab.audits.blind_spots import list_blind_spots
 from gradlab.audits.caveats.base import Caveat, Design, Remark
-from gradlab.audits.pairs import Pair, differing, factor_of, overlap, pairs_of, with_factor_of
-from gradlab.audits.realize import Content, Realize, traits
+from gradlab.audits.only_difference import describe_only_difference
+from gradlab.audits.pairs import Pair, classes_of, factor_of, overlap, pairs_of, with_factor_of
+from gradlab.audits.realize import Realize, TraitReader
+from gradlab.audits.settings import find_varied, name_settings, plain_path, read_settings
 from gradlab.audits.start import start_of
-from gradlab.audits.suggest import suggestion
-from gradlab.audits.traits import Realized, difference_words
-from gradlab.parts import Catalog
+from gradlab.audits.suggest import suggest_study
+from gradlab.audits.traits import Realized, describe_difference
+from gradlab.engines.base import one_blas_thread
+from gradlab.errors import StudyError
 from gradlab.plans.plan import Plan
+from gradlab.spec.config import Config
 from gradlab.spec.expand import Group
 from gradlab.spec.paths import value_at
-from gradlab.spec.short import short
 from gradlab.spec.study import Tolerance
 from gradlab.trials.setup import prepare
 from gradlab.trials.trial import Trial
@@ -40,50 +44,79 @@ class _Found:
 
     undeclared: Mapping[str, str]
     """Trait -> words."""
-    by_factor: frozenset[str]
-    """Traits that differ because of the factor."""
+    follows: frozenset[str]
+    """Traits that differ as a result of the undeclared ones."""
+    apart: frozenset[str]
+    """All traits in which the arms differ."""
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """Reads the traits of groups at one seed; those of a group that takes part in many pairs only once."""
+
+    plan: Plan
+    seed: int
+    traits: TraitReader
+    known: dict[str, Realized]
+
+    def read(self, group: Group) -> Realized:
+        if group.name not in self.known:
+            self.known[group.name] = self.traits.read_traits(_trial(self.plan, group, self.seed))
+        return self.known[group.name]
+
+    def read_exchanged(self, group: Group, config: Config) -> Realized | None:
+        """The group with another configuration; None if that cannot be built."""
+        try:
+            return self.traits.read_traits(_trial(self.plan, replace(group, config=config), self.seed))
+        except StudyError:
+            return None
 
 
 def audit_plan(plan: Plan, *, seeds: int | None = None, pairs: int | None = None, realize: Realize = prepare) -> Audit:
-    """Both answers for a study; `seeds` and `pairs` limit how many are compared (all, if not given)."""
-    study = plan.resolved.study
+    """Answer both questions for a study; `seeds` and `pairs` limit how many are compared (all, if not given)."""
+    with one_blas_thread():
+        return _audit(plan, seeds, pairs, realize)
+
+
+def _audit(plan: Plan, seeds: int | None, pairs: int | None, realize: Realize) -> Audit:
+    study, catalog = plan.resolved.study, plan.resolved.catalog
     groups = [planned.group for planned in plan.groups]
-    factor, all_pairs, content = factor_of(study), pairs_of(study, groups), Content()
-    all_seeds = study.trial_seeds
-    chosen = _spread(all_seeds, seeds)
-    compared = _spread(all_pairs, pairs)
+    factor, all_pairs, reader = factor_of(study), pairs_of(study, groups), TraitReader(realize)
+    chosen, compared = _spread(study.trial_seeds, seeds), _spread(all_pairs, pairs)
     undeclared: dict[str, str] = {}
-    by_factor: set[str] = set()
+    follows: set[str] = set()
+    apart: set[str] = set()
     for seed in chosen if compared else chosen[:1]:
-        known: dict[str, Realized] = {}
+        at_seed = _Reader(plan, seed, reader, {})
         for pair in compared:
-            found = _compared(plan, pair, seed, factor, known, content, realize)
-            by_factor |= found.by_factor
-            for trait, words in found.undeclared.items():
-                undeclared.setdefault(trait, words)
+            found = _compare(at_seed, pair, factor)
+            undeclared = {**found.undeclared, **undeclared}
+            follows |= found.follows
+            apart |= found.apart
         if seed == chosen[0]:
-            first = {g.name: known.get(g.name) or traits(_trial(plan, g, seed), content, realize) for g in groups}
-    for field, words in _beyond(plan, compared, first).items():
-        undeclared.setdefault(field, words)
+            first = {group.name: at_seed.read(group) for group in groups}
+    undeclared = {**_find_excess(plan, compared, first), **undeclared}
     remarks = _remarks(design_of(plan, compared, realize))
-    limits = (*(remark.words for remark in remarks), *study.limits)
     paths = _undeclared_paths(compared, factor) if undeclared else {}
     return Audit(
         study.name,
         factor,
-        _what(len(compared), len(all_pairs), len(chosen), len(all_seeds)),
+        _describe_scope(len(compared), len(all_pairs), len(chosen), len(study.trial_seeds)),
         tuple(group.name for group in groups),
-        _rows(first, undeclared, by_factor),
+        _rows(first, undeclared, follows, apart),
         tuple(undeclared.values()),
-        _only(compared, factor, first, plan.resolved.catalog) if not undeclared else None,
-        limits,
+        describe_only_difference(compared, factor, first, catalog) if not undeclared else None,
+        (*_find_twins(compared, first), *(remark.words for remark in remarks), *study.limits),
         {name: {trait.name: trait.value[:200] for trait in own.values()} for name, own in first.items()},
-        suggestion(plan, factor, remarks, paths),
+        suggest_study(plan, factor, remarks, paths),
+        list_blind_spots(plan, chosen, compared, all_pairs),
+        name_settings(find_varied(classes_of(compared), factor), groups[0].config),
+        identical=bool(compared) and not apart,
     )
 
 
 def _spread(items: Sequence[Item], count: int | None) -> tuple[Item, ...]:
-    """So many of them, from the first to the last."""
+    """At most this many of them, evenly from the first to the last."""
     if count is None or len(items) <= count:
         return tuple(items)
     return tuple(items[round(index * (len(items) - 1) / max(count - 1, 1))] for index in range(count))
@@ -93,57 +126,57 @@ def _trial(plan: Plan, group: Group, seed: int) -> Trial:
     return Trial("", group.name, seed, plan.resolved.study.seed, group.config, plan.resolved.catalog)
 
 
-def _compared(
-    plan: Plan,
-    pair: Pair,
-    seed: int,
-    factor: Sequence[str],
-    known: dict[str, Realized],
-    content: Content,
-    realize: Realize,
-) -> _Found:
-    """Both arms as they are, and each with the other's factor."""
-
-    def realized(group: Group, name: str = "") -> Realized:
-        if not name:
-            return traits(_trial(plan, group, seed), content, realize)
-        if name not in known:
-            known[name] = traits(_trial(plan, group, seed), content, realize)
-        return known[name]
-
-    a, b = realized(pair.a, pair.a.name), realized(pair.b, pair.b.name)
+def _compare(reader: _Reader, pair: Pair, factor: Sequence[str]) -> _Found:
+    """Compare both arms as they are, and each with the other's factor."""
+    a, b = reader.read(pair.a), reader.read(pair.b)
     apart = {name for name in {*a, *b} if not _same(a, b, name)}
     undeclared: dict[str, str] = {}
-    for own, other, own_name, other_name, target in (
-        (pair.a, pair.b, pair.a.name, pair.b.name, b),
-        (pair.b, pair.a, pair.b.name, pair.a.name, a),
-    ):
-        config = with_factor_of(own.config, other.config, factor, plan.resolved.catalog)
-        if config is None:
-            undeclared.setdefault("configuration", f"{own_name} cannot take over the factor of {other_name}")
+    computed: set[str] = set()
+    for own, other, target in ((pair.a, pair.b, b), (pair.b, pair.a, a)):
+        config = with_factor_of(own.config, other.config, factor, reader.plan.resolved.catalog)
+        exchanged = None if config is None else reader.read_exchanged(own, config)
+        if config is None or exchanged is None:
+            undeclared.setdefault("configuration", f"{own.name} cannot take over the factor of {other.name}")
             continue
-        exchanged = realized(replace(own, config=config))
         order = (exchanged, target) if own is pair.a else (target, exchanged)
-        for name in {**exchanged, **target}:
-            if not _same(exchanged, target, name) and name not in undeclared:
-                undeclared[name] = _words(name, *order, pair.a.name, pair.b.name)
-    return _Found(undeclared, frozenset(apart - set(undeclared)))
+        differing = [name for name in {**exchanged, **target} if not _same(exchanged, target, name)]
+        direct = [name for name in differing if not _is_computed(name, *order)]
+        computed |= set(differing) - set(direct)
+        if differing and not direct:
+            settings = (config, other.config) if own is pair.a else (other.config, config)
+            undeclared.setdefault(differing[0], _describe_hidden(pair, settings, differing[0], order))
+        for name in direct:
+            undeclared.setdefault(name, _describe(name, *order, pair.a.name, pair.b.name))
+    return _Found(undeclared, frozenset(computed - set(undeclared)), frozenset(apart))
 
 
 def _same(a: Realized, b: Realized, name: str) -> bool:
-    if name not in a or name not in b:
-        return False
-    return a[name].same(b[name])
+    return name in a and name in b and a[name].same(b[name])
 
 
-def _words(name: str, first: Realized, second: Realized, a: str, b: str) -> str:
+def _is_computed(name: str, first: Realized, second: Realized) -> bool:
+    return all(realized[name].computed for realized in (first, second) if name in realized)
+
+
+def _describe(name: str, first: Realized, second: Realized, a: str, b: str) -> str:
     if name not in first or name not in second:
         return f"{name}: only {b if name in second else a} has them"
-    return difference_words(name, first[name], second[name], a, b)
+    return describe_difference(name, first[name], second[name], a, b)
 
 
-def _beyond(plan: Plan, pairs: Sequence[Pair], first: Mapping[str, Realized]) -> dict[str, str]:
-    """Consequences of the factor that go further than the study allows."""
+def _describe_hidden(pair: Pair, configs: tuple[Config, Config], name: str, realized: tuple[Realized, Realized]) -> str:
+    """A difference that shows only in what the networks compute: name the setting behind it, if there is one."""
+    first, second = (read_settings(config) for config in configs)
+    paths = [path for path in {**first, **second} if first.get(path) != second.get(path)]
+    words = [
+        f"{plain_path(path)} is {first.get(path)} in {pair.a.name} and {second.get(path)} in {pair.b.name}"
+        for path in paths
+    ]
+    return "; ".join(words) or _describe(name, *realized, pair.a.name, pair.b.name)
+
+
+def _find_excess(plan: Plan, pairs: Sequence[Pair], first: Mapping[str, Realized]) -> dict[str, str]:
+    """Find consequences of the factor that are larger than the study allows."""
     found: dict[str, str] = {}
     allowed = plan.resolved.study.consequences
     for field, trait in HELD.items():
@@ -151,7 +184,7 @@ def _beyond(plan: Plan, pairs: Sequence[Pair], first: Mapping[str, Realized]) ->
         if tolerance is None:
             continue
         for pair in pairs:
-            x, y = (float(first[group.name][trait].value.replace(",", "")) for group in (pair.a, pair.b))
+            x, y = (first[group.name][trait].number or 0 for group in (pair.a, pair.b))
             limit = 0.0 if tolerance == "equal" else tolerance
             if abs(x - y) > limit * min(x, y):
                 said = "equal" if tolerance == "equal" else f"within {100 * tolerance:g} %"
@@ -161,7 +194,7 @@ def _beyond(plan: Plan, pairs: Sequence[Pair], first: Mapping[str, Realized]) ->
 
 
 def design_of(plan: Plan, pairs: Sequence[Pair] | None = None, realize: Realize = prepare) -> Design:
-    """What caveats look at: the pairs, and each of their groups before its first step, at the first seed."""
+    """What caveats examine: the pairs, and each of their groups before its first step, at the first seed."""
     if pairs is None:
         pairs = pairs_of(plan.resolved.study, [planned.group for planned in plan.groups])
     groups = {group.name: group for pair in pairs for group in (pair.a, pair.b)}
@@ -174,25 +207,50 @@ def _remarks(design: Design) -> list[Remark]:
     catalog = design.plan.resolved.catalog
     kinds: list[Caveat] = [catalog.make("caveat", name, {}) for name in catalog.ranked("caveat")]
     found = [remark for kind in kinds for remark in kind.remarks(design)]
-    study = design.plan.resolved.study
-    return [remark for remark in found if study.axes is None or not _separated(remark, factor_of(study))]
+    axes = tuple(design.plan.resolved.study.axes or ())
+    return [remark for remark in found if not _is_separated(remark, axes)]
 
 
-def _separated(remark: Remark, factor: Sequence[str]) -> bool:
-    """Whether a grid varies what would separate the causes: then its effects tell them apart."""
-    return bool(remark.axes) and all(any(overlap(path, own) for own in factor) for path in remark.axes)
+def _is_separated(remark: Remark, axes: Sequence[str]) -> bool:
+    """Whether the axes of a grid vary what would separate the causes: then its effects tell them apart."""
+    return bool(remark.axes) and all(any(overlap(path, axis) for axis in axes) for path in remark.axes)
 
 
-def _what(pairs: int, all_pairs: int, seeds: int, all_seeds: int) -> str:
-    def counted(some: int, every: int, word: str) -> str:
+def _find_twins(pairs: Sequence[Pair], first: Mapping[str, Realized]) -> list[str]:
+    """Name groups of one class that are the same set-up."""
+    found = []
+    for groups in classes_of(pairs):
+        alike: dict[tuple[tuple[str, str], ...], list[str]] = {}
+        for group in groups:
+            values = tuple((trait.name, trait.value) for trait in first[group.name].values())
+            alike.setdefault(values, []).append(group.name)
+        found += [_describe_twins(names) for names in alike.values() if len(names) > 1]
+    return found
+
+
+def _describe_twins(names: Sequence[str]) -> str:
+    shown = [*names[:4], *([f"{len(names) - 4:,} more"] if len(names) > 4 else [])]
+    return f"Nothing varies: {', '.join(shown[:-1])} and {shown[-1]} are the same set-up, so their results are equal."
+
+
+def _describe_scope(pairs: int, all_pairs: int, seeds: int, all_seeds: int) -> str:
+    def count(some: int, every: int, word: str) -> str:
         return f"{some} of {every:,} {word}s" if some < every else f"{every:,} {word}{'s' * (every != 1)}"
 
-    both = f"{counted(pairs, all_pairs, 'pair')} of groups at {counted(seeds, all_seeds, 'seed')}"
+    both = f"{count(pairs, all_pairs, 'pair')} of groups at {count(seeds, all_seeds, 'seed')}"
     return f"{both}, each also with the other's factor"
 
 
-def _rows(first: Mapping[str, Realized], undeclared: Mapping[str, str], by_factor: set[str]) -> tuple[Row, ...]:
+def _rows(
+    first: Mapping[str, Realized], undeclared: Mapping[str, str], follows: set[str], apart: set[str]
+) -> tuple[Row, ...]:
     """Every trait that any arm has, arms side by side; of many arms the distinct values."""
+
+    def status(name: str) -> Status:
+        if name in undeclared:
+            return UNDECLARED
+        return FOLLOWS if name in follows else BY_FACTOR if name in apart else SAME
+
     names = list(dict.fromkeys(trait for own in first.values() for trait in own))
     rows = []
     for name in names:
@@ -201,35 +259,8 @@ def _rows(first: Mapping[str, Realized], undeclared: Mapping[str, str], by_facto
             distinct = list(dict.fromkeys(cells))
             shown = "; ".join(distinct[:MOST_COLUMNS])
             cells = [shown + (f"; and {len(distinct) - MOST_COLUMNS} more" if len(distinct) > MOST_COLUMNS else "")]
-        status = SAME if name not in by_factor else BY_FACTOR
-        rows.append(Row(name, tuple(cells), UNDECLARED if name in undeclared else status))
-    return tuple(sorted(rows, key=lambda row: (UNDECLARED, BY_FACTOR, SAME).index(row.status)))
-
-
-def _only(pairs: Sequence[Pair], factor: Sequence[str], first: Mapping[str, Realized], catalog: Catalog) -> str | None:
-    """What sets the arms of a single pair apart, where that is one thing: `x +`."""
-    changed = {path for pair in pairs for path in differing(pair.a.config, pair.b.config, factor)}
-    if len(changed) != 1:
-        return None
-    (path,) = changed
-    a, b = pairs[0].a, pairs[0].b
-    name = "forward pass of a block"
-    if path == "model.skip":
-        return f"`{_inserted(first[a.name][name].words, first[b.name][name].words)}`"
-    values = dict.fromkeys(
-        short(path, value_at(g.config.model_dump(mode="json"), path), catalog) for p in pairs for g in (p.a, p.b)
-    )
-    shown = list(values)[:6]
-    return f"`{path}` = {' / '.join(shown)}{' / …' if len(values) > 6 else ''}"
-
-
-def _inserted(a: str, b: str) -> str:
-    """What b has and a lacks, where b is a with something put in; else both."""
-    blocks = SequenceMatcher(None, a, b, autojunk=False).get_opcodes()
-    changes = [(tag, b[j1:j2]) for tag, _, _, j1, j2 in blocks if tag != "equal"]
-    if len(changes) == 1 and changes[0][0] == "insert":
-        return changes[0][1].strip()
-    return f"{a}  against  {b}"
+        rows.append(Row(name, tuple(cells), status(name)))
+    return tuple(sorted(rows, key=lambda row: (UNDECLARED, FOLLOWS, BY_FACTOR, SAME).index(row.status)))
 
 
 def _undeclared_paths(pairs: Sequence[Pair], factor: Sequence[str]) -> dict[str, tuple[object, ...]]:

@@ -1,4 +1,4 @@
-"""The study that would separate the causes: the factor crossed with what the audit found beside it."""
+"""The study that would separate the causes: the factor crossed with the other causes that the audit found."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ CARRIED = ("parts", "measure", "headline", "levels", "seed")
 """Sections of the study that the suggested one keeps as they are."""
 
 
-def suggestion(
+def suggest_study(
     plan: Plan, factor: Sequence[str], remarks: Sequence[Remark], undeclared: Mapping[str, tuple[Any, ...]]
 ) -> dict[str, Any] | None:
-    """A study tree, ready for YAML; None where nothing is left to separate."""
+    """Build a study tree, ready for YAML; None if there is nothing left to separate."""
     study = plan.resolved.study
     causes: dict[str, tuple[Any, ...]] = dict(undeclared)
     changes: dict[str, Any] = {}

@@ -11,7 +11,9 @@ from typing import Any, TextIO
 
 from rich.cells import cell_len
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table as RichTable
+from rich.text import Text
 
 from gradlab.analysis.against import Against
 from gradlab.analysis.findings import findings
@@ -128,12 +130,21 @@ def audit(found: Audit, stream: TextIO) -> None:
     """Both answers, and the arms side by side."""
     to = console(stream)
     to.print("[bold]1. Same set-up except the declared factor?[/bold]")
-    to.print(escape(f"   {found.answer}\n"), highlight=False)
+    to.print(_indented(f"{found.answer}\n"), highlight=False)
     to.print("[bold]2. What can this design not attribute, even so?[/bold]")
     for limit in found.limits or ("Nothing that the audit knows of.",):
-        to.print(escape(f"   - {limit}"), highlight=False)
+        to.print(_indented(f"- {limit}"), highlight=False)
     to.print()
     print_table(to, audit_table(found))
+    if found.cannot_see:
+        to.print("[bold]What this audit cannot see[/bold]")
+        for sentence in found.cannot_see:
+            to.print(_indented(f"- {sentence}"), highlight=False)
+
+
+def _indented(sentence: str) -> Padding:
+    """Three columns in, also where the sentence is wrapped."""
+    return Padding(Text.from_markup(escape(sentence)), (0, 0, 0, 3), expand=False)
 
 
 def status(found: RunStatus, stream: TextIO) -> None:

@@ -22,7 +22,7 @@ HOW = (
 def audit_table(audit: Audit) -> Table:
     """What every arm is, side by side."""
     columns = audit.arms if audit.rows and len(audit.rows[0].cells) == len(audit.arms) else ("all groups",)
-    rows = tuple((row.trait, *row.cells, row.status) for row in audit.rows)
+    rows = tuple((row.trait, *row.cells, row.status.text) for row in audit.rows)
     return Table("Side by side, as realized", ("what", *columns, ""), rows, (f"Compared: {audit.compared}.",))
 
 

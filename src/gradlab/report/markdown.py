@@ -51,6 +51,8 @@ def markdown_report(story: Story) -> str:
         lines += [f"## {table.title}", "", *table_lines(table), ""]
     if audit is not None:
         lines += ["## Is the comparison fair?", "", escape(audit.answer), "", *table_lines(audit_table(audit)), ""]
+        if audit.cannot_see:
+            lines += ["What this audit cannot see:", "", *(f"- {escape(each)}" for each in audit.cannot_see), ""]
     if broken := failures(measured):
         lines += ["## Trials that failed", "", *(f"- {escape(line)}" for line in broken), ""]
     if charts:

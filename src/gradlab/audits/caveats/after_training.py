@@ -1,4 +1,4 @@
-"""Measures of the inside that are taken only when training is over."""
+"""Layers that are measured only after training."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class AfterTraining(Caveat):
     rank = 50
 
     def remarks(self, design: Design) -> Iterator[Remark]:
-        """Where the study, or a claim that it makes, looks at the inside at the end only."""
+        """If the study, or one of its claims, looks at layers only at the end."""
         study = design.plan.resolved.study
         if all(planned.cost.steps == 0 for planned in design.plan.groups):
             return
@@ -22,15 +22,15 @@ class AfterTraining(Caveat):
         if moments == {"end"}:
             yield Remark(
                 self.name,
-                "After training only: layers are measured at the end, where the measures mix architecture with "
-                "convergence. Add `start` to measure.layers.",
+                "After training only: layers are measured at the end, where small gradients may come from the "
+                "architecture or from convergence. Add `start` to measure.layers.",
             )
             return
         late = [c for c in study.claims if c.at.layer is not None and c.at.step in (None, "end")]
         if late:
-            beside = " (the run measures the start as well: see its figures)" if "start" in moments else ""
+            beside = " The run measures the start as well; see its figures." if "start" in moments else ""
             yield Remark(
                 self.name,
-                f"After training: {len(late)} of {len(study.claims)} claims are about layers when training is over, "
-                f"where convergence and architecture are mixed{beside}.",
+                f"After training: {len(late)} of {len(study.claims)} claims are about layers at the end, where small "
+                f"gradients may come from the architecture or from convergence.{beside}",
             )

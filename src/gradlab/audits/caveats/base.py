@@ -1,4 +1,4 @@
-"""What a caveat is: a reason why even a fair comparison leaves a cause open."""
+"""The base of every caveat: a reason why even a fair comparison leaves a cause open."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from gradlab.audits.pairs import Pair
+from gradlab.audits.pairs import Pair, classes_of
 from gradlab.audits.start import Start
 from gradlab.parts import Part
 from gradlab.plans.plan import Plan, PlannedGroup
+from gradlab.spec.expand import Group
 
 
 @dataclass(frozen=True)
@@ -27,18 +28,19 @@ class Remark:
 
 @dataclass(frozen=True)
 class Design:
-    """What a caveat looks at: the plan, the pairs that are compared, every group before its first step."""
+    """What a caveat examines: the plan, the compared pairs, and each of their groups before its first step."""
 
     plan: Plan
     pairs: tuple[Pair, ...]
     starts: Mapping[str, Start]
 
+    def groups(self) -> list[list[Group]]:
+        """The groups that are compared with each other, class by class."""
+        return classes_of(self.pairs)
+
     def classes(self) -> list[list[str]]:
-        """Groups that are compared with each other."""
-        found: dict[str, list[str]] = {}
-        for pair in self.pairs:
-            found.setdefault(pair.a.name, [pair.a.name]).append(pair.b.name)
-        return list(found.values())
+        """The same by name."""
+        return [[group.name for group in groups] for groups in self.groups()]
 
     def furthest(self, sizes: Mapping[str, float]) -> tuple[str, str] | None:
         """The two groups of a class whose sizes are furthest apart, the smaller first."""
@@ -51,7 +53,7 @@ class Design:
 
 
 class Caveat(Part):
-    """Looks at a design and says what it cannot attribute, if anything. `rank` is its place in the audit."""
+    """Examines a design and says what it cannot attribute, if anything. `rank` is its place in the audit."""
 
     part: ClassVar[str] = "caveat"
 

@@ -1,4 +1,4 @@
-"""Arms with equal epochs and unequal updates, or equal updates and unequal samples."""
+"""Arms that make unequal numbers of updates, or equal numbers and see unequal numbers of samples."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class Budget(Caveat):
             ratio = updates[many] / max(updates[few], 1)
             yield Remark(
                 self.name,
-                f"Unequal updates: {many} makes {updates[many]:,} updates, {few} makes {updates[few]:,} ({ratio:,.0f}× "
-                "fewer) in the same number of epochs. A worse result with fewer updates may be nothing but less "
-                "training.",
+                f"Unequal updates: {many} makes {updates[many]:,} updates, {few} makes {updates[few]:,} "
+                f"({ratio:,.3g}× fewer{_epochs(design, few, many)}). A worse result with fewer updates may be nothing "
+                "but less training.",
                 base={"train.epochs": None, "train.steps": updates[few]},
             )
             return
@@ -39,8 +39,14 @@ class Budget(Caveat):
             yield Remark(
                 self.name,
                 f"Unequal samples: at equal updates {many} sees {samples[many]:,} samples, {few} sees "
-                f"{samples[few]:,} ({ratio:,.0f}× fewer).",
+                f"{samples[few]:,} ({ratio:,.3g}× fewer).",
             )
+
+
+def _epochs(design: Design, few: str, many: str) -> str:
+    """Whether the reason is an equal number of epochs."""
+    given = {design.planned(name).group.config.train.epochs for name in (few, many)}
+    return ", in the same number of epochs" if len(given) == 1 and None not in given else ""
 
 
 def _samples(design: Design, name: str) -> int:

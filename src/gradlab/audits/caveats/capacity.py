@@ -1,4 +1,4 @@
-"""Arms of another size."""
+"""Arms of different sizes."""
 
 from __future__ import annotations
 
@@ -26,6 +26,6 @@ class Capacity(Caveat):
             ratio = sizes[large] / sizes[small]
             yield Remark(
                 self.name,
-                f"Capacity: {small} has {sizes[small]:,} parameters, {large} has {sizes[large]:,} ({ratio:.3g}×). Size "
-                "and factor move together.",
+                f"Capacity: {small} has {sizes[small]:,} parameters, {large} has {sizes[large]:,} ({ratio:.3g}×). "
+                "The effect of the factor and that of the size cannot be told apart.",
             )

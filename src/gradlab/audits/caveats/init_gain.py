@@ -8,7 +8,7 @@ from gradlab.audits.caveats.base import Caveat, Design, Remark
 from gradlab.audits.start import Gain
 
 FAR = 100.0
-"""A size that changes by so much over all hidden layers is far from kept."""
+"""A size that changes by this factor over all hidden layers is not preserved."""
 
 
 class InitGain(Caveat):
@@ -18,8 +18,8 @@ class InitGain(Caveat):
     rank = 20
 
     def remarks(self, design: Design) -> Iterator[Remark]:
-        """The arm on which the init weighs most, against the arm on which it weighs least."""
-        heavy = {name: size for name in design.starts if (size := _weight(design, name)) > FAR}
+        """The arm in which the init changes sizes most, against the one in which it changes them least."""
+        heavy = {name: size for name in design.starts if (size := _largest_change(design, name)) > FAR}
         if not heavy:
             return
         name = max(heavy, key=lambda each: heavy[each])
@@ -27,13 +27,13 @@ class InitGain(Caveat):
         partners = [each for each in partners if design.starts[each].signal or design.starts[each].delta]
         if not partners:
             return
-        other = min(partners, key=lambda each: _weight(design, each))
-        if heavy[name] < 10 * _weight(design, other):
-            return  # it weighs on all arms alike
+        other = min(partners, key=lambda each: _largest_change(design, each))
+        if heavy[name] < 10 * _largest_change(design, other):
+            return  # it affects all arms alike
         start = design.starts[name]
-        words = [f"{what} {_told(gain)}" for what, gain in (("signal", start.signal), ("δ", start.delta)) if gain]
+        words = [f"{what} {_describe(gain)}" for what, gain in (("signal", start.signal), ("δ", start.delta)) if gain]
         rest = design.starts[other]
-        beside = [f"{what} {_told(gain)}" for what, gain in (("signal", rest.signal), ("δ", rest.delta)) if gain]
+        beside = [f"{what} {_describe(gain)}" for what, gain in (("signal", rest.signal), ("δ", rest.delta)) if gain]
         config = design.planned(name).group.config
         predicted = ""
         if start.predicted is not None and config.model.skip.kind == "none":
@@ -41,13 +41,13 @@ class InitGain(Caveat):
         yield Remark(
             self.name,
             f"Init-imposed gain: before any training, {' and '.join(words)} in {name}{predicted}; in {other}, "
-            f"{' and '.join(beside)}. What follows from it is due to init and factor together.",
+            f"{' and '.join(beside)}. What follows from this is an effect of init and factor together.",
             axes=_axes(design, name),
         )
 
 
 def _axes(design: Design, name: str) -> dict[str, tuple[object, ...]]:
-    """The scale 1 or, at scale 1 already, He's init beside the study's own."""
+    """The scale 1; if the scale is 1 already, He's init beside the study's own."""
     init = design.planned(name).group.config.model.init
     if init.scale != 1:
         return {"model.init.scale": (1.0, init.scale)}
@@ -57,14 +57,14 @@ def _axes(design: Design, name: str) -> dict[str, tuple[object, ...]]:
     return {"model.init": (own, {"kind": "he_normal", "bias": "zeros"})}
 
 
-def _weight(design: Design, name: str) -> float:
+def _largest_change(design: Design, name: str) -> float:
     """The larger of signal's and δ's change over all layers, up or down."""
     start = design.starts[name]
     gains = [gain.in_all for gain in (start.signal, start.delta) if gain is not None]
     return max((max(g, 1 / g) if g > 0 else float("inf") for g in gains), default=1.0)
 
 
-def _told(gain: Gain) -> str:
+def _describe(gain: Gain) -> str:
     if 0.97 <= gain.per_layer <= 1.03:
         return "keeps its size"
     way = "falls" if gain.per_layer < 1 else "grows"

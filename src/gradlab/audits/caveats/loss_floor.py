@@ -22,9 +22,9 @@ class LossFloor(Caveat):
                 low, high = design.starts[bound].outputs
                 yield Remark(
                     self.name,
-                    f"Loss floor: the outputs of {bound} lie {_range(low, high)}, so its loss cannot fall "
-                    f"below {max(a.floor, b.floor):.3g}; {free} can reach {min(a.floor, b.floor):.3g}. A lower loss "
-                    f"of {free} is in part this floor.",
+                    f"Loss floor: the outputs of {bound} are {_range(low, high)}, so its loss cannot fall "
+                    f"below {max(a.floor, b.floor):.3g}; {free} can reach {min(a.floor, b.floor):.3g}. This "
+                    f"floor may contribute to a lower loss of {free}; without its last activation {bound} has none.",
                     axes={"model.last_activation": (True, False)},
                 )
                 return
@@ -32,5 +32,5 @@ class LossFloor(Caveat):
 
 def _range(low: float, high: float) -> str:
     if high == float("inf"):
-        return f"above {low:.3g}"
-    return f"below {high:.3g}" if low == -float("inf") else f"between {low:.3g} and {high:.3g}"
+        return f"never below {low:.3g}"
+    return f"never above {high:.3g}" if low == -float("inf") else f"always between {low:.3g} and {high:.3g}"

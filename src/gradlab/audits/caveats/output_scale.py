@@ -1,4 +1,4 @@
-"""Arms that start from outputs or losses of another size."""
+"""Arms whose outputs or losses start at different sizes."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ class OutputScale(Caveat):
             yield Remark(
                 self.name,
                 f"Initial scale: before any training the {what} is {x:.3g} in {pair.a.name} and {y:.3g} in "
-                f"{pair.b.name}. Gradients and losses carry this factor, whatever the depth does to them.",
+                f"{pair.b.name}. This alone makes gradients and losses differ from the start.",
                 axes=_axes(design, pair.a.name),
             )
 
 
 def _axes(design: Design, name: str) -> dict[str, tuple[object, ...]]:
-    """Where nothing is trained: the same gradients with the output's own gradient set to 1."""
+    """If nothing is trained: the same gradients with the gradient of the output set to 1."""
     train = design.planned(name).group.config.train
     return {"train.loss": ("mse", "mean_output")} if train.loss.kind == "mse" and train.steps == 0 else {}

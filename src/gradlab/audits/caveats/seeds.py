@@ -14,6 +14,6 @@ class Seeds(Caveat):
     rank = 60
 
     def remarks(self, design: Design) -> Iterator[Remark]:
-        """Only for a single seed; verdicts say themselves what a few cannot settle."""
+        """Only for a single seed; with a few, the verdicts say what they cannot settle."""
         if len(design.plan.resolved.study.trial_seeds) == 1:
             yield Remark(self.name, "One seed: a difference cannot be told from luck. Run at least 3.")

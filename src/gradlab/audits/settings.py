@@ -1,0 +1,152 @@
+"""The single settings in which groups differ: a declared factor such as `model` may cover several at once.
+
+A setting is a leaf of the configuration: `train.lr`, `model.init.bias`. The name of a part is one setting
+(`model.init.kind`). A parameter belongs to its part (`train.schedule.gamma of step`): two different parts are one
+difference, whatever parameters they have. A scale that is written as `1/sqrt(depth)` is a setting with the value it
+has at the group's depth, so that it varies with the depth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+from gradlab.audits.pairs import overlap
+from gradlab.spec.base import scale_value
+from gradlab.spec.choice import Choice
+from gradlab.spec.config import Config
+from gradlab.spec.expand import Group
+
+TIED = "1/sqrt(depth)"
+OF = " of "
+SHARED = ("weight_decay",)
+"""Parameters that mean the same in every part of their kind, so that they may differ beside it."""
+BUDGET = ("train.steps", "train.epochs")
+MOST_GROUPS = 200
+"""Larger classes of groups are compared through the groups that differ from the first in few settings."""
+
+ABSENT = ""
+"""The value of a parameter that a part does not have."""
+Settings = Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """Settings that change together: no two groups differ in one of them alone."""
+
+    a: Group
+    b: Group
+    settings: tuple[str, ...]
+
+
+def read_settings(config: Config) -> dict[str, Any]:
+    """Every setting of a configuration by its path."""
+    found: dict[str, Any] = {}
+    for path, value in _all_leaves(config):
+        found[path] = scale_value(value, config.model.depth) if value == TIED else value
+    return found
+
+
+def find_tied(config: Config) -> set[str]:
+    """Paths whose value is an expression in the depth."""
+    return {path for path, value in _all_leaves(config) if value == TIED}
+
+
+def _all_leaves(config: Config) -> Iterator[tuple[str, Any]]:
+    for section in ("data", "model", "train"):
+        yield from _leaves(getattr(config, section), section)
+
+
+def _leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, Choice):
+        for name in type(value).model_fields:
+            yield f"{path}.{name}", getattr(value, name)
+        for name, item in value.parameters.items():
+            yield f"{path}.{name}" if name in SHARED else f"{path}.{name}{OF}{value.name}", item
+    elif hasattr(type(value), "model_fields"):
+        for name in type(value).model_fields:
+            yield from _leaves(getattr(value, name), f"{path}.{name}")
+    else:
+        yield path, value
+
+
+def find_varied(classes: Sequence[Sequence[Group]], factor: Sequence[str]) -> tuple[str, ...]:
+    """The settings below the factor in which groups of one class differ, in the order of the configuration."""
+    found: dict[str, None] = {}
+    for groups in classes:
+        own = [_declared(group.config, factor) for group in groups]
+        for path in dict.fromkeys(path for settings in own for path in settings):
+            if len({_key(settings[path]) for settings in own if path in settings}) > 1:
+                found[path] = None
+    return _one_budget(found)
+
+
+def find_bundles(classes: Sequence[Sequence[Group]], factor: Sequence[str]) -> list[Bundle]:
+    """For every setting that never changes alone, the smallest set of settings that it changes with."""
+    alone: set[str] = set()
+    smallest: dict[str, Bundle] = {}
+    for groups in classes:
+        varied = find_varied([groups], factor)
+        settings = {group.name: _declared(group.config, factor) for group in groups}
+        rows = [
+            (group, {p: _key(settings[group.name][p]) if p in settings[group.name] else ABSENT for p in varied})
+            for group in groups
+        ]
+        for (a, first), (b, second) in combinations(_thinned(rows), 2):
+            apart = _one_budget(p for p in varied if first[p] != second[p] and ABSENT not in (first[p], second[p]))
+            if len(apart) == 1:
+                alone.add(apart[0])
+            for path in apart if len(apart) > 1 else ():
+                if path not in smallest or len(apart) < len(smallest[path].settings):
+                    smallest[path] = Bundle(a, b, apart)
+    found = {bundle.settings: bundle for path, bundle in smallest.items() if path not in alone}
+    return list(found.values())
+
+
+def name_settings(paths: Sequence[str], config: Config) -> tuple[str, ...]:
+    """The paths as a reader knows them: `model.skip` for its kind alone; a value that is tied to the depth says so."""
+    tied = find_tied(config)
+    found = (f"{plain_path(p)} ({TIED})" if p in tied else _shorten(plain_path(p), paths) for p in paths)
+    return tuple(dict.fromkeys(found))
+
+
+def plain_path(setting: str) -> str:
+    """The path of a setting, without the part that it belongs to."""
+    return setting.partition(OF)[0]
+
+
+def _shorten(path: str, paths: Sequence[str]) -> str:
+    choice = path.removesuffix(".kind")
+    return path if any(other != path and other.startswith(choice + ".") for other in paths) else choice
+
+
+def _declared(config: Config, factor: Sequence[str]) -> dict[str, Any]:
+    """The settings that the factor covers, and those that follow from a declared depth."""
+    covered = read_settings(config)
+    tied = find_tied(config) if any(overlap("model.depth", path) for path in factor) else set()
+    return {path: value for path, value in covered.items() if path in tied or any(_covers(f, path) for f in factor)}
+
+
+def _covers(factor: str, path: str) -> bool:
+    """Whether a factor names this setting, or something above it (a choice is its name)."""
+    return plain_path(path) == factor or path.startswith(factor + ".")
+
+
+def _thinned(rows: Sequence[tuple[Group, Settings]]) -> Sequence[tuple[Group, Settings]]:
+    """All groups, or of many the ones that are closest to the first."""
+    if len(rows) <= MOST_GROUPS:
+        return rows
+    _, first = rows[0]
+    return sorted(rows, key=lambda row: sum(row[1][path] != first[path] for path in first))[:MOST_GROUPS]
+
+
+def _one_budget(paths: Iterable[str]) -> tuple[str, ...]:
+    """Steps instead of epochs are one change, not two."""
+    found = tuple(paths)
+    return tuple(path for path in found if path != "train.epochs") if set(BUDGET) <= set(found) else found
+
+
+def _key(value: Any) -> str:
+    return repr(float(value) if type(value) is int else value)

@@ -1,0 +1,155 @@
+"""The audit's sentences are true of the study they stand in, and nothing is read back from them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gradlab
+from gradlab import api
+from gradlab.audits.audit import Audit, Row, Status
+from gradlab.audits.study import audit_plan
+from gradlab.audits.traits import Trait, describe_difference
+from gradlab.trials.setup import Setup, prepare
+from gradlab.trials.trial import Trial
+
+
+def of_tensors(**tensors: list[float]) -> Trait:
+    found = {name: np.array(values) for name, values in tensors.items()}
+    return Trait("initial weights", str(tensors), "words", found)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        ([1, 2, 3, 4], [2, 4, 6, 8], "those of b are 2 × those of a, in layer1"),
+        ([0, 0, 0, 0], [2, 4, 6, 8], "those of a are 0, those of b are not, in layer1"),
+        ([2, 4, 6, 8], [0, 0, 0, 0], "those of b are 0, those of a are not, in layer1"),
+        ([1, 2, 3, 4], [1, 2, 3, 5], "1 of 4 entries differ by up to 1 between a and b, in layer1"),
+        ([1, 2, 3, 4], [4, 1, 2, 9], "different draws in a and in b, in layer1"),
+    ],
+)
+def test_tensors_are_described_by_how_they_differ(first: list[float], second: list[float], expected: str) -> None:
+    words = describe_difference("initial weights", of_tensors(layer1=first), of_tensors(layer1=second), "a", "b")
+    assert words == f"initial weights: {expected}"
+
+
+def test_words_that_are_equal_are_not_given_as_a_difference() -> None:
+    a, b = (Trait("train data", value, "2,000 samples") for value in ("1f", "2e"))
+    assert describe_difference("train data", a, b, "plain", "residual") == (
+        "train data: not the same in plain and in residual (2,000 samples in each)"
+    )
+
+
+def test_a_sequence_is_described_by_where_it_begins_to_differ() -> None:
+    rates = np.full(20, 0.01)
+    late = rates.copy()
+    late[7] = 0.011
+    a, b = (Trait("learning rate", str(values), "0.01", sequence=values) for values in (rates, late))
+    assert describe_difference("learning rate", a, b, "a", "b") == (
+        "learning rate: not the same in a and in b from step 8 on (0.01 and 0.011)"
+    )
+
+
+def test_other_rows_of_as_many_samples_are_said_to_be_others(tree: dict[str, Any]) -> None:
+    def realize(trial: Trial) -> Setup:
+        setup = prepare(trial)
+        if trial.group == "plain":
+            return setup
+        return replace(setup, dataset=replace(setup.dataset, targets=setup.dataset.targets + 1))
+
+    words = audit_plan(gradlab.plan(tree), realize=realize).undeclared[0]
+    assert words == "train data: not the same in plain and in residual (32 samples in each)"
+
+
+def test_unequal_steps_are_not_put_down_to_epochs(tree: dict[str, Any]) -> None:
+    steps = api.audit({**tree, "factor": "train.steps", "arms": {"short": {}, "long": {"train.steps": 60}}})
+    assert "makes 60 updates, short makes 20 (3× fewer)." in steps.limits[0]
+    tree["base"]["train"] |= {"steps": None, "epochs": 5}
+    batches = api.audit({**tree, "factor": "train.batch", "arms": {"small": {}, "full": {"train.batch": "full"}}})
+    assert "(4× fewer, in the same number of epochs)." in batches.limits[0]
+
+
+def test_no_caveat_speaks_of_the_depth_in_a_study_of_width() -> None:
+    words = " ".join(audit_plan(gradlab.plan("scaling-width"), seeds=1).limits)
+    assert "Initial scale" in words
+    assert "depth" not in words
+
+
+def test_a_floor_is_said_to_contribute_perhaps() -> None:
+    (floor,) = (x for x in audit_plan(gradlab.plan("identity"), seeds=1).limits if x.startswith("Loss floor"))
+    assert "cannot fall below 0.166" in floor
+    assert "may contribute to a lower loss of residual" in floor
+
+
+# ---------------------------------------------------------------------- one learning rate
+
+
+def rates(found: Audit) -> list[str]:
+    return [limit for limit in found.limits if limit.startswith("One learning rate")]
+
+
+@pytest.mark.parametrize(
+    ("factor", "value", "said"),
+    [
+        ("model.skip", "identity", True),
+        ("model.init", "zeros", True),
+        ("train.optimizer", "sgd", True),
+        ("train.batch", 4, True),
+        ("train.lr", 0.1, False),
+        ("train.schedule", "cosine", False),
+        ("data.samples", 33, False),
+        ("train.precision", "float32", False),
+    ],
+)
+def test_one_learning_rate_is_a_limit_where_the_best_may_depend_on_the_arm(
+    tree: dict[str, Any], factor: str, value: Any, said: bool
+) -> None:
+    found = api.audit({**tree, "factor": factor, "arms": {"a": {}, "b": {factor: value}}})
+    assert len(rates(found)) == said
+    untrained = {**tree, "base": {**tree["base"], "train": {**tree["base"]["train"], "steps": 0}}}
+    assert rates(api.audit({**untrained, "factor": factor, "arms": {"a": {}, "b": {factor: value}}})) == []
+
+
+def test_a_study_with_an_axis_of_learning_rates_has_no_such_limit(tree: dict[str, Any]) -> None:
+    axes = {"model.skip": ["none", "identity"], "train.lr": [0.01, 0.1]}
+    assert rates(api.audit({**tree, "arms": None, "factor": "model.skip", "axes": axes})) == []
+
+
+# ---------------------------------------------------------------------- what was not seen, what was stored
+
+
+def test_every_audit_of_a_comparison_ends_with_what_it_cannot_see(tree: dict[str, Any]) -> None:
+    found = api.audit(tree)
+    assert "after the first 2 updates" in found.cannot_see[0]
+    limited = audit_plan(gradlab.plan(tree), seeds=1)
+    assert "1 of 1 pairs were compared at 1 of 2 seeds; `gradlab audit` compares all." in limited.cannot_see
+    assert "What this audit cannot see" in found._repr_html_()
+
+
+def test_an_audit_comes_back_as_it_was_stored(tree: dict[str, Any]) -> None:
+    found = api.audit(tree)
+    assert Audit.from_json(found.to_json()) == replace(found, suggestion=None)
+
+
+def test_an_audit_that_an_older_version_stored_opens(tree: dict[str, Any]) -> None:
+    stored = api.audit(tree).to_json()
+    for field in ("cannot_see", "varied", "identical"):
+        del stored[field]
+    words = {"same": "same", "by_factor": "differs by the factor", "undeclared": "DIFFERS, undeclared"}
+    for row in stored["table"]:
+        row["status"] = words[row["status"]]
+    opened = Audit.from_json(stored)
+    assert {row.status for row in opened.rows} == {Status.SAME, Status.BY_FACTOR}
+    assert opened.fair
+    assert opened.answer.endswith("The only difference: `x +`.")
+    with pytest.raises(ValueError, match="damaged"):
+        Status.parse("damaged")
+
+
+def test_the_status_of_a_row_is_shown_in_words() -> None:
+    assert Row("loss", ("mse",), Status.UNDECLARED).status.text == "DIFFERS, undeclared"
+    assert Status.SAME.value == "same"
