@@ -15,7 +15,6 @@ import gradlab
 from gradlab import api
 from gradlab.audits.audit import Status
 from gradlab.audits.study import audit_plan
-from gradlab.network.layout import Layout
 from gradlab.network.norms.layer import LayerNorm
 from gradlab.spec.paths import with_all
 from gradlab.trials.setup import Setup, prepare
@@ -240,7 +239,7 @@ def other_probe(setup: Setup) -> Setup:
 
 
 def same_layout(setup: Setup) -> Setup:
-    return replace(setup, mlp=replace(setup.mlp, layout=Layout(setup.mlp.layout.slots)))
+    return replace(setup, mlp=replace(setup.mlp, layout=replace(setup.mlp.layout)))
 
 
 @pytest.mark.parametrize("change", [other_norm_in_one_layer, blocks_joined, other_probe])

@@ -115,7 +115,7 @@ def test_auto_trains_a_new_part_with_the_reference_engine_and_torch_agrees(
 ) -> None:
     tree["base"]["model"][kind] = name
     (trial, *_) = gradlab.plan({**tree, "arms": None}).trials
-    engine, reason = trial.config.train.engine.build(trial.catalog).chosen(trial.config, trial.catalog)
+    engine, reason = trial.config.train.engine.build(trial.catalog).choose(trial.config, trial.catalog)
     assert engine == Reference()
     assert f"no kernel for the {kind} {name!r}" in str(reason)
     assert run_trial(trial).status == "done"
