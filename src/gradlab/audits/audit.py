@@ -43,6 +43,8 @@ class Audit:
     """Arm -> trait -> hash or value, at the first seed."""
     suggestion: Mapping[str, Any] | None = None
     """A study that separates the causes, as a tree; None where nothing is left to separate."""
+    cannot_see: tuple[str, ...] = ()
+    """What this audit did not look at, one sentence each."""
 
     @property
     def fair(self) -> bool:
@@ -76,10 +78,12 @@ class Audit:
             for row in self.rows
         )
         limits = "".join(f"<li>{escape(limit)}</li>" for limit in self.limits)
+        unseen = "".join(f"<li>{escape(sentence)}</li>" for sentence in self.cannot_see)
         return (
             f"<p><b>Same set-up except the declared factor?</b> {escape(self.answer)}</p>"
             f"<p><b>What this design cannot attribute</b></p><ul>{limits}</ul>"
             f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+            + (f"<p><b>What this audit cannot see</b></p><ul>{unseen}</ul>" if unseen else "")
         )
 
     @property
@@ -99,6 +103,7 @@ class Audit:
             "undeclared": list(self.undeclared),
             "only_difference": self.only_difference,
             "cannot_attribute": list(self.limits),
+            "cannot_see": list(self.cannot_see),
             "hashes": {arm: dict(found) for arm, found in self.hashes.items()},
         }
 
@@ -115,4 +120,5 @@ class Audit:
             tree["only_difference"],
             tuple(tree["cannot_attribute"]),
             tree["hashes"],
+            cannot_see=tuple(tree.get("cannot_see", ())),
         )

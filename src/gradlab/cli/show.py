@@ -134,6 +134,10 @@ def audit(found: Audit, stream: TextIO) -> None:
         to.print(escape(f"   - {limit}"), highlight=False)
     to.print()
     print_table(to, audit_table(found))
+    if found.cannot_see:
+        to.print("[bold]What this audit cannot see[/bold]")
+        for sentence in found.cannot_see:
+            to.print(escape(f"   - {sentence}"), highlight=False)
 
 
 def status(found: RunStatus, stream: TextIO) -> None:
