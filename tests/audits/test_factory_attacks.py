@@ -51,6 +51,15 @@ def noise_hook(net: Net) -> None:
     net.stem.register_forward_pre_hook(lambda _, args: (args[0] + 0.1 * torch.randn_like(args[0]),))
 
 
+def evaluation_scale(net: Net) -> None:
+    net.register_forward_hook(lambda module, _, out: out if module.training else 2 * out)
+
+
+def evaluation_method(net: Net) -> None:
+    usual = net.forward
+    net.forward = lambda x: usual(x) if net.training else usual(x) * 3  # type: ignore[method-assign]
+
+
 def clamp_hooks(net: Net) -> None:
     for p in net.parameters():
         p.register_hook(lambda g: g.clamp(-1e-3, 1e-3))
@@ -170,6 +179,8 @@ DIFFERENT: dict[str, tuple[Arms, str]] = {
     "bfloat16 inside forward": (BASE.but(hidden=lambda x: x.bfloat16().float()), "other operations"),
     "NumPy inside forward": (
         BASE.but(before=lambda x: torch.from_numpy(1.5 * x.numpy())), "values from outside"),
+    "a scale in evaluation mode": (BASE.but(change=evaluation_scale), "forward hooks"),
+    "a method that scales in evaluation mode": (BASE.but(change=evaluation_method), "steps after the last layer"),
     "half the gradient": (BASE.but(hidden=Halved.apply), "backward pass"),
     "detached stem": (BASE.but(change=lambda net: net.stem.register_forward_hook(lambda *a: a[2].detach())),
                       "forward hooks"),

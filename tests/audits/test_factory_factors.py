@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -64,6 +65,23 @@ class Projected(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         h = torch.relu(self.first(x))
         return self.second(h if self.alpha is None else h + self.alpha * torch.tanh(h))
+
+
+class Shortcut(nn.Module):
+    """A block of a residual network, with its projection or without."""
+
+    def __init__(self, skip: bool, deep: bool = False) -> None:
+        super().__init__()
+        self.first, self.norm = nn.Linear(6, WIDTH), nn.BatchNorm1d(WIDTH)
+        self.head = nn.Linear(WIDTH, CLASSES)
+        self.extra = nn.Linear(WIDTH, WIDTH) if deep else None
+        self.side = nn.Sequential(nn.Linear(6, WIDTH), nn.BatchNorm1d(WIDTH)) if skip else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.norm(self.first(x))
+        h = h if self.side is None else h + self.side(x)
+        h = torch.relu(h)
+        return self.head(h if self.extra is None else torch.relu(self.extra(h)))
 
 
 def sgd(lr: float = 0.1, **settings: Any) -> Any:
@@ -209,18 +227,55 @@ def test_an_init_that_draws_other_numbers_moves_the_batches_and_says_so() -> Non
     assert any("own generator" in limit for limit in found.limits)
 
 
-def test_a_shortcuts_own_parameter_belongs_to_the_skip() -> None:
-    def make(skip: bool) -> Any:
+def test_dropout_inside_attention_is_dropout_alone() -> None:
+    def make(rate: float) -> Any:
         def factory() -> Any:
-            net = Projected(skip)
-            _, _, loader, loss = BASE()
-            return net, torch.optim.Adam(net.parameters()), loader, loss
+            layer = nn.TransformerEncoderLayer(8, 2, 16, dropout=rate, batch_first=True)
+            net = nn.Sequential(layer, nn.Linear(8, 3))
+            x = torch.randn(12, 5, 8, generator=torch.Generator().manual_seed(0))
+            return net, torch.optim.Adam(net.parameters()), [(x[:6], x[:6, :, :3]), (x[6:], x[6:, :, :3])], nn.MSELoss()
 
         return factory
 
-    skip = gradlab.audit({"plain": make(False), "residual": make(True)}, factor="skip")
-    assert any("alpha" in words for words in gradlab.audit({"a": make(False), "b": make(True)}).undeclared)
-    assert [w for w in skip.undeclared if w.startswith("layers")] == []
+    found = gradlab.audit({"none": make(0.0), "some": make(0.1)}, factor="dropout")
+    assert found.fair, found.answer
+    assert not any("batches" in sentence for sentence in found.cannot_see)
+    assert not gradlab.audit({"none": make(0.0), "some": make(0.1)}).fair
+
+
+def around(make: Any) -> Any:
+    """A factory of a model, with the data of the others."""
+
+    def factory() -> Any:
+        torch.manual_seed(0)
+        net = make()
+        torch.manual_seed(0)
+        _, _, loader, loss = BASE()
+        return net, torch.optim.Adam(net.parameters()), loader, loss
+
+    return factory
+
+
+def differences(first: Any, second: Any, factor: str | None = None) -> list[str]:
+    found = audited(around(first), around(second), factor)
+    return [words.partition(":")[0] for words in found.undeclared]
+
+
+def test_a_shortcuts_own_parameters_belong_to_the_skip() -> None:
+    assert differences(lambda: Projected(False), lambda: Projected(True)) != []
+    assert "layers" not in differences(lambda: Projected(False), lambda: Projected(True), "skip")
+    assert differences(lambda: Shortcut(False), lambda: Shortcut(True), "skip") == []
+    assert differences(lambda: Shortcut(False), lambda: Shortcut(True)) == ["layers", "normalization"]
+    assert "layers" in differences(lambda: Shortcut(False), lambda: Shortcut(True, deep=True), "skip")
+
+
+def test_parameters_of_an_activation_belong_to_it_and_names_may_shift() -> None:
+    def net(*inner: nn.Module) -> nn.Module:
+        return nn.Sequential(nn.Linear(6, WIDTH), *inner, nn.Linear(WIDTH, CLASSES))
+
+    assert differences(lambda: net(nn.ReLU()), lambda: net(nn.PReLU()), "activation") == []
+    assert differences(lambda: net(nn.ReLU()), lambda: net(nn.BatchNorm1d(WIDTH), nn.ReLU()), "norm") == []
+    assert differences(lambda: net(nn.ReLU()), lambda: net(nn.Identity(), nn.ReLU())) == []
 
 
 def test_an_unknown_factor_is_refused_with_the_nearest() -> None:
@@ -234,3 +289,9 @@ def test_an_unknown_factor_is_refused_with_the_nearest() -> None:
         gradlab.audit("identity", factor="lr")
     assert audited(BASE, BASE, ["lr", "optimizer"]).factor == ("lr", "optimizer")
     assert set(FACTORS) >= {"model", "init", "norm", "activation", "skip", "dropout", "optimizer", "lr", "loss", "data"}
+
+
+def test_the_documentation_lists_every_factor() -> None:
+    text = (Path(__file__).parents[2] / "docs/probe.md").read_text()
+    for name, words in FACTORS.items():
+        assert f"| `{name}` | {words} |" in text

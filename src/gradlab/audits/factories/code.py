@@ -9,13 +9,14 @@ from gradlab.audits.audit import BY_FACTOR, ONE_SEED, SAME, UNDECLARED, Audit, R
 from gradlab.audits.factories.arms import BATCHES, Arm, Factory, build
 from gradlab.audits.factories.factors import FORWARD, read_factor
 from gradlab.audits.factories.first_step import Step, step_points, take_step
-from gradlab.audits.factories.forward import forward_points, skip_parameters
+from gradlab.audits.factories.forward import forward_points
 from gradlab.audits.factories.guest import guarded
 from gradlab.audits.factories.losses import loss_points
 from gradlab.audits.factories.matching import parameters_of
 from gradlab.audits.factories.points import Point
 from gradlab.audits.factories.samples import sample_points
-from gradlab.audits.factories.structure import LAYERS, structure_points
+from gradlab.audits.factories.shortcuts import skip_norms, skip_parameters
+from gradlab.audits.factories.structure import LAYERS, NORMS, structure_points
 from gradlab.audits.factories.updates import DECAY, OPTIMIZER, RATE, update_points
 from gradlab.errors import InvalidInput
 from gradlab.trials.seeding import seeded
@@ -104,9 +105,12 @@ def _compared(a: Arm, b: Arm, seed: int, declared: Sequence[str]) -> Pair:
 
 def _widened(point: Point, a: Arm, b: Arm, seed: int, declared: Sequence[str], moved: bool) -> Point:
     """Consequences that a factor has in these arms: a shortcut's own weights, other draws after a longer building."""
-    if point.trait == LAYERS and point.differs and "skip" in declared and skip_parameters(a, b, seed):
+    if not point.differs:
+        return point
+    shortcut = point.trait == LAYERS or (point.trait == NORMS and skip_norms(a, b))
+    if "skip" in declared and shortcut and skip_parameters(a, b, seed):
         return replace(point, factors=point.factors | {"skip"})
-    if point.trait == ORDER and point.differs and moved:
+    if point.trait == ORDER and moved:
         return replace(point, factors=point.factors | DRAWS)
     return point
 
@@ -197,12 +201,11 @@ def _remarks(
 
 def _unseen(a: Arm, b: Arm) -> Iterator[str]:
     for arm in (a, b):
-        read, size = len(arm.samples.read), arm.samples.size
+        samples, read = arm.samples, len(arm.samples.read)
         if not read:
-            yield f"The data of {arm.name} beyond its first {len(arm.batches)} batches: they cannot be read by number."
-        elif arm.samples.indices and size is not None and read < size:
-            yield f"The data of {arm.name} beyond {read:,} of {size:,} samples: reading them takes too long."
-        elif size is None:
-            yield f"The data of {arm.name} beyond {read:,} batches: they cannot be read by number."
+            yield f"The data of {arm.name} beyond its first {len(arm.batches)} batches: it can be read once."
+        elif samples.partly:
+            of = "" if samples.size is None else f" of {samples.size:,}"
+            yield f"The data of {arm.name} beyond {read:,}{of} {samples.unit}: reading them all takes too long."
         if arm.samples.random:
             yield f"Whether augmentation that is random each time has the same distribution: {arm.name}."

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
 import torch
 from gradlab.audits.factories.arms import Arm, copied
 from gradlab.audits.factories.factors import FORWARD
@@ -119,8 +121,14 @@ def _run(arm: Arm, x: Any, seed: int, training: bool) -> Pass:
     ]
     x = copied(x)
     seed_all(seed)
+    outputs, graph = None, None
     try:
-        outputs, graph = _traced(arm, x)
+        with contextlib.suppress(Exception):  # what cannot be traced may still be called
+            outputs, graph = _traced(arm, x)
+        if graph is None:
+            layers.clear()
+            seed_all(seed)
+            outputs = arm.output(copied(x))
     finally:
         for handle in handles:
             handle.remove()
@@ -137,7 +145,7 @@ def _run(arm: Arm, x: Any, seed: int, training: bool) -> Pass:
 
 def _traced(arm: Arm, x: Any) -> tuple[Any, Graph]:
     tracer = Tracer(arm.model, x)
-    with tracer:
+    with sdpa_kernel(SDPBackend.MATH), tracer:  # fused attention exists without dropout only, and hides its steps
         outputs = arm.output(x)
     first = next(tensors_in(outputs), None)
     return outputs, Graph(tuple(tracer.nodes), "input" if first is None else tracer.source_of(first))
@@ -187,10 +195,19 @@ def _same(a: tuple[Tensor, ...], b: tuple[Tensor, ...]) -> bool:
 def _causes(
     train: tuple[Pass, Pass], evaluation: tuple[Pass, Pass], names: tuple[str, str], renamed: Mapping[str, str]
 ) -> Iterator[Point]:
-    """Differences of the traced operations, cause by cause."""
-    (p, q), (r, s) = ((each[0].graph, each[1].graph) for each in (train, evaluation))
-    if p is None or q is None or r is None or s is None:
-        return
+    """Differences of the traced operations, cause by cause, in training mode or else in evaluation mode."""
+    found = [
+        list(_causes_in(p.graph, q.graph, names, renamed))
+        for p, q in (train, evaluation)
+        if p.graph is not None and q.graph is not None
+    ]
+    if len(found) == 2:
+        for ours, later in zip(*found, strict=True):
+            only = later.differs and not ours.differs
+            yield replace(later, difference=f"{later.difference} (in evaluation mode)") if only else ours
+
+
+def _causes_in(p: Graph, q: Graph, names: tuple[str, str], renamed: Mapping[str, str]) -> Iterator[Point]:
     yield lists("activation", p.of_kind(ACTIVATION), q.of_kind(ACTIVATION), names, ACTIVATION, "model")
     norms = lists("operations of norms", p.of_kind(NORM), q.of_kind(NORM), names, "norm", "model")
     yield replace(norms, follows=(NORMS,))
@@ -204,7 +221,8 @@ def _causes(
     rest = [_without(_without(g.of_kind(OTHER, CAST), g.input_steps), g.output_steps) for g in (p, q)]
     yield replace(lists("other operations", rest[0], rest[1], names, "model"), follows=(PRECISION,))
     yield lists("values from outside", p.outside, q.outside, names, "model")
-    used = [sorted(set(p.used({}))), sorted(set(q.used(renamed)))]
+    both = set(renamed.values())  # what only one arm has is a difference of the layers
+    used = [sorted(both & set(graph.used(known))) for graph, known in ((p, {}), (q, renamed))]
     yield replace(lists("parameters used", used[0], used[1], names, "model"), follows=(LAYERS, NORMS))
 
 
@@ -298,14 +316,3 @@ def _same_gradient(a: Tensor | None, b: Tensor | None) -> bool:
     if a is None or b is None:
         return a is b
     return _close(a, b)
-
-
-def skip_parameters(a: Arm, b: Arm, seed: int) -> bool:
-    """Whether every parameter without a partner belongs to a shortcut: its result goes straight into a sum."""
-    matched = match(parameters_of(a.model), parameters_of(b.model))
-    for arm, slots in ((a, matched.only_first), (b, matched.only_second)):
-        if slots:
-            graph = run(arm, arm.batches[0][0], seed, True).graph
-            if graph is None or not all(graph.in_shortcut(slot.name) for slot in slots):
-                return False
-    return True

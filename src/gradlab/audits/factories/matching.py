@@ -46,7 +46,8 @@ class Matched:
 
 def is_norm(module: nn.Module) -> bool:
     """Whether a module normalizes, by the name of its class: there is no common base."""
-    return "Norm" in type(module).__name__
+    kind = type(module)
+    return "Norm" in kind.__name__ and not kind.__module__.startswith("torch.nn.utils.")  # those wrap weights
 
 
 def parameters_of(model: nn.Module) -> list[Slot]:

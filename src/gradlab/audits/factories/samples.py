@@ -48,9 +48,15 @@ class Samples:
     """Whether reading a sample twice gives two values."""
 
     @property
+    def unit(self) -> str:
+        """What was read."""
+        return "batches" if self.size is None else "samples"
+
+    @property
     def partly(self) -> bool:
-        """Whether there are more samples than were read."""
-        return self.size is None or len(self.read) < self.size
+        """Whether there is more than was read, as far as one knows."""
+        whole = self.batches if self.size is None else self.size
+        return whole is None or len(self.read) < whole
 
 
 def read_samples(loader: Any, kept: Kept, seed: int) -> Samples:
@@ -190,7 +196,7 @@ def _parts(value: Any) -> Iterator[bytes]:
 def sample_points(a: Samples, b: Samples, names: tuple[str, str], moved: bool) -> Iterator[Point]:
     """Everything about the data of two arms; `moved`: whether building drew different amounts of random numbers."""
     yield plain("samples", _number(a.size), _number(b.size), names, "data")
-    yield _content(a, b, names)
+    yield _content(a, b, names, moved)
     words = {True: "random each time they are read", False: "fixed"}
     yield plain("augmentation", words[a.random], words[b.random], names, "data")
     yield plain("sampler", a.sampler, b.sampler, names, "order", "data")
@@ -205,7 +211,7 @@ def _number(count: int | None) -> str:
     return "not stated" if count is None else f"{count:,}"
 
 
-def _content(a: Samples, b: Samples, names: tuple[str, str]) -> Point:
+def _content(a: Samples, b: Samples, names: tuple[str, str], moved: bool) -> Point:
     """Samples and labels at the same indices."""
     both = min(len(a.read), len(b.read))
     of = f"all {both:,}" if not a.partly and not b.partly else f"{both:,}"
@@ -220,7 +226,10 @@ def _content(a: Samples, b: Samples, names: tuple[str, str]) -> Point:
         elif inputs or labels:
             parts = [f"inputs differ in {len(inputs):,}{_affine(a, b)}"] if inputs else []
             parts += [f"labels differ in {len(labels):,}"] if labels else []
-            difference = f"{' and '.join(parts)} of {both:,} samples"
+            difference = f"{' and '.join(parts)} of {both:,} {a.unit}"
+            if moved:
+                difference += " (building draws different numbers of random numbers; data from their own generator"
+                difference += " would not depend on it)"
     return Point("data", (cells[0], cells[1]), difference, frozenset({"data"}), ("samples",), values)
 
 

@@ -125,8 +125,7 @@ def _same_scale(x: Any, y: Any) -> bool:
 
 def _norms(a: nn.Module, b: nn.Module, matched: Matched, names: tuple[str, str]) -> Point:
     """Norm modules with their settings, initial values and buffers."""
-    modules = [[_short(m) for m in model.modules() if is_norm(m)] for model in (a, b)]
-    found = lists(NORMS, modules[0], modules[1], names, "norm", "model")
+    found = lists(NORMS, norm_words(a), norm_words(b), names, "norm", "model")
     held = [pair for pair in match(buffers_of(a), buffers_of(b)).pairs if pair[0].kind == NORM]
     pairs = [pair for pair in matched.pairs if pair[0].kind == NORM] + held
     if found.difference is None and pairs:
@@ -135,8 +134,9 @@ def _norms(a: nn.Module, b: nn.Module, matched: Matched, names: tuple[str, str])
     return found
 
 
-def _short(module: nn.Module) -> str:
-    return " ".join(repr(module).split())
+def norm_words(model: nn.Module) -> list[str]:
+    """Every norm module with its settings, in order."""
+    return [" ".join(repr(module).split()) for module in model.modules() if is_norm(module)]
 
 
 def _drops(model: nn.Module) -> Iterator[str]:

@@ -23,7 +23,15 @@ ARITHMETIC = {"add", "sub", "rsub", "mul", "div", "neg", "addcmul", "addcdiv", "
 NORM_OPS = {"native_layer_norm", "native_batch_norm", "_native_batch_norm_legit", "native_group_norm",
             "_native_batch_norm_legit_no_training", "_batch_norm_with_update", "_fused_rms_norm", "cudnn_batch_norm",
             "miopen_batch_norm", "var", "std", "var_mean", "std_mean", "rsqrt", "linalg_vector_norm"}  # fmt: skip
-ACTIVATION_OPS = {"_softmax", "_log_softmax", "glu", "log_sigmoid_forward", "_prelu_kernel", "rrelu_with_noise"}
+ACTIVATION_OPS = {
+    "_softmax",
+    "_safe_softmax",
+    "_log_softmax",
+    "glu",
+    "log_sigmoid_forward",
+    "_prelu_kernel",
+    "rrelu_with_noise",
+}
 COPIES = {"clone", "contiguous", "_unsafe_view", "copy", "_reshape_copy", "alias", "detach", "lift_fresh"}
 SHAPE_ONLY = {"empty_like", "zeros_like", "ones_like", "full_like", "rand_like", "randn_like", "randint_like",
               "new_empty", "new_zeros", "new_ones", "new_full", "new_empty_strided"}  # fmt: skip
