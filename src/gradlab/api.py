@@ -66,29 +66,34 @@ def list_studies() -> list[str]:
     return studies.names()
 
 
-def audit(what: Any, *, seed: int = 0, **options: Any) -> Audit:
+def audit(what: Any, *, seed: int = 0, factor: str | Sequence[str] | None = None, **options: Any) -> Audit:
     """Is a comparison fair, and what can it not attribute? Nothing is trained.
 
     `what` is a study (options as for `load`): every pair of groups at every seed is realized and compared, tensor by
     tensor. Or it is arms by name, each a function without arguments that returns (model, optimizer, loader, loss) in
-    PyTorch: they are all called under the same `seed`, and what they build is compared.
+    PyTorch: they are all called under the same `seed`, and what they build and compute is compared. `factor` names what
+    the arms are meant to differ in (`gradlab.audits.factories.factors.FACTORS`): `factor="optimizer"` or
+    `factor=["optimizer", "lr"]`; without it, only the connections of the forward pass may differ.
     """
     if isinstance(what, Mapping) and any(callable(value) for value in what.values()):
-        return audit_factories(what, seed)
+        return audit_factories(what, seed, factor)
+    if factor is not None:
+        raise InvalidInput("audit: `factor` is for arms that functions build; a study declares its factor in its file")
     planned = plan(what, **options)
     with blaming(bool(planned.catalog.files)):
         return audit_plan(planned)
 
 
-def audit_factories(arms: Any, seed: int = 0) -> Audit:
+def audit_factories(arms: Any, seed: int = 0, factor: str | Sequence[str] | None = None) -> Audit:
+    """Is a comparison of hand-written arms fair? See `audit`."""
     if not isinstance(arms, Mapping) or not all(callable(factory) for factory in arms.values()):
         raise InvalidInput(
             "audit: arms by name, each a function without arguments that returns (model, optimizer, loader, loss)"
         )
     require_torch()
-    from gradlab.audits.factories import audit_code
+    from gradlab.audits.factories.code import audit_code
 
-    return audit_code(arms, seed)
+    return audit_code(arms, seed, factor)
 
 
 def run(

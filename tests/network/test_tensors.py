@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import gradlab
-from gradlab.audits.realize import Content, traits
+from gradlab.audits.realize import TraitReader
 from gradlab.engines.reference import Reference
 from gradlab.engines.torch import Torch
 from gradlab.errors import PartError
@@ -128,7 +128,7 @@ def test_what_a_part_declares_is_stored_and_audited_by_name(tree: dict[str, Any]
     plan = gradlab.plan({**tree, "arms": None})
     result = gradlab.run(plan)
     assert result.weights("all", 0)["block1.gate"].shape == (4,)
-    found = traits(plan.trials[0], Content())
+    found = TraitReader().read_traits(plan.trials[0])
     assert found["initial gates"].words == "all 0"
     assert found["forward pass of a block"].words == "x ← x + g relu(Wx + b), g learned per unit"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,6 +25,13 @@ def command(
         Path | None,
         typer.Option(metavar="FILE", help="Write the factorial study that separates the causes, ready to run."),
     ] = None,
+    factor: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAMES",
+            help="For MODULE:ARMS: what the arms are meant to differ in, comma-separated, like optimizer,lr.",
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout, with hashes.")] = False,
 ) -> None:
     """Ask whether a comparison is fair, before anything is trained.
@@ -33,7 +41,8 @@ def command(
     the set-up the same except for the declared factor (no: exit code 3), and what can the design not attribute even so.
 
     MODULE:ARMS names a dict of functions in a Python file or module, each of which returns (model, optimizer, loader,
-    loss) in PyTorch: they are called under the same seed, and what they build is compared, tensor by tensor.
+    loss) in PyTorch. They are called under the same seed, and what they build and compute is compared: initial values,
+    forward passes on the same weights, losses on the same outputs, updates on the same gradients, all samples.
     """
     from gradlab import api
     from gradlab.cli import show
@@ -45,8 +54,12 @@ def command(
     if is_target(study):
         if overrides or seeds is not None or suggest is not None:
             raise StudyError("--set, --seeds and --suggest belong to studies; the functions decide that themselves")
-        found = api.audit_factories(_made(study, loaded(study)))
+        with redirect_stdout(sys.stderr):  # what the module prints is not the answer
+            arms = _made(study, loaded(study))
+        found = api.audit_factories(arms, factor=factor)
     else:
+        if factor is not None:
+            raise StudyError("--factor is for MODULE:ARMS; a study declares its factor in its file (`factor:`)")
         found = api.audit(study, overrides=tuple(overrides or ()), seeds=seeds)
     if suggest is not None:
         if found.suggestion is None:
