@@ -88,13 +88,14 @@ class History:
         before = self.attempt - 1
         if not before:
             return
-        place = f"{_listed(self.beside)} {'lies' if len(self.beside) == 1 else 'lie'} beside this run"
+        lie = f"{'lies' if len(self.beside) == 1 else 'lie'} in {_listed(self.beside)}"
         gone = before - len(self.beside)
-        if gone:
-            lost = f"{gone:,} of them {'is' if gone == 1 else 'are'} no longer there"
-            place = f"{place}, {lost}" if self.beside else lost
-        attempts = "An earlier attempt was" if before == 1 else f"{before:,} earlier attempts were"
-        yield f"{attempts} moved aside, and one is reported here: {place}."
+        if before == 1:
+            yield f"An earlier attempt {'was moved aside and is no longer there' if gone else lie}."
+            return
+        places = [f"{len(self.beside):,} {lie}"] if self.beside else []
+        places += [f"{gone:,} {'is' if gone == 1 else 'are'} no longer there"] if gone else []
+        yield f"{before:,} earlier attempts were moved aside, only the last is reported here: {'; '.join(places)}."
 
     def _about_results(self) -> Iterable[str]:
         yield from self.happened
@@ -199,7 +200,7 @@ class _Walk:
         self.looks.append(entry.data)
 
     def _missing(self, entry: Entry) -> None:
-        names = self.named(str(row[0]) for row in entry.data["trials"])
+        names = self.named(str(trial) for trial, _, *_ in entry.data["trials"])
         self.happened.append(
             f"{_trials(len(names))} {'was' if len(names) == 1 else 'were'} removed from the folder and run again "
             f"({entry.at}): {_listed(names)}."
@@ -222,7 +223,7 @@ class _Walk:
     def _cut(self, entry: Entry) -> None:
         count = int(entry.data["entries"])
         self.happened.append(
-            f"{count:,} {'entry' if count == 1 else 'entries'} had been removed from the end of the ledger ({entry.at})."
+            f"{count:,} {'entry' if count == 1 else 'entries'} at the end of the ledger had been removed ({entry.at})."
         )
 
     def _repaired(self, entry: Entry) -> None:
