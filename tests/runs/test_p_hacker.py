@@ -298,3 +298,34 @@ def test_unfinished_and_failed_trials_are_named(tmp_path: Path) -> None:
     result = run(tmp_path / "run", seeds=2, on_results=stop)
     assert any("of 4 planned trials without a result: " in remark for remark in result.remarks)
     assert "residual · seed 1" in " ".join(result.remarks)
+
+
+def test_a_chunk_damaged_on_purpose_is_set_aside_told_and_trained_to_the_same_bits(copy: Path) -> None:
+    path = copy / "results/000001/curves.parquet"
+    path.write_bytes(path.read_bytes()[:-1] + b"x")
+    assert "is damaged" in found(copy)
+    result = run(copy, seeds=4)
+    assert any("Chunk 000001 was damaged and is kept in damaged/000001" in remark for remark in result.remarks)
+    assert found(copy, 8) == ""
+
+
+def test_a_forged_chunk_over_committed_results_does_not_check_out(copy: Path) -> None:
+    shutil.copytree(copy / "results/000001", copy / "results/000003")
+    assert found(copy) == ""
+    edited(
+        copy / "results/000003",
+        "trials",
+        lambda t: column_set(t, "digest", ["0" * 16] * t.num_rows),
+        mend=True,
+    )
+    assert "Results are not those that were committed first: plain · seed 0" in found(copy)
+    shutil.copytree(copy / "results/000003", copy / "results/000004")
+    assert "Chunk 000004 is not in the ledger: it was put there by hand" in found(copy)
+
+
+def test_a_run_that_is_being_written_to_is_not_verified(tmp_path: Path) -> None:
+    def verify(results: Any) -> None:
+        with pytest.raises(gradlab.GradlabError, match="is being written to"):
+            gradlab.verify(tmp_path / "run")
+
+    run(tmp_path / "run", on_results=verify)

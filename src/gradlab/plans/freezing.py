@@ -15,7 +15,11 @@ _FIELDS = ("question", "factor", "consequences", "headline", "published", "level
 
 
 def frozen(plan: Outline) -> dict[str, Any]:
-    """The frozen part of a plan as plain data; `id` is the hash of the rest."""
+    """The frozen part of a plan as plain data; `id` is its hash.
+
+    Settings are for people and not part of the hash: a group's own id stands for them, and a run that is opened
+    without the code of its parts does not know their defaults.
+    """
     study = plan.study
     assert isinstance(study, Study | CodeStudy)
     tree = study.model_dump(mode="json", include=set(_FIELDS), exclude_defaults=True)
@@ -32,7 +36,8 @@ def frozen(plan: Outline) -> dict[str, Any]:
         "kind": "study" if isinstance(plan, Plan) else "code",
     }
     plain: dict[str, Any] = plain_json(content)
-    return {**plain, "id": content_id(plain)}
+    hashed = {**plain, "groups": [{"name": group["name"], "id": group["id"]} for group in plain["groups"]]}
+    return {**plain, "id": content_id(hashed)}
 
 
 def _plain(value: Any) -> Any:

@@ -133,7 +133,7 @@ def _groups(old: Frozen, new: Frozen, finished: Collection[str]) -> _Found:
     for name, group in new.groups.items():
         before = old.groups.get(name)
         if before is not None and before.id != group.id and before.id not in kept and group.id not in names:
-            told = _differences(before.settings, group.settings) or "of all groups alike"
+            told = _differences(before.settings, group.settings) or "what all groups share"
             detail = {"group": name, "was": dict(before.settings), "is": dict(group.settings)}
             settings.append(name)
             yield "settings changed", detail, f"The settings of {name} were changed {AFTER}: {told}."

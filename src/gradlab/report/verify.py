@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gradlab.engines.base import Engine, one_blas_thread
-from gradlab.errors import GradlabError, described
+from gradlab.errors import GradlabError, StoreError, described
 from gradlab.plans.freezing import frozen
 from gradlab.plans.outline import Outline
 from gradlab.plans.plan import Plan
@@ -17,6 +17,7 @@ from gradlab.report.changes import Frozen, changes_between
 from gradlab.report.history import History, read_history
 from gradlab.report.opening import open_run
 from gradlab.report.result import Result
+from gradlab.runs.store import lock
 from gradlab.runs.store.environment import environment, other_numerics
 from gradlab.runs.store.folder import LEDGERLESS
 from gradlab.runs.store.ledger import read_ledger
@@ -85,6 +86,10 @@ def verify_run(
     """
     path = Path(folder)
     tree = plan_of(path)
+    if lock.is_held(path):
+        raise StoreError(
+            f"{path} is being written to ({lock.described(lock.holder(path))}); verify it when that has ended"
+        )
     history = read_history(path, required=tree["format"] > LEDGERLESS)
     result = open_run(path, trust=trust)
     stored = Stored(path, tree, read_ledger(path), history.frozen)

@@ -247,3 +247,11 @@ def test_three_kills_leave_a_ledger_that_verifies(tree: dict[str, Any], tmp_path
 @pytest.mark.slow
 def test_sixty_kills_leave_a_ledger_that_verifies(tree: dict[str, Any], tmp_path: Path) -> None:
     killed({**tree, "seeds": 1000}, tmp_path, 60, seed=2)
+
+
+@pytest.mark.parametrize("name", ["finished", "unfinished", "digits", "own-parts", "comparison", "watch"])
+def test_a_stored_run_with_a_ledger_checks_out_in_later_versions(name: str, tmp_path: Path) -> None:
+    run = Path(shutil.copytree(STORED / "format-5" / name, tmp_path / name))
+    verified = gradlab.verify(run, sample=0)
+    assert verified.findings == ()
+    assert verified.history.frozen
