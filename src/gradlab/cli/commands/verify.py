@@ -68,10 +68,10 @@ def _show(found: Verification) -> None:
             typer.echo(f"\n{title}:")
             for line in lines:
                 typer.echo(_wrapped(f"- {line}", "  "))
-    if found.ok:
-        typer.echo("\nNothing was found." if found.complete else "\nNothing was found in what could be checked.")
+    last = ["Nothing was found." if found.complete else "Nothing was found in what could be checked."] * found.ok
     if found.checks[-1].done:
-        typer.echo(f"The same trials are trained again with --seed {found.seed}.")
+        last.append(f"--seed {found.seed} trains the same trials again.")
+    typer.echo("\n" + "\n".join(last) if last else "")
 
 
 def _wrapped(text: str, indent: str) -> str:
