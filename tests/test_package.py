@@ -53,6 +53,7 @@ def test_the_public_names_are_these() -> None:
         "reproduce",
         "run",
         "status",
+        "verify",
         "watch",
     ]
     assert sorted(gradlab.__all__) == sorted(public)

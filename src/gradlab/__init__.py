@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from gradlab.api import reproduce as reproduce
     from gradlab.api import run as run
     from gradlab.api import status as status
+    from gradlab.api import verify as verify
     from gradlab.api import watch as watch
     from gradlab.errors import GradlabError as GradlabError
     from gradlab.report.result import Result as Result
@@ -47,6 +48,7 @@ _HOMES = {
     "reproduce": "gradlab.api",
     "run": "gradlab.api",
     "status": "gradlab.api",
+    "verify": "gradlab.api",
     "watch": "gradlab.api",
 }
 
@@ -65,6 +67,7 @@ __all__ = [
     "reproduce",
     "run",
     "status",
+    "verify",
     "watch",
 ]
 

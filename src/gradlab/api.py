@@ -14,6 +14,7 @@ from gradlab.analysis.measured import Measured
 from gradlab.analysis.scoreboard import Scoreboard
 from gradlab.audits.audit import Audit
 from gradlab.audits.study import audit_plan
+from gradlab.comparing.again import calls_again
 from gradlab.comparing.calls import Calls
 from gradlab.comparing.keeping import kept_audit, with_seeds
 from gradlab.comparing.planning import Arms, Train, arguments_of, plan_comparison
@@ -27,6 +28,7 @@ from gradlab.report.inside.film import Film
 from gradlab.report.inside.looking import default_pair, look_inside
 from gradlab.report.opening import look_again, open_run
 from gradlab.report.result import Result
+from gradlab.report.verify import SAMPLE, Verification, verify_run
 from gradlab.runs import isolation
 from gradlab.runs.bundles import execute, named_executor
 from gradlab.runs.coordinator import Tally
@@ -54,6 +56,7 @@ __all__ = [
     "reproduce",
     "run",
     "status",
+    "verify",
     "watch",
 ]
 
@@ -166,6 +169,25 @@ def _look(measured: Measured, isolated: bool) -> Film | None:
 def status(folder: str | Path) -> RunStatus:
     """The state of a run: done, running, failed, diverged, left, and whether a process is working on it."""
     return read_status(Path(folder))
+
+
+def verify(
+    folder: str | Path,
+    *,
+    sample: int | None = SAMPLE,
+    seed: int | None = None,
+    trust: bool = False,
+    call: Train | None = None,
+    arms: Arms | None = None,
+) -> Verification:
+    """Does a run check out? Its ledger, files and results; `sample` of its trials (None: all) are trained again.
+
+    Which trials these are is random, or decided by `seed`. Parts that came with the run are executed only with `trust`.
+    The trials of a comparison are called again with `call`, the function that it compared, and `arms` as they were
+    given (not needed where settings are plain numbers and words).
+    """
+    again = None if call is None else calls_again(call, arms)
+    return verify_run(folder, sample=sample, seed=seed, trust=trust, again=again)
 
 
 def against(first: Result, second: Result) -> Against:

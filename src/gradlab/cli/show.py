@@ -104,7 +104,7 @@ def result(found: Result, folder: Path) -> None:
     if found.audit is not None and found.audit.mark is not None:
         to.print(f"[bold red]{found.audit.mark.upper()}[/bold red] {escape('; '.join(found.audit.undeclared))}\n")
     to.print(f"[bold]{escape(found.answer)}[/bold]\n", highlight=False)
-    for remark in found.study.remarks:
+    for remark in (*found.study.remarks, *found.remarks):
         to.print(escape(remark), highlight=False)
     if found.audit is not None:
         for limit in found.audit.limits:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gradlab.analysis.measured import Measured
 from gradlab.audits.audit import Audit
 from gradlab.plans.outline import Outline
+from gradlab.report.history import read_history
 from gradlab.report.inside.film import Film
 from gradlab.report.opening import names_by_group
 from gradlab.report.result import Result
@@ -94,7 +95,8 @@ def finish(
     film = look(measured) if look is not None and how.figures and not stopped else None
     if film is not None:
         folder.write_sealed(FILM, film.to_json(), indent=None)
-    notes = tuple(folder.notes)
+    history = read_history(folder.path, required=True)
+    notes = (*folder.notes, *history.problems)
     result = Result(
         measured,
         folder.environment,
@@ -105,6 +107,7 @@ def finish(
         notes,
         film=film,
         layer_names=layers,
+        history=history,
     )
     result.write(folder, figures=how.figures)
-    return result
+    return replace(result, history=read_history(folder.path, required=True))

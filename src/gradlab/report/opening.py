@@ -13,11 +13,12 @@ from gradlab.errors import StoreError, StudyError, described
 from gradlab.parts import BUILT_IN, Catalog
 from gradlab.plans.outline import Outline
 from gradlab.plans.saving import CODE, load_parts, part_files, restored, restored_code
+from gradlab.report.history import read_history
 from gradlab.report.inside.film import Film
 from gradlab.report.inside.looking import default_pair, look_inside
 from gradlab.report.result import Result
 from gradlab.runs.store.environment import checked_environment
-from gradlab.runs.store.folder import AUDIT, ENVIRONMENT, FILM, LAYER_NAMES, PLAN, ReportFolder
+from gradlab.runs.store.folder import AUDIT, ENVIRONMENT, FILM, LAYER_NAMES, LEDGERLESS, PLAN, ReportFolder
 from gradlab.runs.store.sealed import UNSEALED, DamagedFile, read_sealed
 from gradlab.runs.store.status import committed, plan_of
 from gradlab.spec import files
@@ -37,10 +38,20 @@ def open_run(folder: str | Path, *, trust: bool = False) -> Result:
     audit, film = beside.read(AUDIT, Audit.from_json), beside.read(FILM, Film.from_json)
     names = names_by_group(plan, beside.read(LAYER_NAMES, dict) or {})
     environment = beside.read(ENVIRONMENT, checked_environment) or {}
-    notes = (*damaged, *beside.notes)
+    history = read_history(path, required=tree["format"] > LEDGERLESS)
+    notes = (*damaged, *beside.notes, *history.problems)
     command = str(tree.get("command", ""))
     return Result(
-        Measured(plan, records), environment, command, path, audit, False, notes, film=film, layer_names=names
+        Measured(plan, records),
+        environment,
+        command,
+        path,
+        audit,
+        False,
+        notes,
+        film=film,
+        layer_names=names,
+        history=history,
     )
 
 

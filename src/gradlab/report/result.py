@@ -21,6 +21,7 @@ from gradlab.report.draw import charts, column_pdf, draw_one, draw_overview, ima
 from gradlab.report.evidence import with_figures
 from gradlab.report.export import checked, export_latex, export_table, rows_csv
 from gradlab.report.fairness import marked
+from gradlab.report.history import History, unfinished_remarks
 from gradlab.report.inside.explanation import Diagnosis, diagnose
 from gradlab.report.inside.film import Film
 from gradlab.report.inside.scenes import SCENES, draw_scene, scene_rows, scenes
@@ -30,6 +31,7 @@ from gradlab.report.page import html_page
 from gradlab.report.story import Story
 from gradlab.runs.store.environment import mixed_note
 from gradlab.runs.store.folder import ReportFolder, RunFolder
+from gradlab.runs.store.recording import look_data, record_look
 from gradlab.spec.question import Question
 
 if TYPE_CHECKING:
@@ -40,6 +42,7 @@ UNAUDITED_NOTE = (
     "Not audited: that the arms differ in nothing else is for their code to keep; gradlab.audit compares what "
     "they build."
 )
+UNRECORDED_NOTE = "that this report was made is not recorded in the ledger of the run"
 UNFINISHED_NOTE = "Unfinished: only the trials that are done so far are in this report."
 
 
@@ -63,6 +66,13 @@ class Result:
     """Two arms looked into, layer by layer, while they learn."""
     layer_names: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Group -> the modules that are its layers 1, 2, …, where code of the user's own was watched."""
+    history: History | None = None
+    """What was frozen, changed and looked at, by the ledger of the run's folder; None of a run in memory."""
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What happened to claims, seeds and results that a reader has to know; nothing if all went as planned."""
+        return (*(self.history.remarks if self.history is not None else ()), *unfinished_remarks(self.measured))
 
     @property
     def study(self) -> Question:
@@ -182,7 +192,7 @@ class Result:
             [*missing, *broken.values()],
             self.environment,
             self.command,
-            [*notes, *self.notes],
+            [*notes, *self.remarks, *self.notes],
             film,
             () if film is None else self._diagnoses(film),
             self.layer_names,
@@ -214,6 +224,7 @@ class Result:
     def write(self, folder: ReportFolder, *, figures: bool = True, formats: Sequence[str] = ("html", "md")) -> Path:
         """Write figures, data, tables and report to a run's folder; gives the path of the first format."""
         shown = self if figures else replace(self, without_figures=True)
+        shown = shown._looked(folder.path)
         drawn, broken = shown._drawn(("png", "svg", "pdf")) if figures else ({}, {})
         for name, content in drawn.items():
             folder.write_file(f"figures/{name}", content)
@@ -233,6 +244,14 @@ class Result:
         # figures of an earlier report go last: at any moment, the links of the report that is there lead somewhere
         folder.clear_figures(["overview", *SCENES, *self.measured.plan.catalog.names("figure")], keep=drawn)
         return written[formats[0]]
+
+    def _looked(self, folder: Path) -> Result:
+        """Record in the run's ledger that its verdicts are seen now; the result says so where that is not possible."""
+        measured = self.measured
+        statuses = {name: [measured.status(trial) for trial in own] for name, own in measured.by_group.items()}
+        outcomes = [verdict.outcome for verdict in self.verdicts]
+        reason = record_look(folder, look_data(statuses, measured.hash, outcomes))
+        return self if reason is None else replace(self, notes=(*self.notes, f"{UNRECORDED_NOTE}: {reason}"))
 
     def _drawn(self, kinds: Sequence[str]) -> tuple[dict[str, bytes], dict[str, str]]:
         """Files of all figures, and for each that cannot be drawn the reason: the report is still wanted."""
@@ -269,6 +288,7 @@ class Result:
             "unfinished": self.unfinished,
             "audit": None if self.audit is None else self.audit.to_json(),
             "notes": list(self.notes),
+            "history": None if self.history is None else self.history.to_json(),
             "trials": measured.counts(),
             "hash": measured.hash,
             "groups": [

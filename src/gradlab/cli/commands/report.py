@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -65,6 +66,13 @@ def command(
         raise InvalidInput(f"--format {form!r}: accepted: html, md")
     if pair is not None or seed is not None:
         result = api.look_again(result, pair, seed)
+    if not os.access(run, os.W_OK):
+        say(f"no permission to write to {run}: the report is shown, not written, and the look not recorded")
+        if as_json:
+            emit_json(result.to_json())
+        else:
+            show.result(result, run)
+        return
     path = result.rewrite(("html", "md") if form is None else (form,))
     if show_it:
         import webbrowser

@@ -7,6 +7,7 @@ import os
 import shutil
 import stat
 from collections.abc import Mapping
+from itertools import count
 from pathlib import Path
 
 from gradlab.errors import StoreError
@@ -58,6 +59,20 @@ def open_own(path: Path, flags: int) -> int:
         os.close(handle)
         raise OSError(errno.EINVAL, "it is not a regular file")
     return handle
+
+
+def free_name(path: Path) -> Path:
+    """`NAME~1`, `NAME~2`, …: the first that is not there."""
+    return next(p for n in count(1) if not (p := path.with_name(f"{path.name}~{n}")).exists())
+
+
+def move(path: Path, place: Path) -> None:
+    """Rename a file or folder; a `StoreError` if that is not possible."""
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        path.rename(place)
+    except OSError as error:
+        raise StoreError(f"{path} cannot be moved aside to {place}: {error.strerror or error}") from None
 
 
 def _write_synced(path: Path, content: bytes) -> None:

@@ -136,6 +136,8 @@ class Chunk:
 
     path: Path
     files: Mapping[str, Mapping[str, Any]]
+    sha256: str
+    """Of its list of files, which holds the checksum of each: it stands for every byte of the chunk."""
 
     @staticmethod
     def open(path: Path) -> Chunk:
@@ -154,7 +156,7 @@ class Chunk:
             raise _damaged(path / MANIFEST, "it is not a list of files")
         if manifest["format"] != FORMAT:
             raise StoreError(f"{path}: format {manifest['format']}, and this gradlab reads format {FORMAT}")
-        return Chunk(path, manifest["files"])
+        return Chunk(path, manifest["files"], manifest["sha256"])
 
     def verify(self) -> None:
         """Check every file; `DamagedChunk` names the first that is not what was written."""

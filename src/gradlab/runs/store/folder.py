@@ -2,6 +2,7 @@
 
 runs/identity/
   study.yaml  resolved.yaml  plan.json  environment.json  parts/     what was run, and where
+  ledger.jsonl  ledger.json                                          what was planned, committed, seen (see ledger.py)
   results/000001/ …                                                  committed results (see chunks.py)
   report.md  figures/                                                made from the results, at any time again
   lock  progress.json                                                who is writing, and how far it is
@@ -17,7 +18,6 @@ import re
 import shutil
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import count
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -25,16 +25,20 @@ from typing import Any, Self
 from gradlab.errors import StoreError, shortened
 from gradlab.plans.outline import Outline
 from gradlab.plans.saving import PARTS, check_saved, papers, saved
-from gradlab.runs.store.atomic import read_regular, write_bytes
+from gradlab.runs.store.atomic import free_name, move, read_regular, write_bytes
 from gradlab.runs.store.chunks import MANIFEST, Chunk, DamagedChunk, MemoryChunk, commit
 from gradlab.runs.store.environment import checked_environment, other_numerics
+from gradlab.runs.store.ledger import HEAD, LEDGER
 from gradlab.runs.store.lock import Lock
+from gradlab.runs.store.recording import Account, attempt_of
 from gradlab.runs.store.records import Records
 from gradlab.runs.store.sealed import UNSEALED, DamagedFile, read_sealed, sealed
 from gradlab.trials.result import TrialResult
 from gradlab.trials.trial import trial_id
 
-FORMAT, OLDEST = 4, 3
+FORMAT, OLDEST = 5, 3
+LEDGERLESS = 4
+"""The last format of a run without a ledger."""
 PLAN, ENVIRONMENT = "plan.json", "environment.json"
 AUDIT, FILM, LAYER_NAMES = "audit.json", "microworld.json", "layers.json"
 """Files that are read back; each holds its checksum (sealed.py)."""
@@ -84,6 +88,7 @@ class RunFolder(ReportFolder):
     """The folder of a run in progress, with its lock."""
 
     lock: Lock
+    account: Account
     chunks: list[Chunk] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     """What the user has to know: a run moved aside, a chunk that was damaged."""
@@ -124,6 +129,8 @@ class RunFolder(ReportFolder):
             if before is None or before["format"] < FORMAT:
                 folder._seal_old()
             folder.environment = {**environment, "format": FORMAT}
+            required = before is not None and before["format"] > LEDGERLESS
+            folder.notes += folder.account.begin(plan, folder.chunks, required=required)
             folder._describe(plan, command)
         except BaseException:
             folder.lock.release()
@@ -169,8 +176,8 @@ class RunFolder(ReportFolder):
                 try:
                     self.write_sealed(path.name, read_sealed(path) or {}, indent=None if path.name == FILM else 1)
                 except DamagedFile as error:
-                    self.notes.append(f"{error}; it is kept as {_free(path)}")
-                    _rename(path, _free(path))
+                    self.notes.append(f"{error}; it is kept as {free_name(path)}")
+                    move(path, free_name(path))
 
     def _gather(self) -> None:
         """Open and check every chunk; one that is damaged is set aside, and its trials run again."""
@@ -182,9 +189,10 @@ class RunFolder(ReportFolder):
                 chunk.verify()
                 self.chunks.append(chunk)
             except DamagedChunk as error:
-                place = _free(self.path / DAMAGED / path.name)
+                place = free_name(self.path / DAMAGED / path.name)
                 self.notes.append(f"{error}; it is kept as {place}")
-                _rename(path, place)
+                self.account.aside.append({"chunk": path.name, "kept": f"{DAMAGED}/{place.name}"})
+                move(path, place)
 
     def _continues(self, plan: Outline, before: Mapping[str, Any] | None) -> bool:
         """Whether the folder holds nothing yet, or results of this plan among others; refuses other numerics."""
@@ -257,13 +265,13 @@ class RunFolder(ReportFolder):
             pairs = zip(trials["trial"].to_pylist(), trials["digest"].to_pylist(), strict=True)
             new = {trial for trial, digest in pairs if trial not in finished and (trial, digest) not in here}
             if new:
-                self._commit(chunk.loaded().only(new))
+                self._commit(chunk.loaded().only(new), adopted=True)
 
     def commit(self, results: Sequence[TrialResult]) -> None:
         """Add these results; after this they survive anything but the loss of the disk."""
         self._commit(MemoryChunk.of(results))
 
-    def _commit(self, chunk: MemoryChunk) -> None:
+    def _commit(self, chunk: MemoryChunk, *, adopted: bool = False) -> None:
         for piece in chunk.pieces():
             self.lock.check(self.path)
             number = self._number + 1
@@ -271,13 +279,16 @@ class RunFolder(ReportFolder):
             commit(path, piece, self.path / WRITING)
             self._number = number
             self.chunks.append(Chunk.open(path))
+            self.account.commit(self.chunks[-1], piece.tables["trials"], adopted=adopted)
 
     def _moved_aside(self) -> RunFolder:
         """Rename this run to the first free `NAME~1`, `NAME~2`, … and begin a new one in its place."""
-        place = _free(self.path)
-        _rename(self.path, place)
+        place = free_name(self.path)
+        earlier = {"moved_to": place.name, "trials": len(self.records().finished), "attempt": attempt_of(self.path)}
+        move(self.path, place)
         self.lock.release()
         folder = _taken(self.path)
+        folder.account.earlier = earlier
         folder.notes.append(f"the run that was in {self.path} is now in {place}")
         return folder
 
@@ -295,7 +306,7 @@ def _taken(path: Path) -> RunFolder:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise StoreError(f"cannot make the run's folder {shortened(str(path))}: {reason}") from None
-    folder = RunFolder(path, Lock.take(path))
+    folder = RunFolder(path, Lock.take(path), Account(path))
     try:
         for name in there:
             if _LEFT.fullmatch(name):  # a process died between writing and renaming
@@ -315,7 +326,7 @@ _LEFT = re.compile(r"\.[a-z]+\.[a-z]+\.\d+\.tmp")
 
 def _is_ours(path: Path, there: set[str]) -> bool:
     """A folder of ours has a plan that says so, or results; or it has only what dies with a process that just began."""
-    beginnings = {name for name in there if name in ("lock", WRITING, PARTS) or _LEFT.fullmatch(name)}
+    beginnings = {name for name in there if name in ("lock", WRITING, PARTS, LEDGER, HEAD) or _LEFT.fullmatch(name)}
     if there <= beginnings:
         return True
     plan = (_content(path / PLAN) or b"") if PLAN in there else b""
@@ -370,16 +381,3 @@ def _content(path: Path) -> bytes | None:
         return read_regular(path)
     except OSError:
         return None
-
-
-def _free(path: Path) -> Path:
-    """`NAME~1`, `NAME~2`, …: the first that is not there."""
-    return next(p for n in count(1) if not (p := path.with_name(f"{path.name}~{n}")).exists())
-
-
-def _rename(path: Path, place: Path) -> None:
-    try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        path.rename(place)
-    except OSError as error:
-        raise StoreError(f"{path} cannot be moved aside to {place}: {error.strerror or error}") from None

@@ -86,7 +86,7 @@ def is_held(folder: Path) -> bool:
     """Whether a living process holds the folder's lock."""
     try:
         with open(os.open(folder / NAME, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as file:
-            return not _lock(file, shared=True)
+            return not try_lock(file, shared=True)
     except (OSError, StoreError):  # where there are no locks, nobody holds one
         return False
 
@@ -115,13 +115,13 @@ def described(words: Mapping[str, Any]) -> str:
 def _lock_soon(file: IO[bytes]) -> bool:
     """Try for a moment: somebody who only asks whether the lock is held has it for microseconds."""
     for _ in range(5):
-        if _lock(file):
+        if try_lock(file):
             return True
         sleep(0.02)
     return False
 
 
-def _lock(file: IO[bytes], shared: bool = False) -> bool:
+def try_lock(file: IO[bytes], shared: bool = False) -> bool:
     """Try to lock; closing the file, or the end of the process, unlocks."""
     if os.name == "nt":
         import msvcrt

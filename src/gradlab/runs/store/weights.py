@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -48,7 +49,7 @@ def pack(snapshots: Snapshots) -> bytes:
 
 
 def unpack(packed: bytes) -> Snapshots:
-    """The snapshots in the bytes of a file."""
+    """The snapshots in the bytes of a file, tensors in the order in which they were packed."""
     from safetensors import SafetensorError
     from safetensors.numpy import load
 
@@ -57,7 +58,15 @@ def unpack(packed: bytes) -> Snapshots:
     except SafetensorError as error:
         raise StoreError(f"the kept parameters cannot be read: {error}") from None
     found: dict[str, dict[int, dict[str, NDArray[Any]]]] = {}
-    for key, tensor in tensors.items():
+    for key in _packed_order(packed):
+        tensor = tensors[key]
         trial, step, name = key.split("/", 2)
         found.setdefault(trial, {}).setdefault(int(step), {})[name] = tensor
     return found
+
+
+def _packed_order(packed: bytes) -> list[str]:
+    """Names by where their tensors lie: the library gives them in any order."""
+    header = json.loads(packed[8 : 8 + int.from_bytes(packed[:8], "little")])
+    header.pop("__metadata__", None)
+    return sorted(header, key=lambda name: header[name]["data_offsets"])

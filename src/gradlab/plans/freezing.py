@@ -1,0 +1,49 @@
+"""What is frozen of a plan before its first trial: claims, seeds, groups with their settings, and the question."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gradlab.plans.outline import Outline
+from gradlab.plans.plan import Plan
+from gradlab.spec.canonical import content_id, plain_json
+from gradlab.spec.code import CodeStudy
+from gradlab.spec.study import Study
+
+_FIELDS = ("question", "factor", "consequences", "headline", "published", "levels", "other_data")
+"""Fields of a study, besides claims, that decide how its results are read."""
+
+
+def frozen(plan: Outline) -> dict[str, Any]:
+    """The frozen part of a plan as plain data; `id` is its hash.
+
+    Settings are for people and not part of the hash: a group's own id stands for them, and a run that is opened
+    without the code of its parts does not know their defaults.
+    """
+    study = plan.study
+    assert isinstance(study, Study | CodeStudy)
+    tree = study.model_dump(mode="json", include=set(_FIELDS), exclude_defaults=True)
+    content = {
+        "study": study.name,
+        "claims": [claim.model_dump(mode="json", exclude_defaults=True) for claim in study.claims],
+        "seeds": list(study.trial_seeds),
+        "groups": [
+            {"name": planned.group.name, "id": planned.id, "settings": _plain(dict(planned.group.settings))}
+            for planned in plan.groups
+        ],
+        "fields": {name: tree[name] for name in _FIELDS if name in tree},
+        "quick": plan.quick,
+        "kind": "study" if isinstance(plan, Plan) else "code",
+    }
+    plain: dict[str, Any] = plain_json(content)
+    hashed = {**plain, "groups": [{"name": group["name"], "id": group["id"]} for group in plain["groups"]]}
+    return {**plain, "id": content_id(hashed)}
+
+
+def _plain(value: Any) -> Any:
+    """Settings as JSON has them; anything else as its text."""
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
