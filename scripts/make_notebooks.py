@@ -1,4 +1,4 @@
-"""Write the notebooks of examples/ and execute them, so that they are read with their results.
+"""Write the notebooks of examples/ and execute them, so that they contain their results.
 
 python scripts/make_notebooks.py            # all
 python scripts/make_notebooks.py 1          # the first
@@ -64,7 +64,8 @@ NOTEBOOKS = {
     "3-look-inside-a-network": [
         "# Look inside a network\n\nWhy does the plain network of the identity study not learn? Two arms, layer "
         "by layer.",
-        "import gradlab\nfrom gradlab.lab import look_inside\nfrom gradlab.report.inside.explanation import diagnose\n"
+        "import gradlab\nfrom gradlab.report.inside.explanation import diagnose\n"
+        "from gradlab.report.inside.looking import look_inside\n"
         "from gradlab.report.inside.scenes import draw_scene, scenes\n\nresult = gradlab.run('identity', seeds=1)\n"
         "film = look_inside(result.measured, ('plain', 'residual'))\n[frame.step for frame in film.frames[0]]",
         "The diagnosis in words, from the numbers:",
@@ -130,28 +131,28 @@ NOTEBOOKS = {
 
 
 def notebook(cells: list[str]) -> nbformat.NotebookNode:
-    """Text cells are those that start with a capital letter or a heading."""
-    made = nbformat.v4.new_notebook()
-    made.metadata = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
+    """Make a notebook; cells that start with a capital letter or a heading are text."""
+    notebook_node = nbformat.v4.new_notebook()
+    notebook_node.metadata = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
     for number, cell in enumerate(cells):
         text = cell.startswith("#") or (cell[0].isupper() and " " in cell.split("\n")[0])
         node = nbformat.v4.new_markdown_cell(cell) if text else nbformat.v4.new_code_cell(cell)
         node["id"] = f"cell-{number}"
-        made.cells.append(node)
-    return made
+        notebook_node.cells.append(node)
+    return notebook_node
 
 
 def main() -> None:
-    """Write and execute."""
+    """Write and execute the notebooks."""
     EXAMPLES.mkdir(exist_ok=True)
     for name, cells in NOTEBOOKS.items():
         if len(sys.argv) > 1 and not name.startswith(sys.argv[1]):
             continue
-        made = notebook(cells)
-        NotebookClient(made, timeout=600, resources={"metadata": {"path": str(EXAMPLES)}}).execute()
-        for cell in made.cells:
+        notebook_node = notebook(cells)
+        NotebookClient(notebook_node, timeout=600, resources={"metadata": {"path": str(EXAMPLES)}}).execute()
+        for cell in notebook_node.cells:
             cell.metadata.pop("execution", None)
-        nbformat.write(made, EXAMPLES / f"{name}.ipynb")
+        nbformat.write(notebook_node, EXAMPLES / f"{name}.ipynb")
         print(name)
 
 

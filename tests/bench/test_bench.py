@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gradlab.bench import jax_peer, ours, torch_peer
+from gradlab.bench import gradlab_engines, jax_peer, torch_peer
 from gradlab.bench.workloads import TINY, WORKLOADS, sweep_tree
 from gradlab.engines.reference import Reference
 
@@ -66,7 +66,7 @@ def test_torch_trains_the_same_network_on_the_same_batches(key: str) -> None:
 
 def test_tiny_nets_learn_and_differ_by_learning_rate() -> None:
     setup = TINY.setup()
-    assert ours.tiny(setup, np.array([0.01, 0.1])) > 0
+    assert gradlab_engines.tiny(setup, np.array([0.01, 0.1])) > 0
     assert Reference().train(setup).metrics["final_loss"] < 0.2
 
 

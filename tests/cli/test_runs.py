@@ -46,7 +46,7 @@ def test_status_says_where_a_run_stands(folder: Path) -> None:
     assert (state["alive"], state["done"], state["left"], state["running"]) == (False, 4, 0, [])
     missing = gradlab("status", "runs/nothing", cwd=folder)
     assert missing.returncode == 1
-    assert "is not there" in missing.stderr
+    assert "does not exist" in missing.stderr
     assert "Traceback" not in missing.stderr
 
 

@@ -138,7 +138,7 @@ def test_an_error_that_cannot_be_told_is_still_an_error(tree: dict[str, Any], tm
     (tmp_path / "study.yaml").write_text(dump({**tree, "parts": ["./odd.py"]}))
     done = command("run", "study.yaml", cwd=tmp_path)
     assert done.returncode == 1
-    assert "Odd: (its message cannot be told)" in done.stdout
+    assert "Odd: (its message cannot be shown)" in done.stdout
 
 
 @pytest.mark.shipped
@@ -229,7 +229,7 @@ def test_an_interrupt_while_the_report_is_made_says_how_to_make_it(
         patched.setattr("gradlab.report.result.Result.write", pressed)
         done = command("run", "small.yaml", cwd=tmp_path)
     assert done.returncode == 130
-    assert "`gradlab report runs/small` makes the report" in done.stderr
+    assert "write the report with `gradlab report runs/small`" in done.stderr
     assert command("report", "runs/small", cwd=tmp_path).returncode == 0
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gradlab.data.mnist import PACKED, SHA256, Mnist, images_and_labels, unpacked
+from gradlab.data.mnist import PACKED, SHA256, Mnist, images_and_labels, unpack
 from gradlab.errors import DataError, StudyError
 
 
@@ -64,12 +64,12 @@ def test_a_damaged_file_is_named(damage: str, tmp_path: Path) -> None:
     broken = tmp_path / "mnist.xz"
     broken.write_bytes(packed[: {"flip": len(packed), "cut": 1000, "empty": 0}[damage]])
     with pytest.raises(DataError, match=r"mnist\.xz is damaged.*SHA-256.*reinstall"):
-        unpacked(broken, SHA256)
+        unpack(broken, SHA256)
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="No such file"):
-        unpacked(tmp_path / "mnist.xz", SHA256)
+        unpack(tmp_path / "mnist.xz", SHA256)
 
 
 def test_the_packed_file_is_xz() -> None:
@@ -84,8 +84,8 @@ def test_an_unpacked_copy_is_kept_and_a_damaged_one_is_made_again(
     images, _ = fresh()
     (copy,) = (tmp_path / "gradlab/data").iterdir()
     whole = copy.read_bytes()
-    assert whole == unpacked()
-    monkeypatch.setattr("gradlab.data.mnist.unpacked", lambda: pytest.fail("unpacked although there is a copy"))
+    assert whole == unpack()
+    monkeypatch.setattr("gradlab.data.mnist.unpack", lambda: pytest.fail("unpacked although there is a copy"))
     assert np.array_equal(fresh()[0], images)
     monkeypatch.undo()
     monkeypatch.setenv("GRADLAB_CACHE", str(tmp_path))

@@ -103,7 +103,7 @@ def test_the_speed_is_measured_on_one_blas_thread(monkeypatch: pytest.MonkeyPatc
         seen.extend(pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas")
         return 1e-6
 
-    monkeypatch.setattr(cost, "_best", timed)
+    monkeypatch.setattr(cost, "_time_best", timed)
     with threadpool_limits(2):
         measure_speed()
     assert seen

@@ -59,10 +59,10 @@ def test_an_unknown_executor_is_refused_by_name(tree: dict[str, Any]) -> None:
 def test_no_more_trials_at_a_time_than_memory_allows(tree: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     plan = gradlab.plan(tree)
     monkeypatch.setattr(planning, "available_bytes", lambda: 3 * plan.bytes)
-    assert planning.fitting_workers(plan, 16) == 3
-    assert planning.fitting_workers(plan, 2) == 2
+    assert planning.limit_workers(plan, 16) == 3
+    assert planning.limit_workers(plan, 2) == 2
     monkeypatch.setattr(planning, "available_bytes", lambda: 0)
-    assert planning.fitting_workers(plan, 16) == 16
+    assert planning.limit_workers(plan, 16) == 16
 
 
 def test_a_stopped_run_leaves_no_thread_behind(tree: dict[str, Any]) -> None:
@@ -86,7 +86,7 @@ def interrupt() -> None:
 
 def test_the_first_ctrl_c_is_orderly_and_gives_the_signals_back(tree: dict[str, Any], tmp_path: Path) -> None:
     """Promise 8."""
-    said: list[str] = []
+    calls: list[str] = []
     before = signal.getsignal(signal.SIGINT)
     result = gradlab.run(
         tree,
@@ -94,9 +94,9 @@ def test_the_first_ctrl_c_is_orderly_and_gives_the_signals_back(tree: dict[str, 
         out=tmp_path / "run",
         executor="inline",
         on_results=once(interrupt),
-        on_stop=lambda: said.append("stop"),
+        on_stop=lambda: calls.append("stop"),
     )
-    assert said == ["stop"]
+    assert calls == ["stop"]
     assert signal.getsignal(signal.SIGINT) is before
     assert result.stopped
     assert result.unfinished
@@ -170,10 +170,10 @@ def test_progress_counts_what_is_done_and_guesses_what_is_left(tree: dict[str, A
     looks: list[Any] = []
     tallies: list[Any] = []
     gradlab.run(
-        tree, seeds=20, on_start=tallies.append, on_results=lambda rs: looks.append(tallies[0].look()), workers=2
+        tree, seeds=20, on_start=tallies.append, on_results=lambda rs: looks.append(tallies[0].snapshot()), workers=2
     )
     assert [look["done"] for look in looks] == sorted(look["done"] for look in looks)
-    last = tallies[0].look()
+    last = tallies[0].snapshot()
     assert (last["done"], last["planned"], last["failed"], last["running"]) == (40, 40, 0, [])
     assert last["per_second"] > 0
     assert tallies[0].share == 1.0

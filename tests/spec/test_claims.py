@@ -25,7 +25,7 @@ def picked(tree: dict[str, Any], claim: dict[str, Any], axes: dict[str, Any] | N
 
 
 @pytest.mark.parametrize(
-    ("claim", "said"),
+    ("claim", "message"),
     [
         ({"text": "t", "op": ">", "value": 1}, "claims.0.metric"),
         ({"text": "t", "metric": "final_loss"}, "claims.0.op"),
@@ -51,8 +51,8 @@ def picked(tree: dict[str, Any], claim: dict[str, Any], axes: dict[str, Any] | N
         ({**PLAIN, "op": ">", "value": 1, "anything": 1}, "unknown key"),
     ],
 )  # fmt: skip
-def test_a_mistake_in_a_claim_names_its_field(tree: dict[str, Any], claim: dict[str, Any], said: str) -> None:
-    with pytest.raises(StudyError, match=said.replace("[", r"\[").replace(".", r"\.")):
+def test_a_mistake_in_a_claim_names_its_field(tree: dict[str, Any], claim: dict[str, Any], message: str) -> None:
+    with pytest.raises(StudyError, match=message.replace("[", r"\[").replace(".", r"\.")):
         gradlab.plan(study(tree, claim))
 
 

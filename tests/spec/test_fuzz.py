@@ -44,7 +44,7 @@ trees = st.recursive(
 def attempt(tree: Any) -> None:
     """A plan, or a typed error with a message. Anything else escapes and fails the test."""
     try:
-        gradlab.plan(tree) if isinstance(tree, dict) else files.checked_tree(tree, "x")
+        gradlab.plan(tree) if isinstance(tree, dict) else files.check_tree(tree, "x")
     except InvalidInput as error:
         assert str(error)
 

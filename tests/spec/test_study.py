@@ -51,7 +51,7 @@ REFUSALS = [
         ["base.model.activation.slope", "unknown key 'slope' of activation 'relu'"],
     ),
     ("base.train.optimizer", {"beta1": 1}, ["base.train.optimizer.kind", "missing"]),
-    ("base.model.activation", 7, ["base.model.activation", "7 is not a name"]),
+    ("base.model.activation", 7, ["base.model.activation", "7 is neither a name"]),
     ("base.model.init", {"kind": "uniform", "a": -1}, ["base.model.init.a", "greater than 0", "not -1"]),
     ("base.model.init", {"kind": "uniform", "scale": "1/depth"}, ["base.model.init.scale", "1/sqrt(depth)"]),
     ("base.model.stem", "linaer", ["base.model.stem", "'linaer' is not accepted", "did you mean 'linear'?"]),
@@ -103,7 +103,7 @@ REFUSALS = [
     ("headline", {"metric": "grad_l2", "at": {"layer": 1, "step": "middle"}}, ["headline.at.step", "'start'"]),
     ("headline", {"metric": "grad_l2", "at": {"layer": 99}}, ["headline.at.layer", "99", "3 layers"]),
     ("headline", {"metric": "grad_l2", "at": {"layer": 1, "step": 3}}, ["headline.at.step", "not measured"]),
-    ("headline", {"metric": "grad_l2", "at": {"layer": [1, 2]}}, ["headline.at.layer", "one layer"]),
+    ("headline", {"metric": "grad_l2", "at": {"layer": [1, 2]}}, ["headline.at.layer", "single layer"]),
     ("headline", {"metric": "test_accuracy"}, ["headline.metric", "regression"]),
     ("headline", {"metric": "steps_to_target"}, ["headline.metric", "measure.target"]),
     (

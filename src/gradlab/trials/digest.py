@@ -1,4 +1,4 @@
-"""A short hash of everything a trial gave: equal digests, equal bits."""
+"""A short hash of a trial's results: equal digests mean equal bits."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from gradlab.trials.outcome import Outcome
 
 WALL_TIMES = ("seconds_per_epoch", "epoch_seconds")
-"""Numbers that say how long something took: they are not part of a result's bits."""
+"""Names of wall times, which are not part of a result's bits."""
 
 
 def _is_wall_time(name: str) -> bool:
@@ -19,7 +19,7 @@ def _is_wall_time(name: str) -> bool:
 
 
 def digest(trial: str, outcome: Outcome | None, error: str | None) -> str:
-    """Of the trial's id, status, metrics, curves, layer measures and kept parameters, wall times aside."""
+    """Hash the trial's id, status, metrics, curves, layer measures and kept parameters, without wall times."""
     status = "failed" if outcome is None else outcome.status
     pieces: list[bytes] = [f"{trial} {status} {error}".encode()]
     if outcome is not None:

@@ -250,7 +250,7 @@ def test_a_run_of_another_format_is_refused(tree: dict[str, Any], tmp_path: Path
 
 
 def test_what_is_no_run_is_said_to_be_none(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="is not there"):
+    with pytest.raises(StoreError, match="does not exist"):
         gradlab.status(tmp_path / "nothing")
     with pytest.raises(StoreError, match=r"no plan\.json"):
         gradlab.open_run(tmp_path)
@@ -327,7 +327,7 @@ def test_a_folder_that_cannot_be_written_is_named(
         return opened(path, flags, *rest, **options)
 
     monkeypatch.setattr(os, "open", read_only)
-    with pytest.raises(StoreError, match=r"cannot write to the run's folder .*run: Read-only file system"):
+    with pytest.raises(StoreError, match=r"cannot write to the run folder .*run: Read-only file system"):
         gradlab.run(tree, out=run, seeds=3)
     assert gradlab.status(run).done == 4  # looking needs no right to write
     assert gradlab.open_run(run).export("csv")
@@ -433,7 +433,7 @@ def test_one_file_decides_what_a_run_is(tree: dict[str, Any], tmp_path: Path) ->
     plan = json.loads((tmp_path / "run/plan.json").read_text())
     plan["groups"] = plan["groups"][:1]
     (tmp_path / "run/plan.json").write_text(json.dumps(plan))
-    with pytest.raises(StoreError, match="its checksum does not fit"):
+    with pytest.raises(StoreError, match="its checksum does not match"):
         gradlab.open_run(tmp_path / "run")
     (tmp_path / "run/plan.json").write_bytes(sealed(plan))
     with pytest.raises(StoreError, match="does not belong to its study"):
@@ -563,7 +563,7 @@ def test_status_counts_a_failed_trial_that_is_tried_again_as_running(
 
 def test_what_is_no_folder_is_named(tmp_path: Path) -> None:
     (tmp_path / "file.yaml").touch()
-    with pytest.raises(StoreError, match="is a file, not the folder of a run"):
+    with pytest.raises(StoreError, match="is a file; give a run folder"):
         gradlab.status(tmp_path / "file.yaml")
     with pytest.raises(StoreError, match=r"aaa.*File name too long"):
         gradlab.status(tmp_path / ("a" * 300))

@@ -1,1 +1,1 @@
-"""Commands, one file each: `command` is the function, `RANK` its place in the help."""
+"""Commands, one file each: `command` is the function, `RANK` its position in the help."""

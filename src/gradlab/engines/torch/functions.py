@@ -1,7 +1,7 @@
-"""Activations, norms and losses in torch: the built-in ones natively, any other part through its own NumPy code.
+"""Activations, norms and losses in torch: built-in ones natively, any other part through its NumPy code.
 
-A part of the user's runs on the torch engine at once: its forward and backward are wrapped as an autograd function, on
-the CPU. Only a skip is called with tensors, because its `combine` is plain arithmetic.
+A user part works with the torch engine without changes: its forward and backward are wrapped as an autograd function,
+on the CPU. Only a skip is called with tensors, because its `combine` is plain arithmetic.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ NATIVE: dict[str, Callable[..., Tensor]] = {
 }
 
 
-def _is_ours(part: Any) -> bool:
+def _is_built_in(part: Any) -> bool:
     return type(part).__module__.startswith("gradlab.")
 
 
-def activation(part: Activation) -> Callable[[Tensor], Tensor]:
-    """f as a function of tensors."""
-    if _is_ours(part) and part.name in NATIVE:
+def make_activation(part: Activation) -> Callable[[Tensor], Tensor]:
+    """Return f as a function of tensors."""
+    if _is_built_in(part) and part.name in NATIVE:
         native, parameters = NATIVE[part.name], part.parameters()
         return lambda x: native(x, **parameters)
     return lambda x: _Elementwise.apply(x, part)
 
 
 class _Elementwise(torch.autograd.Function):
-    """dx = dy f'(x), by the part's own slope."""
+    """dx = dy f'(x), with the part's slope."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, part: Activation) -> Tensor:
@@ -54,11 +54,11 @@ class _Elementwise(torch.autograd.Function):
         return grads[0] * ctx.slope, None
 
 
-def normalized(
+def apply_norm(
     part: Norm, x: Tensor, gain: Tensor | None, shift: Tensor | None, running: Any, training: bool
 ) -> tuple[Tensor, Any]:
-    """norm(x) and the running statistics after it."""
-    if not _is_ours(part) or part.name not in ("none", "layer", "rms", "batch"):
+    """Return norm(x) and the updated running statistics."""
+    if not _is_built_in(part) or part.name not in ("none", "layer", "rms", "batch"):
         return _wrapped_norm(part, x, gain, shift, running, training)
     if part.name == "none":
         return x, running
@@ -70,7 +70,7 @@ def normalized(
     mean, variance = running
     if not training:
         return nnf.batch_norm(x, mean, variance, gain, shift, False, 0.0, epsilon), running
-    if len(x) == 1:  # torch refuses one sample; the lab normalizes it to 0 and remembers no variance
+    if len(x) == 1:  # torch refuses one sample; Gradlab normalizes it to 0 and does not update the variance
         centered = x - x.mean(0)
         assert gain is not None
         assert shift is not None
@@ -90,7 +90,7 @@ def _wrapped_norm(
 
 
 class _Norm(torch.autograd.Function):
-    """Any norm, by its own forward and backward."""
+    """Any norm, through its forward and backward."""
 
     @staticmethod
     def forward(
@@ -118,17 +118,17 @@ class _Norm(torch.autograd.Function):
 
 
 def loss_value(part: Loss, output: Tensor, target: Tensor) -> Tensor:
-    """L(output, target)."""
-    if _is_ours(part) and part.name == "cross_entropy":
+    """Return L(output, target)."""
+    if _is_built_in(part) and part.name == "cross_entropy":
         return nnf.cross_entropy(output, target)
-    if _is_ours(part) and part.name == "mse":
+    if _is_built_in(part) and part.name == "mse":
         return nnf.mse_loss(output, target)
     found: Tensor = _Loss.apply(output, target, part)
     return found
 
 
 class _Loss(torch.autograd.Function):
-    """Any loss, by its own gradient."""
+    """Any loss, through its gradient."""
 
     @staticmethod
     def forward(ctx: Any, output: Tensor, target: Tensor, part: Loss) -> Tensor:

@@ -1,6 +1,6 @@
-"""A network of the lab as a plain `nn.Module`: nn.Linear layers by the lab's names, the lab's norms and skips.
+"""A Gradlab network as a plain `nn.Module`: nn.Linear layers with Gradlab's names, norms and skips.
 
-layer3.weight   (fan_out, fan_in), torch's way round; the lab keeps (fan_in, fan_out)
+layer3.weight   (fan_out, fan_in), torch's layout; Gradlab stores (fan_in, fan_out)
 layer3.bias, layer3.gain, layer3.shift, block2.alpha
 """
 
@@ -13,14 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 import torch
-from gradlab.engines.torch.functions import activation, normalized
+from gradlab.engines.torch.functions import apply_norm, make_activation
 from gradlab.network.layout import Slot
 from gradlab.network.mlp import MLP, Layer
 from torch import Tensor, nn
 
 
 class LabLayer(nn.Linear):
-    """z = x W + b, with the norm's own parameters beside it."""
+    """z = x W + b, with the parameters of its norm."""
 
     def __init__(self, layer: Layer, bias: bool, dtype: torch.dtype) -> None:
         super().__init__(layer.fan_in, layer.fan_out, bias=bias, dtype=dtype)
@@ -43,28 +43,28 @@ class LabBlock(nn.Module):
 
 
 class LabModule(nn.Module):
-    """Optional stem, blocks, optional head: the same equations as `gradlab.network.mlp`, differentiated by autograd."""
+    """Optional stem, blocks, optional head: the equations of `gradlab.network.mlp`, differentiated by autograd."""
 
     def __init__(self, mlp: MLP, dtype: torch.dtype = torch.float32) -> None:
         super().__init__()
         self.mlp = mlp
         has_bias = any(slot.role == "bias" for slot in mlp.layout.slots)
-        self._functions = {layer.number: activation(layer.activation) for layer in mlp.layers}
+        self._functions = {layer.number: make_activation(layer.activation) for layer in mlp.layers}
         for layer in mlp.layers:
             self.add_module(f"layer{layer.number}", LabLayer(layer, has_bias, dtype))
         if mlp.skip.learned:
             for index in range(len(mlp.blocks)):
                 self.add_module(f"block{index + 1}", LabBlock(mlp.skip.alpha(mlp.depth), dtype))
 
-    def _own(self, layer: Layer) -> LabLayer:
+    def _get_layer(self, layer: Layer) -> LabLayer:
         found = self.get_submodule(f"layer{layer.number}")
         assert isinstance(found, LabLayer)
         return found
 
-    def _normed(self, layer: Layer, x: Tensor) -> Tensor:
-        own = self._own(layer)
+    def _normalize(self, layer: Layer, x: Tensor) -> Tensor:
+        own = self._get_layer(layer)
         running = (own.running_mean, own.running_variance) if layer.norm.has_memory else None
-        y, after = normalized(
+        y, after = apply_norm(
             layer.norm, x, getattr(own, "gain", None), getattr(own, "shift", None), running, self.training
         )
         if layer.norm.has_memory and self.training:
@@ -77,40 +77,40 @@ class LabModule(nn.Module):
         """Output of shape (n, output width)."""
         mlp, h = self.mlp, x
         if mlp.stem is not None:
-            h = self._functions[mlp.stem.number](self._normed(mlp.stem, self._own(mlp.stem)(h)))
+            h = self._functions[mlp.stem.number](self._normalize(mlp.stem, self._get_layer(mlp.stem)(h)))
         for index, block in enumerate(mlp.blocks):
             entry = h
             learned = getattr(self, f"block{index + 1}", None)
             alpha: Any = mlp.skip.alpha(mlp.depth) if learned is None else learned.alpha
             for layer in block:
-                f, own = self._functions[layer.number], self._own(layer)
+                f, own = self._functions[layer.number], self._get_layer(layer)
                 if mlp.skip.place == "before":
-                    h = own(f(self._normed(layer, h)))
+                    h = own(f(self._normalize(layer, h)))
                     continue
-                z = self._normed(layer, own(h))
+                z = self._normalize(layer, own(h))
                 if layer is block[-1] and mlp.skip.place == "inside":
                     z = mlp.skip.combine(entry, z, alpha)
                 h = f(z)
             if mlp.skip.place != "inside":
                 h = mlp.skip.combine(entry, h, alpha)
-        return h if mlp.head is None else self._own(mlp.head)(h)
+        return h if mlp.head is None else self._get_layer(mlp.head)(h)
 
-    # ------------------------------------------------------------------ the lab's parameters, in and out
+    # ------------------------------------------------------------------ Gradlab's parameters, in and out
 
     def slot(self, slot: Slot) -> Tensor:
-        """The parameter of a slot, torch's way round."""
+        """Return the parameter of a slot, in torch's layout."""
         name = f"{'block' if slot.role == 'alpha' else 'layer'}{slot.owner}.{slot.role}"
         return self.get_parameter(name)
 
-    def take(self, theta: NDArray[Any]) -> None:
-        """Take over the lab's flat parameters."""
+    def load_flat(self, theta: NDArray[Any]) -> None:
+        """Load Gradlab's flat parameters."""
         with torch.no_grad():
             for slot in self.mlp.layout.slots:
                 values = torch.from_numpy(np.array(slot.view(theta)))
                 self.slot(slot).copy_(values.T if slot.role == "weight" else values)
 
-    def give(self, values: str = "data") -> NDArray[Any]:
-        """The lab's flat parameters; with `grad`, their gradients."""
+    def to_flat(self, values: str = "data") -> NDArray[Any]:
+        """Return Gradlab's flat parameters; with `grad`, their gradients."""
         found = []
         for slot in self.mlp.layout.slots:
             parameter = self.slot(slot)
@@ -120,10 +120,10 @@ class LabModule(nn.Module):
         return np.concatenate(found)
 
     def running(self) -> list[Any]:
-        """The norms' running statistics, layer by layer, as the lab keeps them."""
+        """Return the norms' running statistics, layer by layer, in Gradlab's format."""
         found: list[Any] = []
         for layer in self.mlp.layers:
-            own = self._own(layer)
+            own = self._get_layer(layer)
             if layer.norm.has_memory:
                 both = (own.running_mean, own.running_variance)
                 found.append(tuple(each.cpu().numpy().copy() for each in both))
@@ -132,13 +132,13 @@ class LabModule(nn.Module):
         return found
 
     def load_lab(self, weights: Mapping[str, Any]) -> None:
-        """Take over parameters by the lab's names, as `Result.weights` or a run's safetensors give them."""
+        """Load parameters by Gradlab's names, as `Result.weights` or a run's safetensors file provides them."""
         with torch.no_grad():
             for slot in self.mlp.layout.slots:
                 values = torch.from_numpy(np.array(weights[slot.name]))
                 self.slot(slot).copy_(values.T if slot.role == "weight" else values.reshape(self.slot(slot).shape))
 
     def lab_weights(self) -> dict[str, NDArray[Any]]:
-        """Parameters by the lab's names and the lab's way round, ready for safetensors."""
-        flat = self.give()
+        """Return parameters by Gradlab's names and in Gradlab's layout, ready for safetensors."""
+        flat = self.to_flat()
         return {slot.name: np.array(slot.view(flat)) for slot in self.mlp.layout.slots}

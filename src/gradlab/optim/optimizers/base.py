@@ -1,10 +1,10 @@
-"""What an optimizer is: a pair of pure functions on flat vectors.
+"""The base class of optimizers: a pair of pure functions on flat vectors.
 
     state = init(θ)
     Δ, state = update(g, state, θ, η)          θ ← θ + Δ
 
-`weight_decay` λ applies to every parameter, as in torch: added to the gradient (g + λθ) except in AdamW,
-which decays the parameters themselves.
+`weight_decay` λ applies to every parameter, as in PyTorch: it is added to the gradient (g + λθ), except in AdamW,
+which decays the parameters directly.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ Positive = Annotated[float, Field(gt=0)]
 
 
 class Optimizer(Part):
-    """Pure `init` and `update`: neither changes what it is given."""
+    """Pure `init` and `update`: neither modifies its arguments."""
 
     part: ClassVar[str] = "optimizer"
 
     @abstractmethod
     def init(self, theta: Array) -> State:
-        """The state before the first step."""
+        """Return the state before the first step."""
 
     @abstractmethod
     def update(self, gradient: Array, state: State, theta: Array, lr: float) -> tuple[Array, State]:
-        """Δ and the state after this step."""
+        """Return Δ and the state after this step."""
 
 
-def decayed(gradient: Array, theta: Array, weight_decay: float) -> Array:
-    """g + λθ."""
+def add_weight_decay(gradient: Array, theta: Array, weight_decay: float) -> Array:
+    """Return g + λθ."""
     return gradient + weight_decay * theta if weight_decay else gradient

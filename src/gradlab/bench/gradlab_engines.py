@@ -1,4 +1,4 @@
-"""Gradlab's own engines, bookkeeping included."""
+"""Gradlab's engines, including bookkeeping."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gradlab.trials.setup import Setup
 
 
 def variants(setup: Setup) -> dict[str, Callable[[], float]]:
-    """Seconds of one run, by engine."""
+    """Return functions that time one run, in seconds, by engine."""
 
     def timed(engine: Fused | Reference) -> Callable[[], float]:
         def run() -> float:
@@ -28,7 +28,7 @@ def variants(setup: Setup) -> dict[str, Callable[[], float]]:
 
 
 def tiny(setup: Setup, rates: np.ndarray) -> float:
-    """Seconds to train one net per learning rate."""
+    """Return the seconds to train one net per learning rate."""
     engine = Fused()
     start = perf_counter()
     for first in range(0, len(rates), LANES):
