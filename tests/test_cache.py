@@ -1,4 +1,4 @@
-"""The cache is ours alone, and nothing that is wrong with it costs more than a compilation."""
+"""The cache is private, and a broken cache costs no more than a compilation."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gradlab.engines.fused.kernels import compiled
 
 @pytest.fixture(autouse=True)
 def own_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No cache of this machine is touched, and what was said is forgotten."""
+    """Use a temporary cache, and forget earlier notices."""
     monkeypatch.setenv("GRADLAB_CACHE", str(tmp_path / "named"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
@@ -74,7 +74,7 @@ def test_a_location_where_anybody_can_rename_is_not_used(tmp_path: Path) -> None
     (tmp_path / "named").mkdir()
     (tmp_path / "named").chmod(0o777)
     assert cache_folder("kernels") == tmp_path / "home/gradlab/kernels"
-    (tmp_path / "named").chmod(0o1777)  # as /tmp is: what is ours stays ours
+    (tmp_path / "named").chmod(0o1777)  # like /tmp: others cannot rename our files
     assert cache_folder("kernels") == tmp_path / "named/gradlab/kernels"
 
 
@@ -102,7 +102,7 @@ print(compiled.kernels_folder())
 
 @pytest.mark.parametrize("who", ["anybody", "another user", "ourselves"])
 def test_code_planted_by_another_user_in_the_temporary_folder_does_not_run(who: str, tmp_path: Path) -> None:
-    """Where there is no home, the cache lies in the temporary folder under a name that anybody can guess.
+    """Without a home folder, the cache is in the temporary folder under a name that anybody can guess.
 
     The same cache is read where it is our own (so the trap is armed), and not where others could have written it.
     """
@@ -138,7 +138,7 @@ def test_code_planted_by_another_user_in_the_temporary_folder_does_not_run(who: 
 
 
 class Planted:
-    """What a pickle of this does is make a folder."""
+    """Unpickling this creates a folder."""
 
     def __init__(self, path: str) -> None:
         self.path = path

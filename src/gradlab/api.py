@@ -126,7 +126,7 @@ def run(
     audited = _audit_before(planned, isolated)
     if on_audit is not None and audited is not None:
         on_audit(audited)
-    how = Conduct(
+    conduct = Conduct(
         command=command or python_call(study, overrides, seeds, quick),
         out=None if out is None else Path(out),
         force=force,
@@ -137,8 +137,8 @@ def run(
         on_results=on_results,
         on_stop=on_stop,
     )
-    look = partial(_look, isolated=isolated)
-    return carry_out(planned, partial(execute, planned, chosen), how, audit=audited, look=look)
+    look = partial(_record_film, isolated=isolated)
+    return carry_out(planned, partial(execute, planned, chosen), conduct, audit=audited, look=look)
 
 
 def _audit_before(planned: Plan, isolated: bool) -> Audit | None:
@@ -154,7 +154,7 @@ def _audit_before(planned: Plan, isolated: bool) -> Audit | None:
         return None
 
 
-def _look(measured: Measured, isolated: bool) -> Film | None:
+def _record_film(measured: Measured, isolated: bool) -> Film | None:
     """Record the micro-world of the default pair of arms; None if there is none."""
     arms = default_pair(measured)
     return None if arms is None else look_inside(measured, arms, isolated=isolated)
@@ -217,7 +217,7 @@ def compare(
             on_stop()
         calls.interrupt()
 
-    how = Conduct(
+    conduct = Conduct(
         command=command
         or f"gradlab.compare({planned.study.code.function}, {list(planned.study.arms)}, seeds={seeds!r})",
         out=None if out is None else Path(out),
@@ -228,7 +228,7 @@ def compare(
         on_start=on_start,
         on_stop=stop,
     )
-    return carry_out(planned, calls.start, how, audit=drop_single_seed_limit(audited, planned), names=calls.names)
+    return carry_out(planned, calls.start, conduct, audit=drop_single_seed_limit(audited, planned), names=calls.names)
 
 
 def probe(model: Any, optimizer: Any = None, *, scaler: Any = None) -> ModuleProbe:

@@ -28,7 +28,7 @@ def cache_folder(name: str) -> Path | None:
             for part in ("gradlab", name):
                 folder = folder / part
                 _make_private(folder)
-            if refusal := untrusted(base, folder.parent, folder):
+            if refusal := why_untrusted(base, folder.parent, folder):
                 say_once(f"the cache folder {folder} is not used: {refusal}")
                 continue
             probe = folder / f".probe-{os.getpid()}"
@@ -48,7 +48,7 @@ def _make_private(folder: Path) -> None:
         pass
 
 
-def untrusted(base: Path, *folders: Path) -> str | None:
+def why_untrusted(base: Path, *folders: Path) -> str | None:
     """Return why another user could have written there; None if nobody could."""
     if not hasattr(os, "geteuid"):
         return None  # Windows separates users' folders by access lists

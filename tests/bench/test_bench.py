@@ -1,4 +1,4 @@
-"""The benchmark command: what it measures, what it says of missing peers. Ratios are not asserted: machines differ."""
+"""The benchmark command: its measurements, and its notes on missing peers. Ratios are not asserted."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def test_bench_prints_json_and_writes_table_and_chart(tmp_path: Path) -> None:
         "fused, BLAS",
         "reference",
     }
-    assert report["probes"] is None  # they are timed on workload B
+    assert report["probes"] is None  # probes are timed on workload B
     text = (tmp_path / "here/bench.txt").read_text()
     for peer, version in report["peers"].items():
-        assert f"{peer} {version or 'not installed'}" in text
+        assert f"{peer} {version or 'not find_installed'}" in text
     assert (tmp_path / "here/bench.png").read_bytes().startswith(b"\x89PNG")
 
 

@@ -1,4 +1,4 @@
-"""Training code of the user's own: seeded, called once per arm and seed, kept, judged, reported."""
+"""Users' training code: seeded, called once per arm and seed, stored, judged, reported."""
 
 from __future__ import annotations
 

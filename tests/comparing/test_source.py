@@ -1,4 +1,4 @@
-"""A function's hash changes with all of the user's own that it uses, and with nothing else."""
+"""A function's hash changes with all user code that it uses, and with nothing else."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def more():
 
 
 def imported(folder: Path, **files: str) -> ModuleType:
-    """The module `train` of these files, freshly imported."""
+    """Import the module `train` of these files afresh."""
     import importlib
 
     for name, text in files.items():

@@ -63,7 +63,7 @@ def test_clipping_agrees_with_torch(largest: float) -> None:
     np.testing.assert_allclose(clip_gradient(gradient, largest), theirs.grad.numpy(), rtol=1e-12)
 
 
-def test_no_clipping_gives_the_gradient_itself() -> None:
+def test_without_clipping_the_gradient_is_returned_unchanged() -> None:
     gradient = np.array([3.0, 4.0])
     assert clip_gradient(gradient, None) is gradient
 

@@ -1,4 +1,4 @@
-"""How trials are handed out: bundles, Ctrl-C, overhead."""
+"""Executors: bundles, Ctrl-C, overhead."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_small_trials_share_a_bundle_and_long_ones_have_their_own(tree: dict[str
     assert len(few) == 10  # no core waits while another holds all the work
 
 
-def test_many_short_trials_suit_processes_and_few_or_long_ones_threads(tree: dict[str, Any]) -> None:
+def test_many_short_trials_use_processes_and_few_or_long_ones_threads(tree: dict[str, Any]) -> None:
     short = gradlab.plan(tree)
     assert default_executor(short, 20_000, 2) == "processes"
     assert default_executor(short, 200, 2) == "pool"
@@ -43,8 +43,8 @@ def test_many_short_trials_suit_processes_and_few_or_long_ones_threads(tree: dic
     assert default_executor(gradlab.plan("identity"), 20_000, 2) == "pool"
 
 
-def test_a_bundle_and_its_results_can_be_sent_anywhere(tree: dict[str, Any]) -> None:
-    """What a Ray executor will need."""
+def test_a_bundle_and_its_results_can_be_pickled(tree: dict[str, Any]) -> None:
+    """A Ray executor needs this."""
     bundle = gradlab.plan(tree).trials[:2]
     sent = pickle.loads(pickle.dumps(bundle))
     back = pickle.loads(pickle.dumps(run_bundle(sent, Monitor())))
@@ -74,7 +74,7 @@ def test_a_stopped_run_leaves_no_thread_behind(tree: dict[str, Any]) -> None:
 
 
 def once(action: Any) -> Any:
-    """A callback that acts on the first results only: a second signal would end this process."""
+    """Return a callback that acts only on the first results: a second signal would end this process."""
     calls = iter([action])
     return lambda results: next(calls, lambda: None)()
 
@@ -84,7 +84,7 @@ def interrupt() -> None:
     time.sleep(0.01)  # the handler runs in this thread, between two of its instructions
 
 
-def test_the_first_ctrl_c_is_orderly_and_gives_the_signals_back(tree: dict[str, Any], tmp_path: Path) -> None:
+def test_the_first_ctrl_c_stops_in_order_and_restores_the_signal_handlers(tree: dict[str, Any], tmp_path: Path) -> None:
     """Promise 8."""
     calls: list[str] = []
     before = signal.getsignal(signal.SIGINT)
@@ -129,7 +129,7 @@ class Sleepy(Activation):
 
 @pytest.mark.parametrize("executor", [pytest.param("inline", marks=pytest.mark.shipped), "pool", "processes"])
 def test_a_second_ctrl_c_stops_at_once(executor: str, tree: dict[str, Any], tmp_path: Path) -> None:
-    """Promise 8. One long trial gives no sign of life, so the first Ctrl-C has to wait for it; the second does not."""
+    """Promise 8. One long trial never ticks, so the first Ctrl-C waits for it; the second does not."""
     (tmp_path / "sleepy.py").write_text(SLEEPY)
     tree["base"]["model"]["activation"] = "sleepy"
     (tmp_path / "long.yaml").write_text(dump({**tree, "parts": ["sleepy.py"]}))
@@ -159,14 +159,14 @@ def test_a_second_ctrl_c_stops_at_once(executor: str, tree: dict[str, Any], tmp_
     assert (state.alive, state.running) == (False, ())
 
 
-def test_sigterm_is_as_orderly_as_ctrl_c(tree: dict[str, Any], tmp_path: Path) -> None:
+def test_sigterm_stops_in_order_like_ctrl_c(tree: dict[str, Any], tmp_path: Path) -> None:
     result = gradlab.run(tree, seeds=50, on_results=once(lambda: os.kill(os.getpid(), signal.SIGTERM)))
     assert result.stopped
     assert result.unfinished
     assert len(result.trials()) >= 1
 
 
-def test_progress_counts_what_is_done_and_guesses_what_is_left(tree: dict[str, Any]) -> None:
+def test_progress_counts_finished_trials_and_estimates_the_time_left(tree: dict[str, Any]) -> None:
     looks: list[Any] = []
     tallies: list[Any] = []
     gradlab.run(
@@ -182,7 +182,7 @@ def test_progress_counts_what_is_done_and_guesses_what_is_left(tree: dict[str, A
 
 
 @pytest.mark.slow
-def test_a_pool_does_not_hold_on_to_results_that_were_taken(tree: dict[str, Any]) -> None:
+def test_a_pool_does_not_keep_results_that_were_consumed(tree: dict[str, Any]) -> None:
     import gc
     import weakref
 
@@ -212,7 +212,7 @@ def test_a_pool_does_not_hold_on_to_results_that_were_taken(tree: dict[str, Any]
 def test_a_signal_to_all_processes_at_any_moment_ends_in_a_report(
     executor: str, number: signal.Signals, tree: dict[str, Any], tmp_path: Path
 ) -> None:
-    """A terminal sends Ctrl-C to the whole group of processes, workers included, also while they start."""
+    """A terminal sends Ctrl-C to the whole group of processes, including workers that are still starting."""
     tree["base"]["train"] |= {"engine": "reference", "steps": 400}
     (tmp_path / "long.yaml").write_text(dump({**tree, "seeds": 2000, "figures": []}))
     for pause in (0.1, 1.2) if number == signal.SIGTERM else (0.1,):
@@ -268,7 +268,7 @@ class Noted(Executor):
 """
 
 
-def test_an_executor_of_the_users_own_is_named_like_any_other(tree: dict[str, Any], tmp_path: Path) -> None:
+def test_a_user_executor_is_selected_by_name(tree: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(OWN_EXECUTOR)
     (tmp_path / "study.yaml").write_text(dump({**tree, "figures": [], "parts": ["./mine.py"]}))
     command = [sys.executable, "-m", "gradlab", "run", "study.yaml", "--executor", "noted"]

@@ -113,7 +113,7 @@ def changed(change: Any) -> Any:
 
 
 class Extra(nn.Module):
-    """Nothing but a place for modules that do not act in this forward pass."""
+    """A container for modules that this forward pass does not use."""
 
     def __init__(self, net: nn.Module, *others: nn.Module) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The torch engine agrees with the reference engine, repeats itself, and says what it cannot do."""
+"""The torch engine agrees with the reference engine, is reproducible, and refuses what it does not support."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ACTIVATIONS, OPTIMIZERS = BUILT_IN.names("activation"), BUILT_IN.names("optimize
 EVERY = [
     (skip, activation, norm, optimizer)
     for skip, activation, norm, optimizer in product(SKIPS, ACTIVATIONS, NORMS, OPTIMIZERS)
-    # a linear network with batch norm, asked for the identity, begins with gradients of its shifts that are 0 in exact
+    # a linear network with batch norm that learns the identity starts with shift gradients that are 0 in exact
     # arithmetic; an adaptive optimizer divides noise by noise there
     if (activation, norm) != ("identity", "batch") or optimizer in ("sgd", "momentum", "nesterov")
 ]

@@ -1,4 +1,4 @@
-"""A probe is a guest: whatever a model is and whatever a loop does, numbers are right and nothing breaks."""
+"""A probe works on any model and in any loop: its numbers are right and it breaks nothing."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def probed(model: nn.Module, x: Any = None, y: Any = None, optimizer: Any = None
     return p
 
 
-# ---------------------------------------------------------------------- copies, and passes of another kind
+# ---------------------------------------------------------------------- copies, and unusual passes
 
 
 def test_a_model_copied_or_saved_during_a_probe_carries_no_hooks() -> None:
@@ -93,7 +93,7 @@ def test_an_invalid_model_or_optimizer_is_refused_and_leaves_no_hooks() -> None:
         with pytest.raises(InvalidInput):
             call()
     assert not optimizer._optimizer_step_post_hooks
-    with gradlab.watch(model, optimizer, quiet=True) as w, pytest.raises(InvalidInput, match="nothing was watched"):
+    with gradlab.watch(model, optimizer, quiet=True) as w, pytest.raises(InvalidInput, match="no step was recorded"):
         w.figure()
 
 
@@ -187,7 +187,7 @@ def test_gradients_are_recorded_before_clipping_and_a_second_pass_resets_the_pro
         pass
 
 
-# ---------------------------------------------------------------------- no false alarm, no false quiet
+# ---------------------------------------------------------------------- no false positives, no false negatives
 
 
 def zero_head() -> nn.Sequential:
@@ -269,7 +269,7 @@ def test_nan_in_a_backward_pass_is_attributed_to_its_origin() -> None:
     assert "the backward pass of 1 made it so" in finding.evidence
 
 
-# ---------------------------------------------------------------------- learning by heart
+# ---------------------------------------------------------------------- overfitting one batch
 
 
 def test_a_loss_that_cannot_reach_0_is_compared_with_its_floor() -> None:

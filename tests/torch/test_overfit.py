@@ -1,4 +1,4 @@
-"""One batch learned by heart, and two probes compared."""
+"""Overfitting one batch, and comparing two probes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ABLE: dict[str, Callable[[], nn.Module]] = {
 
 
 def _slow_but(name: str, *quick: str) -> Any:
-    """A case of the slow suite, but for some."""
+    """Mark a case as slow, with some exceptions."""
     return name if name in quick else pytest.param(name, marks=pytest.mark.slow)
 
 
@@ -144,8 +144,8 @@ def test_the_command_overfits_and_compares(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     assert "Gone: vanishing gradients" in done.output
     assert (tmp_path / "f.png").is_file()
-    told = json.loads(RUNNER.invoke(app(), ["probe", second, "--against", first, "--json"]).stdout)
-    assert told["gone"][0]["name"] == "vanishing gradients"
+    printed = json.loads(RUNNER.invoke(app(), ["probe", second, "--against", first, "--json"]).stdout)
+    assert printed["gone"][0]["name"] == "vanishing gradients"
     learned = json.loads(RUNNER.invoke(app(), ["probe", second, "--overfit", "--json"]).stdout)
     assert learned["overfit"]["ok"] is True
     stuck = RUNNER.invoke(app(), ["probe", first, "--overfit"])

@@ -1,4 +1,4 @@
-"""The probe: any module, nothing changed, every hook gone; the diagnosis: right names, no false alarm."""
+"""The probe works on any module, changes nothing and removes its hooks; the diagnosis finds the right problems."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_a_compiled_model_is_measured() -> None:
 
 def test_an_optimizer_step_is_judged_by_how_far_it_moves_the_weights() -> None:
     torch.manual_seed(0)
-    model = mlp(20, he=True, scale=20**-0.5)  # gradients vanish; Adam moves every weight all the same
+    model = mlp(20, he=True, scale=20**-0.5)  # gradients vanish; Adam still moves every weight
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, eps=1e-30)
     x, y = torch.randn(64, 32), torch.randint(0, 4, (64,))
     with gradlab.probe(model, optimizer) as p:
@@ -211,8 +211,8 @@ def test_the_diagnosis_quotes_the_numbers_of_the_table() -> None:
     (finding,) = [one for one in p.diagnose().found if one.name == "vanishing gradients"]
     deltas = p.table().delta.dropna()
     whole, steps = deltas.iloc[-1] / deltas.iloc[0], len(deltas) - 1
-    told, each = (float(word) for word in re.findall(r"\d+(?:\.\d+)?(?:e[+-]?\d+)?", finding.evidence)[:2])
-    assert told == pytest.approx(whole, rel=0.06)
+    ratio, each = (float(word) for word in re.findall(r"\d+(?:\.\d+)?(?:e[+-]?\d+)?", finding.evidence)[:2])
+    assert ratio == pytest.approx(whole, rel=0.06)
     assert each == pytest.approx(whole ** (1 / steps), rel=0.06)
 
 

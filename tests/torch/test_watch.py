@@ -1,4 +1,4 @@
-"""A watch over a training loop: it changes nothing, survives whatever a loop does, and is kept as a run."""
+"""A watch over a training loop: it changes nothing, works in any loop, and can be saved as a run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import gradlab
 import torch
 from gradlab.cli import app
 from gradlab.spec.place import At
-from gradlab.torch.layers import layers_of
+from gradlab.torch.layers import find_layers
 from gradlab.trials.setup import prepare
 from torch import nn
 
@@ -91,7 +91,7 @@ def test_a_watch_removes_its_hooks_after_an_exception_and_refuses_invalid_argume
     assert without_hooks(model)
     with pytest.raises(gradlab.GradlabError, match="at least 1"):
         gradlab.watch(model, optimizer, every=0)
-    with gradlab.watch(model, optimizer) as w, pytest.raises(gradlab.GradlabError, match="nothing was watched"):
+    with gradlab.watch(model, optimizer) as w, pytest.raises(gradlab.GradlabError, match="no step was recorded"):
         w.save("nowhere")
 
 
@@ -183,7 +183,7 @@ def test_the_overhead_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
         for _ in range(5):
             nn.functional.cross_entropy(model(x), y).backward()
             optimizer.step()
-    assert "3 of 5 steps looked at, " in capsys.readouterr().err
+    assert "3 of 5 steps probed, " in capsys.readouterr().err
 
 
 # ---------------------------------------------------------------------- layers, and runs
@@ -194,7 +194,7 @@ def test_layers_are_the_modules_with_weights_in_gradlab_measures() -> None:
     model, (x, y) = mlp(3), batch()
     with gradlab.probe(model) as p:
         nn.functional.cross_entropy(model(x), y).backward()
-    layers = layers_of(p)
+    layers = find_layers(p)
     assert [layer.name for layer in layers] == ["0", "2", "4", "6"]
     first: Any = model[0]
     pre = first(x).detach()
@@ -206,14 +206,14 @@ def test_layers_are_the_modules_with_weights_in_gradlab_measures() -> None:
 
 
 def test_a_watch_and_a_trial_measure_the_same_network_alike() -> None:
-    """A network of a study, as a module under the probe and in the lab's own probes at the start."""
+    """A study's network at the start, measured as a module by the watch and by the trial's probes."""
     study = gradlab.load("identity", seeds=1)
     result, plan = gradlab.run(study), gradlab.plan(study)
     module = gradlab.torch.to_module(study, "residual", seed=0)
     setup = prepare(next(trial for trial in plan.trials if trial.group == "residual"))
     with gradlab.probe(module) as p:
         nn.functional.mse_loss(module(torch.as_tensor(setup.probe_x)), torch.as_tensor(setup.probe_y)).backward()
-    layers = layers_of(p)
+    layers = find_layers(p)
     for measure in ("grad_l2", "grad_mean_abs", "delta_l2", "activation_std.pre"):
         ours = result.layers().query("group == 'residual' and measure == @measure and step == 0").value
         assert np.allclose(ours, [layer.measures[measure] for layer in layers], rtol=1e-4), measure
@@ -223,11 +223,11 @@ def test_weights_of_a_module_that_is_never_called_belong_to_its_parent() -> None
     model, (x, y) = Transformer(layers=1), batch()
     with gradlab.probe(model) as p:
         nn.functional.cross_entropy(model(x), y).backward()
-    names = [layer.name for layer in layers_of(p)]
+    names = [layer.name for layer in find_layers(p)]
     assert names == ["body.layers.0.self_attn", "body.layers.0.linear1", "body.layers.0.linear2", "head"]
     attention = model.body.layers[0].self_attn
     both = float(torch.cat([attention.in_proj_weight.grad.ravel(), attention.out_proj.weight.grad.ravel()]).norm())
-    assert layers_of(p)[0].measures["grad_l2"] == pytest.approx(both, rel=1e-5)
+    assert find_layers(p)[0].measures["grad_l2"] == pytest.approx(both, rel=1e-5)
 
 
 def test_a_watch_is_saved_as_an_ordinary_run(tmp_path: Path) -> None:

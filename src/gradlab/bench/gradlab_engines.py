@@ -16,7 +16,7 @@ from gradlab.trials.setup import Setup
 def variants(setup: Setup) -> dict[str, Callable[[], float]]:
     """Return functions that time one run, in seconds, by engine."""
 
-    def timed(engine: Fused | Reference) -> Callable[[], float]:
+    def make_timer(engine: Fused | Reference) -> Callable[[], float]:
         def run() -> float:
             start = perf_counter()
             engine.train(setup)
@@ -24,7 +24,11 @@ def variants(setup: Setup) -> dict[str, Callable[[], float]]:
 
         return run
 
-    return {"fused": timed(Fused()), "fused, BLAS": timed(Fused(products="blas")), "reference": timed(Reference())}
+    return {
+        "fused": make_timer(Fused()),
+        "fused, BLAS": make_timer(Fused(products="blas")),
+        "reference": make_timer(Reference()),
+    }
 
 
 def tiny(setup: Setup, rates: np.ndarray) -> float:

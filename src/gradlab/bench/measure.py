@@ -68,7 +68,7 @@ def pin_to_one_core() -> None:
     threadpool_limits(1)
 
 
-def installed(peers: Iterable[str]) -> tuple[dict[str, ModuleType], dict[str, str | None]]:
+def find_installed(peers: Iterable[str]) -> tuple[dict[str, ModuleType], dict[str, str | None]]:
     """Return the modules of the installed peers, and every peer's version (None if missing)."""
     modules = {name: import_module(f"gradlab.bench.{PEERS[name]}") for name in peers}
     versions = {name: module.version() for name, module in modules.items()}
@@ -92,7 +92,7 @@ def run(
 ) -> dict[str, Any]:
     """Return all measurements as one JSON-ready object."""
     pin_to_one_core()
-    modules, versions = installed(peers)
+    modules, versions = find_installed(peers)
     report: dict[str, Any] = {
         "machine": {**environment(), "platform": platform.platform(), "threads": 1, "cores_used": 1},
         "peers": versions,

@@ -60,7 +60,7 @@ def variants(setup: Setup) -> dict[str, Callable[[], float]]:
     loss_of = torch.nn.functional.mse_loss if setup.loss.name == "mse" else torch.nn.functional.cross_entropy
     lr, adam = setup.trial.config.train.lr, setup.optimizer.name == "adam"
 
-    def timed(compiled: bool, **options: bool) -> Callable[[], float]:
+    def make_timer(compiled: bool, **options: bool) -> Callable[[], float]:
         net = network(setup)
         make = torch.optim.Adam if adam else torch.optim.SGD
         optimizer = make(net.parameters(), lr, **options)
@@ -81,9 +81,9 @@ def variants(setup: Setup) -> dict[str, Callable[[], float]]:
 
         return run
 
-    found = {"eager, fused": timed(False, fused=True), "eager, foreach": timed(False, foreach=True)}
+    found = {"eager, fused": make_timer(False, fused=True), "eager, foreach": make_timer(False, foreach=True)}
     with suppress(Exception):  # for example, there is no C++ compiler
-        found["compiled"] = timed(True, fused=True)
+        found["compiled"] = make_timer(True, fused=True)
     return found
 
 

@@ -1,4 +1,4 @@
-"""One-sample regression: a single random input and one target value, to look at one backward pass."""
+"""One-sample regression: a single random input and one target value, to study one backward pass."""
 
 from __future__ import annotations
 

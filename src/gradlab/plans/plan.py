@@ -22,7 +22,7 @@ from gradlab.spec.place import At
 from gradlab.spec.selection import chosen
 from gradlab.spec.study import Study
 from gradlab.trials.recorder import METRICS
-from gradlab.trials.setup import horizon_of, moments_of, steps_of
+from gradlab.trials.setup import make_horizon, moments_of, steps_of
 from gradlab.trials.trial import Trial, group_content, group_id, trial_id
 
 MAX_TRIALS = 1_000_000
@@ -137,10 +137,10 @@ def make_plan(resolved: Resolved) -> Plan:
         _check_references(plan)
     except StudyError as error:
         raise StudyError(f"{study.name}: {error}") from None
-    return replace(plan, trials=trials_of(resolved, [found.id for found in planned]))
+    return replace(plan, trials=list_trials(resolved, [found.id for found in planned]))
 
 
-def trials_of(resolved: Resolved, ids: Sequence[str]) -> tuple[Trial, ...]:
+def list_trials(resolved: Resolved, ids: Sequence[str]) -> tuple[Trial, ...]:
     """Return every trial of a study whose groups have these ids, seed by seed."""
     study, catalog = resolved.study, resolved.catalog
     return tuple(
@@ -234,7 +234,7 @@ def _check_group(config: Config, task: Task, catalog: Catalog) -> tuple[Cost, in
     check_bias(config.model.init.build(catalog), config.model.init)
     _check_size(config, facts)
     mlp = MLP.of(config.model, facts.input_width, facts.output_width, catalog)
-    horizon, batch = horizon_of(config.train, facts.samples)
+    horizon, batch = make_horizon(config.train, facts.samples)
     moments = len(moments_of(config.measure, horizon.steps))
     snapshots = len(steps_of(config.measure.weights, horizon.steps, "measure.weights"))
     epochs = -(-horizon.steps // horizon.steps_per_epoch)

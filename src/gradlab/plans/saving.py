@@ -16,7 +16,7 @@ from gradlab.plans import code
 from gradlab.plans.code import CodePlan
 from gradlab.plans.cost import Cost
 from gradlab.plans.outline import Outline
-from gradlab.plans.plan import Plan, PlannedGroup, trials_of
+from gradlab.plans.plan import Plan, PlannedGroup, list_trials
 from gradlab.spec.code import CodeStudy
 from gradlab.spec.expand import to_full_tree
 from gradlab.spec.files import Resolved, to_yaml
@@ -134,7 +134,7 @@ def restored(tree: Mapping[str, Any], resolved: Resolved) -> Plan:
         PlannedGroup(group, Cost(**found[group.name]["cost"]), **{name: found[group.name][name] for name in _FIELDS})
         for group in resolved.groups
     )
-    return Plan(resolved, groups, trials_of(resolved, [group.id for group in groups]))
+    return Plan(resolved, groups, list_trials(resolved, [group.id for group in groups]))
 
 
 def restored_code(tree: Mapping[str, Any], source: str) -> CodePlan:

@@ -39,7 +39,7 @@ class Range(Frozen):
     step: Annotated[int, Field(ge=1, strict=True)] = 1
 
     @model_validator(mode="after")
-    def _one_rule(self) -> Self:
+    def _check_rule(self) -> Self:
         given = [name for name in ("log", "linear", "range") if getattr(self, name) is not None]
         if len(given) != 1:
             raise spec_error("give a list of values, or one of log, linear and range")

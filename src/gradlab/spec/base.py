@@ -27,7 +27,7 @@ class Frozen(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _known_keys_only(cls, raw: Any) -> Any:
+    def _refuse_unknown_keys(cls, raw: Any) -> Any:
         if not isinstance(raw, Mapping):
             return raw
         for key in raw:
@@ -38,10 +38,10 @@ class Frozen(BaseModel):
                     f"accepted: {', '.join(accepted)}{nearest(key, accepted)}",
                     where=str(key),
                 )
-        return cls._with_default_names(raw)
+        return cls._add_default_names(raw)
 
     @classmethod
-    def _with_default_names(cls, raw: Mapping[Any, Any]) -> Mapping[Any, Any]:
+    def _add_default_names(cls, raw: Mapping[Any, Any]) -> Mapping[Any, Any]:
         """Allow `init: {scale: 2}` to set a field of the default init without repeating its name."""
         filled = dict(raw)
         for name, field in cls.model_fields.items():

@@ -63,7 +63,7 @@ class Choice(Frozen):
             raise spec_error(f"{message}, not {shortened(value)}", where=where) from None
 
     @model_serializer(mode="plain")
-    def _short(self) -> Any:
+    def _serialize(self) -> Any:
         values = {name: getattr(self, name) for name in type(self).model_fields} | self.parameters
         return values[self.key] if len(values) == 1 else values
 

@@ -74,11 +74,11 @@ class Claim(Frozen):
 
     @model_validator(mode="before")
     @classmethod
-    def _sentence_alone(cls, raw: Any) -> Any:
+    def _wrap_sentence(cls, raw: Any) -> Any:
         return {"text": raw} if isinstance(raw, str) else raw
 
     @model_validator(mode="after")
-    def _complete(self) -> Self:
+    def _check_complete(self) -> Self:
         if self.op is None and self.metric is None:
             return self  # a statement alone is listed as not tested
         if self.op is None:

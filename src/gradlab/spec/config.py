@@ -53,7 +53,7 @@ class Model(Frozen):
     init: InitChoice = "torch_default"  # type: ignore[assignment]
 
     @model_validator(mode="after")
-    def _blocks_fit(self) -> Self:
+    def _check_blocks(self) -> Self:
         layers = self.depth - (self.stem == "linear")
         if layers % self.layers_per_block:
             raise spec_error(
@@ -88,7 +88,7 @@ class Train(Frozen):
     engine: EngineChoice = "auto"  # type: ignore[assignment]
 
     @model_validator(mode="after")
-    def _one_budget(self) -> Self:
+    def _check_budget(self) -> Self:
         if (self.steps is None) == (self.epochs is None):
             raise spec_error("give a budget: either steps or epochs, not both", where="steps")
         return self

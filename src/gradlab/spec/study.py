@@ -51,7 +51,7 @@ class Published(Frozen):
     """A note for the reader about this number."""
 
     @model_validator(mode="after")
-    def _one_value_per_layer(self) -> Self:
+    def _check_values(self) -> Self:
         values = len(self.value) if isinstance(self.value, tuple) else 1
         if values != len(self.at.places()):
             raise spec_error(
@@ -79,7 +79,7 @@ class Headline(Frozen):
     at: At = At()
 
     @model_validator(mode="after")
-    def _one_place(self) -> Self:
+    def _check_place(self) -> Self:
         if isinstance(self.at.layer, tuple):
             raise spec_error("the headline needs a single layer; give a number or last", where="at.layer")
         return self
@@ -144,11 +144,11 @@ class Study(Frozen):
 
     @field_validator("factor", mode="before")
     @classmethod
-    def _one_factor(cls, raw: Any) -> Any:
+    def _wrap_factor(cls, raw: Any) -> Any:
         return (raw,) if isinstance(raw, str) else raw
 
     @model_validator(mode="after")
-    def _arms_or_axes(self) -> Self:
+    def _check_arms_and_axes(self) -> Self:
         if self.arms is not None and self.axes is not None:
             raise spec_error("a study has arms or axes, not both", where="axes")
         if self.arms is not None and not self.arms:

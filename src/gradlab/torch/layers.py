@@ -28,7 +28,7 @@ class ProbedLayer:
     measures: Mapping[str, float]
 
 
-def layers_of(probe: ModuleProbe) -> list[ProbedLayer]:
+def find_layers(probe: ModuleProbe) -> list[ProbedLayer]:
     """Return the layers of a probed network."""
     seen = sorted(probe.modules.values(), key=lambda each: each.order)
     owned = _group_weights(probe, [each.name for each in seen])
@@ -46,7 +46,7 @@ def layer_table(moments: Sequence[tuple[int, ModuleProbe]]) -> LayerTable:
     numbers: dict[str, int] = {}
     rows: list[tuple[int, int, str, float]] = []
     for step, probe in moments:
-        for layer in layers_of(probe):
+        for layer in find_layers(probe):
             number = numbers.setdefault(layer.name, len(numbers) + 1)
             rows += [(step, number, measure, value) for measure, value in layer.measures.items()]
     columns = list(zip(*rows, strict=True)) if rows else [(), (), (), ()]

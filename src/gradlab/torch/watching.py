@@ -22,7 +22,7 @@ from gradlab.errors import InvalidInput
 from gradlab.notices import say
 from gradlab.report.axis_chart import HeatChart
 from gradlab.report.draw import draw_one
-from gradlab.torch.layers import layer_table, layers_of
+from gradlab.torch.layers import find_layers, layer_table
 from gradlab.torch.probing import ModuleProbe, unwrap_model
 from gradlab.trials.outcome import LayerTable
 from torch import nn
@@ -57,10 +57,10 @@ class Watch:
         self, model: nn.Module, optimizer: Any, *, every: int = 100, scaler: Any = None, quiet: bool = False
     ) -> None:
         if every < 1:
-            raise InvalidInput(f"every: at least 1, not {every}")
+            raise InvalidInput(f"every: must be at least 1, not {every}")
         self._model, self._optimizers = unwrap_model(model), optimizers_of(optimizer)
         if not self._optimizers:
-            raise InvalidInput("watch: give the optimizer too: its steps are counted")
+            raise InvalidInput("watch: give the optimizer, whose steps are counted")
         self.every, self.step = every, 0
         self.moments: list[Moment] = []
         self._scaler, self._quiet = scaler, quiet
@@ -146,7 +146,7 @@ class Watch:
     def figure(self, measure: str = "delta", ax: Any = None) -> Any:
         """Draw a measure over modules and steps as a heat map."""
         if measure not in MEASURES:
-            raise InvalidInput(f"{measure!r} is not a measure of a watch; there are {', '.join(MEASURES)}")
+            raise InvalidInput(f"{measure!r} is not a measure of a watch; accepted: {', '.join(MEASURES)}")
         self._require_moments()
         frame = self.table().query("measure == @measure").pivot_table(index="layer", columns="step", values="value")
         panel = (type(self._model).__name__, frame.to_numpy(), tuple(int(step) for step in frame.columns))
@@ -155,7 +155,7 @@ class Watch:
 
     def _require_moments(self) -> None:
         if not self.moments:
-            raise InvalidInput("nothing was watched yet: the model has not been trained since the watch began")
+            raise InvalidInput("no step was recorded: the model has not been trained since the watch started")
 
     def diagnose(self) -> Findings:
         """Diagnose the latest probed step."""
@@ -169,7 +169,7 @@ class Watch:
     @property
     def layer_names(self) -> tuple[str, ...]:
         """The names of layers 1, 2, …"""
-        found = (layer.name for moment in self.moments for layer in layers_of(moment.probe))
+        found = (layer.name for moment in self.moments for layer in find_layers(moment.probe))
         return tuple(dict.fromkeys(found))
 
     def save(self, folder: str | Path, *, question: str | None = None, figures: bool = True) -> Result:
@@ -204,8 +204,8 @@ class Watch:
     @property
     def summary(self) -> str:
         """The number of probed steps and the overhead."""
-        share = "" if self.overhead is None else f", {100 * self.overhead:.1f} % longer for it"
-        return f"watched {type(self._model).__name__}: {len(self.moments):,} of {self.step:,} steps looked at{share}"
+        share = "" if self.overhead is None else f", {100 * self.overhead:.1f} % overhead"
+        return f"watched {type(self._model).__name__}: {len(self.moments):,} of {self.step:,} steps probed{share}"
 
     def __repr__(self) -> str:
         return f"<Watch: {self.summary}>"

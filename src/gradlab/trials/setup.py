@@ -83,7 +83,7 @@ def prepare(trial: Trial) -> Setup:
     task: Task = config.data.build(catalog)
     dataset = task.load(streams.generator("data"), Streams(trial.root, split_owner).generator("split"))
     mlp = MLP.of(config.model, dataset.input_width, dataset.output_width, catalog)
-    horizon, batch = horizon_of(config.train, len(dataset.train))
+    horizon, batch = make_horizon(config.train, len(dataset.train))
     rates = learning_rates(config.train.schedule.build(catalog), config.train.lr, config.train.warmup, horizon)
     dtype = np.dtype(config.train.precision)
     probe_x, probe_y = _probe_batch(config, task, dataset, streams, dtype)
@@ -107,7 +107,7 @@ def prepare(trial: Trial) -> Setup:
     )
 
 
-def horizon_of(train: Train, samples: int) -> tuple[Horizon, int]:
+def make_horizon(train: Train, samples: int) -> tuple[Horizon, int]:
     """Return the horizon and the batch size for this number of training samples."""
     batch = samples if train.batch == "full" else min(train.batch, samples)
     per_epoch = -(-samples // batch)

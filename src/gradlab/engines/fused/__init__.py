@@ -15,7 +15,7 @@ from typing import ClassVar, Literal
 from gradlab.engines import loop
 from gradlab.engines.base import Engine, Tick, Trainer
 from gradlab.engines.fused import lanes
-from gradlab.engines.fused.kernels.supported import unsupported
+from gradlab.engines.fused.kernels.supported import explain_unsupported
 from gradlab.engines.fused.trainer import FusedTrainer
 from gradlab.parts import Catalog
 from gradlab.spec.config import Config
@@ -57,7 +57,7 @@ class Fused(Engine):
             return "numba is not installed"
         model, train = config.model, config.train
         parts = [model.activation, model.skip, model.norm, train.loss, train.optimizer]
-        return next(filter(None, (unsupported(choice.part, choice.name, catalog) for choice in parts)), None)
+        return next(filter(None, (explain_unsupported(choice.part, choice.name, catalog) for choice in parts)), None)
 
     def numerics_of(self, config: Config, catalog: Catalog) -> str:
         """Lanes, tiles and BLAS round differently, so the path is part of the id."""

@@ -78,12 +78,12 @@ class LaneTrainer(Trainer):
 
     def state(self) -> State:
         """Return the state now, or at divergence; these networks have no norm."""
-        theta, before = self._group.theta_of(self._lane), self._group.before_of(self._lane)
+        theta, before = self._group.get_theta(self._lane), self._group.get_before(self._lane)
         return State(theta, self._group.no_running, theta - before if self._group.done else None)
 
     def predict(self, x: Array) -> Array:
         """Forward pass of the reference network: it is tiny and rarely called."""
-        p = self._setup.mlp.layout.windows(self._group.theta_of(self._lane))
+        p = self._setup.mlp.layout.windows(self._group.get_theta(self._lane))
         return self._setup.mlp.forward(p, x, self._group.no_running, training=False)[0]
 
     def first_loss(self) -> float:
@@ -154,12 +154,12 @@ class _Group:
         self._latest = start, losses, correct, (perf_counter() - began) / len(self.setups)
         self.done = stop
 
-    def theta_of(self, lane: int) -> Array:
+    def get_theta(self, lane: int) -> Array:
         """Return the parameters of a network, now or at divergence."""
         whole = self._parameters.theta if self._parameters.ended_at[lane] < 0 else self._parameters.ended
         return whole.reshape(self._size, -1)[:, lane].copy()
 
-    def before_of(self, lane: int) -> Array:
+    def get_before(self, lane: int) -> Array:
         """Return the parameters before the latest step."""
         return self._parameters.before.reshape(self._size, -1)[:, lane].copy()
 

@@ -34,7 +34,7 @@ class FusedTrainer(Trainer):
         self._memory = lay_out(setup.mlp, rows, simd)
         self._network = self._describe_network()
         self._data, self._rule = describe_data(setup), describe_rule(setup)
-        theta = self._memory.padded(setup.theta)
+        theta = self._memory.pad(setup.theta)
         gradient, m, v = (np.zeros_like(theta) for _ in range(3))
         self._parameters = Parameters(theta, gradient, m, v, before=theta.copy())
         self._space = self._make_workspace(rows)
@@ -94,11 +94,11 @@ class FusedTrainer(Trainer):
 
     def state(self) -> State:
         """Return parameters and running statistics in Gradlab's layout."""
-        theta, before = (self._plain(flat) for flat in (self._parameters.theta, self._parameters.before))
+        theta, before = (self._unpad(flat) for flat in (self._parameters.theta, self._parameters.before))
         return State(theta, self._running(), theta - before if self._steps else None)
 
-    def _plain(self, padded: Array) -> Array:
-        return self._memory.plain(padded, self._setup.mlp.layout.size)
+    def _unpad(self, padded: Array) -> Array:
+        return self._memory.unpad(padded, self._setup.mlp.layout.size)
 
     def _running(self) -> list[Running]:
         from gradlab.engines.fused.kernels.layout import RUN, H

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from gradlab.engines.fused.kernels import supported
 from gradlab.engines.fused.kernels.compiled import kernel, window
-from gradlab.engines.fused.kernels.elementwise import add_to, inner, scale, scaled, slope_times
+from gradlab.engines.fused.kernels.elementwise import add_to, inner, scale, scale_into, slope_times
 from gradlab.engines.fused.kernels.forward import block_alpha
 from gradlab.engines.fused.kernels.layout import (
     ACT,
@@ -74,7 +74,7 @@ def backward_fast(network, rule, parameters, space, at_once, n):
         post = window(work, top[POST])
         slope_times(supported.RELU, theta.dtype.type(0), post, post, stream, delta, n * top[HP])
     elif after and top[BLOCK] >= 0:  # a linear layer whose output joins a stream: δ equals the stream's gradient
-        scaled(stream, theta.dtype.type(1), delta, n * top[HP])
+        scale_into(stream, theta.dtype.type(1), delta, n * top[HP])
     else:  # a head: its output is z
         stream, delta = delta, stream
     for index in range(last, -1, -1):
@@ -123,7 +123,7 @@ def backward_general(network, parameters, space, n):
         x_hat, inv = window(work, layer[X_HAT]), window(space.inverse, layer[INVERSE])
         if adds and layer[LAST] and place != INSIDE:
             a = block_alpha(network, theta, layer[BLOCK])
-            scaled(dh, one, along, size)
+            scale_into(dh, one, along, size)
             if network.alpha_at >= 0:
                 gradient[network.alpha_at + layer[BLOCK]] = inner(dh, z if before else post, size)
             if a != 1:
@@ -133,7 +133,7 @@ def backward_general(network, parameters, space, n):
         else:
             slope_times(layer[ACT], slope, pre, post, dh, delta, size)
             if adds and layer[LAST] and place == INSIDE:
-                scaled(delta, one, along, size)
+                scale_into(delta, one, along, size)
             if layer[NORM] != NONE:
                 norm_backward(layer[NORM], delta, delta, x_hat, inv, gain, d_gain, d_shift, n, h, hp)
         parameter_gradients(network, layer, space, delta, parameters.gradient, n)

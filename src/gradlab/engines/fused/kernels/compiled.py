@@ -48,7 +48,7 @@ def is_cold(entry: str) -> bool:
 
 def kernel(function: Callable[..., Any]) -> Any:
     """Compile a function on first use and store it on disk."""
-    return _cached(numba.njit(nogil=True, boundscheck=False, error_model="numpy"), function)
+    return _compile_cached(numba.njit(nogil=True, boundscheck=False, error_model="numpy"), function)
 
 
 def entry_point(signature: Any, function: Callable[..., Any]) -> Any:
@@ -66,7 +66,7 @@ def entry_point(signature: Any, function: Callable[..., Any]) -> Any:
 settings: Any = numba_config
 
 
-def _cached(compiler: Callable[..., Any], function: Callable[..., Any]) -> Any:
+def _compile_cached(compiler: Callable[..., Any], function: Callable[..., Any]) -> Any:
     made = compiler(function)
     _enable_cache(made)
     return made

@@ -147,7 +147,7 @@ def scale(y, alpha, size):
 
 
 @kernel
-def scaled(x, alpha, y, size):
+def scale_into(x, alpha, y, size):
     """y = α · x."""
     for i in range(size):
         y[i] = alpha * x[i]

@@ -55,7 +55,7 @@ class Memory:
     slots: tuple[tuple[Any, int, int, int], ...]
     """(slot, start in the padded θ, rows, padded row length) of every tensor."""
 
-    def padded(self, flat: Array) -> Array:
+    def pad(self, flat: Array) -> Array:
         """Return parameters in the kernels' layout."""
         out = np.zeros(self.parameters, flat.dtype)
         for slot, start, rows, length in self.slots:
@@ -63,7 +63,7 @@ class Memory:
             window[:, : slot.shape[-1] if slot.shape else 1] = slot.view(flat).reshape(rows, -1)
         return out
 
-    def plain(self, padded: Array, size: int) -> Array:
+    def unpad(self, padded: Array, size: int) -> Array:
         """Return parameters in Gradlab's layout."""
         out = np.empty(size, padded.dtype)
         for slot, start, rows, length in self.slots:

@@ -69,7 +69,7 @@ _TABLES: Mapping[str, Mapping[str, Kernel]] = {
 }
 
 
-def unsupported(kind: str, name: str, catalog: Catalog) -> str | None:
+def explain_unsupported(kind: str, name: str, catalog: Catalog) -> str | None:
     """Return why the kernels cannot train a network with this part; None if they can."""
     found = _TABLES[kind].get(name)
     if found is None:
