@@ -24,7 +24,8 @@ def study_error(error: ValidationError, source: str, place: Callable[[str], str]
     more = len(lines) - _MAX_SHOWN
     shown = lines[:_MAX_SHOWN] + ([f"… and {more} more"] if more > 0 else [])
     head = f"{source}: " if source else ""
-    return StudyError(head + ("\n" + " " * 2).join(shown) if len(shown) == 1 else f"{head}\n  " + "\n  ".join(shown))
+    body = shown[0] if len(shown) == 1 else "\n  " + "\n  ".join(shown)
+    return StudyError(head + body)
 
 
 def first_problem(error: ValidationError) -> tuple[str, str]:

@@ -20,12 +20,12 @@ Array = NDArray[Any]
 
 (
     K, KC, KP, H, HC, HP,  # fan-in and fan-out; how many columns are computed (a multiple of 8); row length in memory
-    W, B, GAIN, SHIFT, END,  # where parameters start in θ (−1: there is none), and where the layer's end
+    W, B, GAIN, SHIFT, END,  # offsets of the parameters in θ (−1: none), and the end of the layer's parameters
     ACT, NORM,  # codes
-    FIRST, LAST, BLOCK, HIDDEN,  # place in its block; its number from 0 (−1: stem or head); 0 for the head
-    SOURCE, IN, ENTRY,  # where in the workspace: what reaches the layer, what its matrix multiplies, its block's input
-    Z, PRE, POST, STREAM, X_HAT,  # x W + b, what enters and what leaves f, what leaves the layer, the norm's x̂
-    INVERSE, RUN, T,  # where 1/σ, running statistics and the transpose of W start in their own arrays
+    FIRST, LAST, BLOCK, HIDDEN,  # position in its block; block number from 0 (−1: stem or head); 0 for the head
+    SOURCE, IN, ENTRY,  # offsets in the workspace: input of the layer, operand of its matrix, input of its block
+    Z, PRE, POST, STREAM, X_HAT,  # offsets of x W + b, input and output of f, output of the layer, the norm's x̂
+    INVERSE, RUN, T,  # offsets of 1/σ, running statistics and the transpose of W in their own arrays
     COLUMNS,
 ) = range(29)  # fmt: skip
 
