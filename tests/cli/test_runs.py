@@ -137,5 +137,5 @@ def test_a_collection_runs_its_studies_one_after_the_other(tmp_path: Path) -> No
     assert "scaling-width, scaling-depth" in gradlab("list", cwd=tmp_path).stdout
     refused = gradlab("run", "scaling", "--out", "here", cwd=tmp_path)
     assert refused.returncode == 2
-    assert "each with a folder of its own" in refused.stderr
+    assert "each with its own folder" in refused.stderr
     assert "is a collection" in gradlab("show", "scaling", cwd=tmp_path).stderr

@@ -153,7 +153,7 @@ def test_a_second_ctrl_c_stops_at_once(executor: str, tree: dict[str, Any], tmp_
         process.kill()
         process.communicate()
     assert process.returncode == 130, error
-    assert "Ctrl-C again stops at once" in error
+    assert "press Ctrl-C again to stop at once" in error
     assert "Traceback" not in error
     state = gradlab.status(tmp_path / "runs/long")
     assert (state.alive, state.running) == (False, ())

@@ -82,7 +82,8 @@ def _announce_finished(folder: Path, planned: Plan) -> Iterator[None]:
     except KeyboardInterrupt:
         if count_finished(folder, planned.trials) < len({trial.id for trial in planned.trials}):
             raise
-        say(f"interrupted; all trials are done and stored: run `gradlab report {shlex.quote(str(folder))}` to report")
+        command = f"gradlab report {shlex.quote(str(folder))}"
+        say(f"interrupted; all trials are done and stored; write the report with `{command}`")
         raise typer.Exit(INTERRUPTED) from None
 
 
