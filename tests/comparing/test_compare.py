@@ -160,7 +160,7 @@ def test_ctrl_c_aborts_the_current_trial_and_keeps_the_finished_ones(tmp_path: P
     [
         (lambda: gradlab.compare(train, {"a": {"rte": 1}}), r"would be called as train\(rte=1, seed=0\)"),
         (lambda: gradlab.compare(lambda rate: rate, {"a": {"rate": 1}}), "seed"),
-        (lambda: gradlab.compare("train", ARMS), "a function that trains"),  # type: ignore[arg-type]
+        (lambda: gradlab.compare("train", ARMS), "must be a training function"),  # type: ignore[arg-type]
         (lambda: gradlab.compare(train, "slow"), "arms must be names"),
         (lambda: gradlab.compare(train, {}), "arms"),
         (lambda: gradlab.compare(train, ARMS, 0), "seeds"),
