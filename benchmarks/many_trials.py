@@ -1,9 +1,9 @@
-"""Twenty thousand trials of a trivial network: planned, run, stored, opened and summarized, with the time of each.
+"""Plan, run, store, open and summarize 20,000 trials of a trivial network, and time each stage.
 
 python benchmarks/many_trials.py [TRIALS] [trivial|small] [pool|processes|inline]
 
-The overhead is what a trial costs, in seconds of a core, beyond `run_trial` itself in a plain loop: handing it over,
-recording, committing.
+The overhead is the cost of a trial, in core seconds, beyond `run_trial` itself in a plain loop: submitting, recording
+and committing it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SMALL = {  # about 5 ms on one core
 
 
 def study(trials: int, base: dict[str, Any], groups: int = 2000) -> dict[str, Any]:
-    """So many trials of one network, with some learning rates."""
+    """Return a study with this many trials of one network, over several learning rates."""
     groups = min(groups, trials)
     return {
         "question": "How many trials can be kept?",
@@ -45,8 +45,8 @@ def study(trials: int, base: dict[str, Any], groups: int = 2000) -> dict[str, An
     }
 
 
-def bare_seconds(trials: Any) -> float:
-    """Seconds per trial of `run_trial` in a plain loop, best of three."""
+def time_bare_trials(trials: Any) -> float:
+    """Return the seconds per trial of `run_trial` in a plain loop, best of three."""
     run_trial(trials[0])
     times = []
     with one_blas_thread():
@@ -58,13 +58,13 @@ def bare_seconds(trials: Any) -> float:
     return min(times)
 
 
-def measured(trials: int, base: dict[str, Any], executor: str = "pool") -> dict[str, Any]:
-    """Times, memory and overhead of the whole way."""
+def measure_run(trials: int, base: dict[str, Any], executor: str = "pool") -> dict[str, Any]:
+    """Return times, memory and overhead of all stages."""
     with TemporaryDirectory() as folder:
         start = perf_counter()
         plan = gradlab.plan(study(trials, base))
         planned = perf_counter() - start
-        bare = bare_seconds(plan.trials[:: max(1, len(plan.trials) // 300)])
+        bare = time_bare_trials(plan.trials[:: max(1, len(plan.trials) // 300)])
         out, moments = Path(folder) / "run", []
         gradlab.run(
             plan,
@@ -101,4 +101,4 @@ if __name__ == "__main__":
     base = SMALL if "small" in sys.argv else TRIVIAL
     count = next((int(word) for word in sys.argv[1:] if word.isdigit()), 20_000)
     executor = next((word for word in sys.argv[1:] if word in ("inline", "pool", "processes")), "pool")
-    print(json.dumps(measured(count, base, executor), indent=1))
+    print(json.dumps(measure_run(count, base, executor), indent=1))

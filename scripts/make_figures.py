@@ -1,8 +1,8 @@
-"""Make the README's and the docs' pictures from real runs at their full budget (about two minutes).
+"""Make the figures of the README and the docs from real runs at their full budget (about two minutes).
 
 python scripts/make_figures.py
 
-The screenshot of the report needs Chromium and `pip install '.[browser]'`; without them it is left as it is.
+The screenshot of the report needs Chromium and `pip install '.[browser]'`; without them it is not updated.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ FIGURES = Path(__file__).parent.parent / "docs/figures"
 
 
 def screenshot(page: Path, picture: Path) -> None:
-    """The micro-world of a report, as a browser shows it."""
+    """Save a screenshot of a report's micro-world."""
     program = shutil.which("chromium")
     try:
         from playwright.sync_api import sync_playwright
     except ImportError:
         program = None
     if program is None:
-        print("no screenshot: Chromium or playwright is not there")
+        print("no screenshot: Chromium or playwright is not installed")
         return
     with sync_playwright() as play:
         browser = play.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
@@ -45,7 +45,7 @@ def screenshot(page: Path, picture: Path) -> None:
 
 
 def main() -> None:
-    """One overview per study."""
+    """Draw one overview per study."""
     for study in ("identity", "gradflow"):
         with TemporaryDirectory() as folder:
             result = gradlab.run(study, out=Path(folder) / study)
@@ -57,7 +57,7 @@ def main() -> None:
 
 
 def hand_written() -> None:
-    """The comparison of examples/compare_identity.py: seed by seed, and what happened inside."""
+    """Draw the comparison of examples/compare_identity.py: seed by seed, and layer by layer."""
     sys.path.insert(0, str(EXAMPLES))
     import compare_identity as example
 

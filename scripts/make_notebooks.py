@@ -1,4 +1,4 @@
-"""Write the notebooks of examples/ and execute them, so that they are read with their results.
+"""Write the notebooks of examples/ and execute them, so that they contain their results.
 
 python scripts/make_notebooks.py            # all
 python scripts/make_notebooks.py 1          # the first
@@ -19,7 +19,7 @@ NOTEBOOKS = {
         "# The first five minutes\n\nA study asks a question. This one is built in: does a skip alone make a 20-layer "
         "network learn the identity?",
         "import gradlab\n\nresult = gradlab.run('identity', seeds=3)\nresult",
-        "The answer stands on top, then whether the comparison is fair, then a verdict on every claim of the write-up. "
+        "The answer comes first, then whether the comparison is fair, then a verdict on every claim of the write-up. "
         "The audit compares what was actually trained:",
         "result.audit",
         "Numbers are data frames: one row per trial, per curve point, per layer.",
@@ -56,7 +56,7 @@ NOTEBOOKS = {
         "    ],\n"
         "    'figures': ['training_loss', 'loss_by_axis', 'gradient_at_start_by_layer', 'effects'],\n"
         "}\ngradlab.audit(study, seeds=1)",
-        "Fair, and the audit says what the design cannot tell apart. Now run it:",
+        "Fair, and the audit says what the design cannot distinguish. Now run it:",
         "result = gradlab.run(study)\nresult",
         "A claim that is not settled says how many seeds would settle it:",
         "for verdict in result.verdicts:\n    display(verdict)",
@@ -64,7 +64,8 @@ NOTEBOOKS = {
     "3-look-inside-a-network": [
         "# Look inside a network\n\nWhy does the plain network of the identity study not learn? Two arms, layer "
         "by layer.",
-        "import gradlab\nfrom gradlab.lab import look_inside\nfrom gradlab.report.inside.explanation import diagnose\n"
+        "import gradlab\nfrom gradlab.report.inside.explanation import diagnose\n"
+        "from gradlab.report.inside.looking import look_inside\n"
         "from gradlab.report.inside.scenes import draw_scene, scenes\n\nresult = gradlab.run('identity', seeds=1)\n"
         "film = look_inside(result.measured, ('plain', 'residual'))\n[frame.step for frame in film.frames[0]]",
         "The diagnosis in words, from the numbers:",
@@ -84,7 +85,7 @@ NOTEBOOKS = {
         "draw_scene(by_name['one_input'], film)",
     ],
     "4-your-own-pytorch-code": [
-        "# Your own PyTorch code\n\nThe lab's instruments work on any `nn.Module` and any training loop. A "
+        "# Your own PyTorch code\n\nGradlab's instruments work on any `nn.Module` and any training loop. A "
         "network that will not "
         "train, first:",
         "import gradlab\nimport torch\nfrom torch import nn\n\n\ndef network(gain):\n    layers = []\n"
@@ -95,12 +96,12 @@ NOTEBOOKS = {
         "with gradlab.probe(network(gain=0.5)) as before:\n    loss(before.model(x), y).backward()\n"
         "before.diagnose()",
         "before.figure()",
-        "What helps is named; did it? A probe after the fix, against the one before it:",
+        "The diagnosis names what usually helps. Did it? Compare a probe after the fix with the one before it:",
         "with gradlab.probe(network(gain=2)) as after:  # He: variance 2/n, because a ReLU lets half of it through\n"
         "    loss(after.model(x), y).backward()\nafter.against(before)",
-        "A network that is well can learn one batch by heart. On request that is tried, on a copy:",
+        "A healthy network can overfit one batch. On request this is tried on a copy:",
         "after.diagnose(overfit=(x, y), loss=loss)",
-        "A watch looks inside while a loop runs; the loop stays as it is.",
+        "A watch probes a model during training; the loop does not change.",
         "model = network(gain=2)\noptimizer = torch.optim.Adam(model.parameters(), lr=1e-3)\n"
         "with gradlab.watch(model, optimizer, every=10, quiet=True) as watch:\n    for _ in range(100):\n"
         "        optimizer.zero_grad()\n        loss(model(x), y).backward()\n        optimizer.step()\n"
@@ -114,7 +115,7 @@ NOTEBOOKS = {
         "gradlab.audit({'small': lambda: made(0.5), 'he': lambda: made(2)})",
         "No: the initial weights differ, here on purpose. So declare what is compared, and run your own training "
         "function for "
-        "every arm and seed. What it returns is kept, judged and reported like any study of the lab:",
+        "every arm and seed. What it returns is kept, judged and reported like any study:",
         "def train(gain, seed):\n    model, optimizer, loader, loss = made(gain)\n    losses = []\n"
         "    with gradlab.watch(model, optimizer, every=20, quiet=True) as inside:\n        for _ in range(20):\n"
         "            for inputs, targets in loader:\n                value = loss(model(inputs), targets)\n"
@@ -122,36 +123,35 @@ NOTEBOOKS = {
         "                losses.append(value.item())\n"
         "    return {'loss': losses, 'final_loss': sum(losses[-4:]) / 4, 'inside': inside}\n\n\n"
         "result = gradlab.compare(train, {'small': {'gain': 0.5}, 'he': {'gain': 2}}, seeds=5)\nresult",
-        "With `out='runs/mine'` every finished trial is on the disk at once, the same call goes on where it "
-        "stood, and the "
-        "report is a page of its own.",
+        "With `out='runs/mine'` every finished trial is stored at once, the same call resumes the run, and the report "
+        "is a self-contained page.",
     ],
 }
 
 
 def notebook(cells: list[str]) -> nbformat.NotebookNode:
-    """Text cells are those that start with a capital letter or a heading."""
-    made = nbformat.v4.new_notebook()
-    made.metadata = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
+    """Make a notebook; cells that start with a capital letter or a heading are text."""
+    document = nbformat.v4.new_notebook()
+    document.metadata = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
     for number, cell in enumerate(cells):
         text = cell.startswith("#") or (cell[0].isupper() and " " in cell.split("\n")[0])
         node = nbformat.v4.new_markdown_cell(cell) if text else nbformat.v4.new_code_cell(cell)
         node["id"] = f"cell-{number}"
-        made.cells.append(node)
-    return made
+        document.cells.append(node)
+    return document
 
 
 def main() -> None:
-    """Write and execute."""
+    """Write and execute the notebooks."""
     EXAMPLES.mkdir(exist_ok=True)
     for name, cells in NOTEBOOKS.items():
         if len(sys.argv) > 1 and not name.startswith(sys.argv[1]):
             continue
-        made = notebook(cells)
-        NotebookClient(made, timeout=600, resources={"metadata": {"path": str(EXAMPLES)}}).execute()
-        for cell in made.cells:
+        document = notebook(cells)
+        NotebookClient(document, timeout=600, resources={"metadata": {"path": str(EXAMPLES)}}).execute()
+        for cell in document.cells:
             cell.metadata.pop("execution", None)
-        nbformat.write(made, EXAMPLES / f"{name}.ipynb")
+        nbformat.write(document, EXAMPLES / f"{name}.ipynb")
         print(name)
 
 

@@ -1,11 +1,11 @@
-"""Reproduce all write-ups at their full budget and keep what came out: reports, scoreboard, verdicts.
+"""Reproduce all write-ups at their full budget and store the results: reports, scoreboard, verdicts.
 
-python scripts/make_results.py              # goes on where an earlier call stopped; some hours from nothing
-python scripts/make_results.py --no-run     # only what is already in runs/
+python scripts/make_results.py              # resumes an earlier call; takes some hours from scratch
+python scripts/make_results.py --no-run     # uses only the runs already in runs/
 
-Reports (Markdown and figures) and the scoreboard go to docs/results, verdicts into the package
-(`studies/index/verdicts.json`): `gradlab reproduce --quick` shows them beside claims it leaves untested. Raw data stay
-in runs/. The index says with which command, versions and machine each report was made.
+Reports (Markdown and figures) and the scoreboard go to docs/results, verdicts to the package
+(`studies/index/verdicts.json`): `gradlab reproduce --quick` shows them beside claims that it leaves untested. Raw data
+stay in runs/. The index gives the command, versions and machine of each report.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ RESULTS, RUNS = ROOT / "docs/results", ROOT / "runs"
 
 
 def keep(result: gradlab.Result, name: str) -> None:
-    """Report and PNG figures of a run, in a folder of its own."""
+    """Copy the report and PNG figures of a run to its folder in the docs."""
     folder = RESULTS / name
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "figures").mkdir(parents=True)
     assert result.folder is not None
     shutil.copy(result.folder / "report.md", folder / "report.md")
     for figure in (result.folder / "figures").glob("*.png"):
-        with Image.open(figure) as picture:  # few colors: a quarter of the size, and no difference to the eye
+        with Image.open(figure) as picture:  # fewer colors: a quarter of the size without a visible difference
             picture.convert("RGB").quantize(128).save(folder / "figures" / figure.name, optimize=True)
 
 
 def entry(result: gradlab.Result, name: str) -> str:
-    """One paragraph of the index."""
+    """Return one paragraph of the index."""
     counts = result.measured.counts()
     machine = result.environment
     versions = ", ".join(f"{p} {machine['packages'][p]}" for p in ("gradlab", "numpy", "numba"))
@@ -58,7 +58,7 @@ def entry(result: gradlab.Result, name: str) -> str:
 
 
 def verdicts(result: gradlab.Result) -> dict[str, dict[str, str]]:
-    """What the package keeps of a full run: the verdict on each claim, by what the claim says."""
+    """Return the verdict on each claim, keyed by the claim's hash, as stored in the package."""
     return {
         studies.claim_key(verdict.claim): {
             "claim": verdict.claim.text,
@@ -72,7 +72,7 @@ def verdicts(result: gradlab.Result) -> dict[str, dict[str, str]]:
 
 
 def main() -> None:
-    """Run, keep, index."""
+    """Run the studies, copy the reports, write the index."""
     if "--no-run" in sys.argv:
         for name in gradlab.list_studies():
             if gradlab.status(RUNS / name).left:
@@ -92,7 +92,7 @@ def main() -> None:
         "",
         "Made by `python scripts/make_results.py`. [The scoreboard](scoreboard.md) has every claim of the four",
         "write-ups with its verdict. Every report has its figures, its numbers with intervals, the published numbers",
-        "beside them, and the command that makes it again.",
+        "beside them, and the command to reproduce it.",
         "",
     ]
     (RESULTS / "README.md").write_text("\n".join([*head, *entries]), encoding="utf8")

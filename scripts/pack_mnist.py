@@ -2,7 +2,7 @@
 
 python scripts/pack_mnist.py FOLDER_WITH_IDX_FILES src/gradlab/data/mnist.xz
 
-Prints the SHA-256 that belongs into gradlab/data/mnist.py. Takes about a minute.
+Prints the SHA-256 for gradlab/data/mnist.py. Takes about a minute.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ FILTERS = [
 
 
 def idx_body(path: Path) -> bytes:
-    """The bytes behind an idx header: magic 0, 0, 8 (unsigned bytes), number of dimensions, 4 bytes each."""
+    """Return the bytes after an idx header: magic 0, 0, 8 (unsigned bytes), number of dimensions, 4 bytes each."""
     raw = gzip.decompress(path.read_bytes())
     if raw[:3] != b"\x00\x00\x08":
         raise SystemExit(f"{path}: not an idx file of unsigned bytes")
@@ -27,7 +27,7 @@ def idx_body(path: Path) -> bytes:
 
 
 def main(folder: Path, packed: Path) -> None:
-    """Images of both sets, then labels of both sets."""
+    """Write the images of both sets, then the labels of both sets."""
     names = ["train-images-idx3", "t10k-images-idx3", "train-labels-idx1", "t10k-labels-idx1"]
     raw = b"".join(idx_body(folder / f"{name}-ubyte.gz") for name in names)
     if len(raw) != 70_000 * 785:

@@ -1,13 +1,13 @@
-"""What many tests need: a tiny study; and what keeps them quiet neighbors."""
+"""Shared fixtures: a tiny study, and limits on threads and workers."""
 
 from __future__ import annotations
 
 import os
 
-# tests run side by side, one core each
+# tests run in parallel, one core each
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-# some virtual machines announce AMX and then kill the process that uses it, as PyTorch does for bfloat16
+# some virtual machines report AMX but kill a process that uses it, as PyTorch does for bfloat16
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
 
 from typing import Any
@@ -22,7 +22,7 @@ settings.load_profile("lab")
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """One worker per core that there is for us, also where two of them share a physical one."""
+    """Use one worker per available core, even if two of them share a physical core."""
     return os.cpu_count() or 1
 
 

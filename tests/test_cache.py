@@ -1,4 +1,4 @@
-"""The cache is ours alone, and nothing that is wrong with it costs more than a compilation."""
+"""The cache is private, and a broken cache costs no more than a compilation."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gradlab.engines.fused.kernels import compiled
 
 @pytest.fixture(autouse=True)
 def own_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No cache of this machine is touched, and what was said is forgotten."""
+    """Use a temporary cache, and forget earlier notices."""
     monkeypatch.setenv("GRADLAB_CACHE", str(tmp_path / "named"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
@@ -32,7 +32,7 @@ def mode(path: Path) -> int:
 
 
 @pytest.mark.parametrize("umask", [0o000, 0o002, 0o077])
-def test_a_cache_folder_is_for_us_alone_whatever_the_umask(umask: int, tmp_path: Path) -> None:
+def test_a_cache_folder_is_private_whatever_the_umask(umask: int, tmp_path: Path) -> None:
     before = os.umask(umask)
     try:
         folder = cache_folder("kernels")
@@ -54,7 +54,7 @@ def test_a_folder_that_others_can_write_to_is_not_used(
     assert capsys.readouterr().err.count("others can write to") == 1
 
 
-def test_a_folder_of_somebody_else_is_not_used(
+def test_a_folder_of_another_user_is_not_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "named/gradlab").mkdir(parents=True)
@@ -70,15 +70,17 @@ def test_a_link_is_not_followed(tmp_path: Path) -> None:
     assert cache_folder("kernels") == tmp_path / "home/gradlab/kernels"
 
 
-def test_a_place_where_anybody_can_rename_is_not_used(tmp_path: Path) -> None:
+def test_a_location_where_anybody_can_rename_is_not_used(tmp_path: Path) -> None:
     (tmp_path / "named").mkdir()
     (tmp_path / "named").chmod(0o777)
     assert cache_folder("kernels") == tmp_path / "home/gradlab/kernels"
-    (tmp_path / "named").chmod(0o1777)  # as /tmp is: what is ours stays ours
+    (tmp_path / "named").chmod(0o1777)  # like /tmp: others cannot rename our files
     assert cache_folder("kernels") == tmp_path / "named/gradlab/kernels"
 
 
-def test_without_a_temporary_folder_the_others_are_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_temporary_folder_the_other_locations_are_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def nowhere() -> str:
         raise FileNotFoundError("No usable temporary directory found")
 
@@ -99,8 +101,8 @@ print(compiled.kernels_folder())
 
 
 @pytest.mark.parametrize("who", ["anybody", "another user", "ourselves"])
-def test_code_that_another_user_planted_in_the_temporary_folder_does_not_run(who: str, tmp_path: Path) -> None:
-    """Where there is no home, the cache lies in the temporary folder under a name that anybody can guess.
+def test_code_planted_by_another_user_in_the_temporary_folder_does_not_run(who: str, tmp_path: Path) -> None:
+    """Without a home folder, the cache is in the temporary folder under a name that anybody can guess.
 
     The same cache is read where it is our own (so the trap is armed), and not where others could have written it.
     """
@@ -136,7 +138,7 @@ def test_code_that_another_user_planted_in_the_temporary_folder_does_not_run(who
 
 
 class Planted:
-    """What a pickle of this does is make a folder."""
+    """Unpickling this creates a folder."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -173,7 +175,7 @@ def test_a_kernel_is_compiled_once_and_loaded_afterwards(folder: Path) -> None:
 
 @pytest.mark.parametrize("ending", ["nbi", "nbc", "nbi.sha256", "nbc.sha256"])
 @pytest.mark.parametrize("harm", ["torn", "empty", "flipped"])
-def test_a_damaged_kernel_is_compiled_again_and_said_once(
+def test_a_damaged_kernel_is_recompiled_with_one_notice(
     ending: str, harm: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert compiled.kernel(double)(21) == 42
@@ -184,13 +186,13 @@ def test_a_damaged_kernel_is_compiled_again_and_said_once(
     again = compiled.kernel(double)
     assert (again(21), again(2.5)) == (42, 5.0)
     assert hits(again) == 0
-    assert capsys.readouterr().err.count("compiled again") == 1
+    assert capsys.readouterr().err.count("recompiled") == 1
     third = compiled.kernel(double)
     assert third(21) == 42
     assert hits(third) == 1
 
 
-def test_what_lies_in_the_cache_without_its_checksum_is_never_unpickled(folder: Path, tmp_path: Path) -> None:
+def test_cached_data_without_a_valid_checksum_is_never_unpickled(folder: Path, tmp_path: Path) -> None:
     compiled.kernel(double)(21)
     (index,) = folder.rglob("*.nbi")
     index.write_bytes(pickle.dumps(Planted(str(tmp_path / "ran"))))
@@ -198,7 +200,7 @@ def test_what_lies_in_the_cache_without_its_checksum_is_never_unpickled(folder: 
     assert not (tmp_path / "ran").exists()
 
 
-def test_a_cache_that_cannot_be_written_costs_only_the_cache(
+def test_a_read_only_cache_disables_only_the_cache(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def full(*_: Any) -> None:
@@ -207,6 +209,6 @@ def test_a_cache_that_cannot_be_written_costs_only_the_cache(
     made = compiled.kernel(double)
     monkeypatch.setattr(made._cache._cache._cache_file._files, "save", full)
     assert made(21) == 42
-    assert "cannot be kept" in capsys.readouterr().err
+    assert "cannot be stored" in capsys.readouterr().err
     monkeypatch.setattr(compiled, "kernels_folder", lambda: None)
     assert compiled.kernel(double)(21) == 42

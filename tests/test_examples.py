@@ -1,4 +1,4 @@
-"""The notebooks of examples/ run as they stand."""
+"""The notebooks of examples/ run as shipped."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ EXAMPLES = Path(__file__).parent.parent / "examples"
 NOTEBOOKS = sorted(EXAMPLES.glob("*.ipynb"))
 
 
-def test_there_are_four() -> None:
+def test_there_are_four_notebooks() -> None:
     assert len(NOTEBOOKS) == 4
 
 

@@ -87,7 +87,7 @@ def test_generated_docs_are_up_to_date() -> None:
     assert found.returncode == 0, found.stdout + found.stderr
 
 
-def test_every_relative_link_of_the_docs_leads_somewhere() -> None:
+def test_every_relative_link_in_the_docs_resolves() -> None:
     pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
     for page in pages:
         for link in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text()):

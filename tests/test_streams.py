@@ -26,7 +26,7 @@ def test_every_key_matters() -> None:
 
 
 def test_streams_are_pinned() -> None:
-    """Changing them changes every result of the lab: raise the engines' numerics versions with it."""
+    """Changing them changes every result: increment the engines' numerics versions with it."""
     assert Streams(0, 0).uniform("init", (2,), 1).tolist() == PINNED
 
 

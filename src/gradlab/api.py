@@ -1,4 +1,4 @@
-"""The public functions: what `import gradlab` offers, and what the command line calls."""
+"""The public functions of `import gradlab`, which the command line also calls."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from gradlab.audits.audit import Audit
 from gradlab.audits.study import audit_plan
 from gradlab.comparing.again import calls_again
 from gradlab.comparing.calls import Calls
-from gradlab.comparing.keeping import kept_audit, with_seeds
-from gradlab.comparing.planning import Arms, Train, arguments_of, plan_comparison
+from gradlab.comparing.planning import Arms, Train, plan_comparison, split_arguments
+from gradlab.comparing.saving import drop_single_seed_limit, load_audit
 from gradlab.engines.torch.require import require_torch
 from gradlab.errors import GradlabError, InvalidInput
 from gradlab.parts import blaming
@@ -61,21 +61,21 @@ __all__ = [
 ]
 
 AUDITED_SEEDS, AUDITED_PAIRS, MANY_STEPS = 3, 100, 1_000_000
-"""How much a run compares before it begins (one seed of very long trainings); `audit` compares everything."""
+"""Limits of the audit before a run (one seed if trials are longer than MANY_STEPS); `audit` compares everything."""
 
 
 def list_studies() -> list[str]:
-    """Names of the built-in studies."""
+    """Return the names of the built-in studies."""
     return studies.names()
 
 
 def audit(what: Any, *, seed: int = 0, factor: str | Sequence[str] | None = None, **options: Any) -> Audit:
-    """Is a comparison fair, and what can it not attribute? Nothing is trained.
+    """Check whether a comparison is fair, and what it cannot attribute. Nothing is trained.
 
-    `what` is a study (options as for `load`): every pair of groups at every seed is realized and compared, tensor by
-    tensor. Or it is arms by name, each a function without arguments that returns (model, optimizer, loader, loss) in
-    PyTorch: they are all called under the same `seed`, and what they build and compute is compared. `factor` names what
-    the arms are meant to differ in (`gradlab.audits.factories.factors.FACTORS`): `factor="optimizer"` or
+    `what` is a study (options as for `load`): every pair of groups is realized at every seed and compared, tensor
+    by tensor. Or it maps arm names to functions without arguments that return (model, optimizer, loader, loss) in
+    PyTorch: each is called under the same `seed`, and what they build and compute is compared. `factor` names what the
+    arms are meant to differ in (`gradlab.audits.factories.factors.FACTORS`): `factor="optimizer"` or
     `factor=["optimizer", "lr"]`; without it, only the connections of the forward pass may differ.
     """
     if isinstance(what, Mapping) and any(callable(value) for value in what.values()):
@@ -88,10 +88,11 @@ def audit(what: Any, *, seed: int = 0, factor: str | Sequence[str] | None = None
 
 
 def audit_factories(arms: Any, seed: int = 0, factor: str | Sequence[str] | None = None) -> Audit:
-    """Is a comparison of hand-written arms fair? See `audit`."""
+    """Audit arms given as functions that build PyTorch objects; see `audit`."""
     if not isinstance(arms, Mapping) or not all(callable(factory) for factory in arms.values()):
         raise InvalidInput(
-            "audit: arms by name, each a function without arguments that returns (model, optimizer, loader, loss)"
+            "audit: give a mapping from arm names to functions without arguments that return (model, optimizer, "
+            "loader, loss)"
         )
     require_torch()
     from gradlab.audits.factories.code import audit_code
@@ -118,12 +119,12 @@ def run(
     on_results: Callable[[Sequence[TrialResult]], None] | None = None,
     on_stop: Callable[[], None] | None = None,
 ) -> Result:
-    """Run a study, or what is left of it. With `out`, its folder gets results as they finish, figures and report.
+    """Run a study, or its remaining trials. With `out`, write results as they finish, then figures and report.
 
-    Trials run side by side on `workers` threads (all cores), or wherever `executor` says; the results do not depend on
-    it. Ctrl-C keeps the finished trials: the result is then `unfinished`, and the same call resumes it later. `force`
-    starts afresh beside an old run, `mixed` continues one that was begun under other versions; without `figures` the
-    report has none.
+    Trials run in parallel on `workers` threads (default: all cores), or as `executor` says; the results do not depend
+    on it. Ctrl-C keeps the finished trials: the result is then `unfinished`, and the same call resumes it later.
+    `force` starts over and keeps the old run beside it; `mixed` resumes a run that was started under other versions.
+    Without `figures` the report has none.
     """
     planned = plan(study, overrides=overrides, seeds=seeds, quick=quick)
     require_address_space()
@@ -132,7 +133,7 @@ def run(
     audited = _audit_before(planned, isolated)
     if on_audit is not None and audited is not None:
         on_audit(audited)
-    how = Conduct(
+    conduct = Conduct(
         command=command or python_call(study, overrides, seeds, quick),
         out=None if out is None else Path(out),
         force=force,
@@ -143,12 +144,12 @@ def run(
         on_results=on_results,
         on_stop=on_stop,
     )
-    look = partial(_look, isolated=isolated)
-    return carry_out(planned, partial(execute, planned, chosen), how, audit=audited, look=look)
+    look = partial(_record_film, isolated=isolated)
+    return carry_out(planned, partial(execute, planned, chosen), conduct, audit=audited, look=look)
 
 
 def _audit_before(planned: Plan, isolated: bool) -> Audit | None:
-    """The audit before a run; None if a user part raises: its trials will then fail with that error."""
+    """Audit a plan before its run; None if a user part raises: its trials will then fail with that error."""
     try:
         longest = max(group.cost.steps for group in planned.groups)
         seeds = AUDITED_SEEDS if longest <= MANY_STEPS else 1
@@ -160,14 +161,14 @@ def _audit_before(planned: Plan, isolated: bool) -> Audit | None:
         return None
 
 
-def _look(measured: Measured, isolated: bool) -> Film | None:
-    """The micro-world of the pair that shows most; None where there is nothing to see."""
+def _record_film(measured: Measured, isolated: bool) -> Film | None:
+    """Record the micro-world of the default pair of arms; None if there is none."""
     arms = default_pair(measured)
     return None if arms is None else look_inside(measured, arms, isolated=isolated)
 
 
 def status(folder: str | Path) -> RunStatus:
-    """The state of a run: done, running, failed, diverged, left, and whether a process is working on it."""
+    """Return the state of a run: trials done, running, failed, diverged and left, and whether it is running now."""
     return read_status(Path(folder))
 
 
@@ -191,7 +192,7 @@ def verify(
 
 
 def against(first: Result, second: Result) -> Against:
-    """What differs between two results: in their studies, in their numbers, in their bits."""
+    """Compare two results: their studies, their numbers and their bits."""
     return compare_measured(first.measured, second.measured)
 
 
@@ -214,7 +215,7 @@ def compare(
     on_start: Callable[[Tally], None] | None = None,
     on_stop: Callable[[], None] | None = None,
 ) -> Result:
-    """Compare training code of your own: call it for every arm and seed, keep what it returns, judge it.
+    """Compare your own training code: call it for every arm and seed, keep what it returns, judge the result.
 
     >>> def train(skip, seed):  # any framework
     ...     ...
@@ -223,25 +224,26 @@ def compare(
     >>> result = gradlab.compare(train, arms, seeds=5, out="runs/mine")
     >>> result.answer, result.table(), result.verdicts, result.figure("by_seed")
 
-    The settings of an arm are the function's keyword arguments (anything but a mapping is its first argument), and
-    `seed` is always one; Python's, NumPy's and PyTorch's generators are set to it before each call. It returns names
-    with numbers, lists of numbers (curves) or a `gradlab.watch` (layers). `metric` answers the `question` (the first of
-    the usual ones, if not given); `claims` are those of a study file. `audit` is an audit, or arms by name as for
-    `gradlab.audit`. With `out`, finished trials are kept as they come and not called again unless the code or the
-    settings change (under other versions of NumPy or PyTorch a run is not continued); Ctrl-C keeps what is finished.
+    An arm's settings are the function's keyword arguments (anything but a mapping is its first positional argument).
+    `seed` is always passed; Python's, NumPy's and PyTorch's generators are seeded with it before each call. The
+    function returns a mapping from names to numbers, lists of numbers (curves) or a `gradlab.watch` (layers). `metric`
+    answers the `question` (default: the first of the usual metrics); `claims` are written as in a study file. `audit`
+    is an audit, or arms as for `gradlab.audit`. With `out`, finished trials are kept and not called again unless the
+    code or the settings change (a run is not resumed under other versions of NumPy or PyTorch); Ctrl-C keeps the
+    finished trials.
     """
     planned = plan_comparison(train, arms, seeds, question=question, name=name, metric=metric, claims=claims)
     audited = audit if audit is None or isinstance(audit, Audit) else audit_factories(audit)
     if audited is None and out is not None and not force:
-        audited = kept_audit(Path(out), planned)
-    calls = Calls(planned, train, arguments_of(arms))
+        audited = load_audit(Path(out), planned)
+    calls = Calls(planned, train, split_arguments(arms))
 
     def stop() -> None:
         if on_stop is not None:
             on_stop()
         calls.interrupt()
 
-    how = Conduct(
+    conduct = Conduct(
         command=command
         or f"gradlab.compare({planned.study.code.function}, {list(planned.study.arms)}, seeds={seeds!r})",
         out=None if out is None else Path(out),
@@ -252,18 +254,17 @@ def compare(
         on_start=on_start,
         on_stop=stop,
     )
-    return carry_out(planned, calls.start, how, audit=with_seeds(audited, planned), names=calls.names)
+    return carry_out(planned, calls.start, conduct, audit=drop_single_seed_limit(audited, planned), names=calls.names)
 
 
 def probe(model: Any, optimizer: Any = None, *, scaler: Any = None) -> ModuleProbe:
-    """Look inside any `nn.Module` during a forward and a backward pass.
+    """Measure the inside of any `nn.Module` during a forward and a backward pass.
 
     >>> with gradlab.probe(model) as p:
     ...     loss_fn(model(x), y).backward()
     >>> p.table(), p.parameters(), p.diagnose(), p.figure()
 
-    With the optimizer, and its step inside the block, updates are measured too; with a GradScaler, gradients are
-    unscaled.
+    Pass the optimizer, and step it inside the block, to measure updates too. Pass a GradScaler to unscale gradients.
     """
     require_torch()
     from gradlab.torch.probing import ModuleProbe
@@ -272,14 +273,14 @@ def probe(model: Any, optimizer: Any = None, *, scaler: Any = None) -> ModulePro
 
 
 def watch(model: Any, optimizer: Any, *, every: int = 100, scaler: Any = None, quiet: bool = False) -> Watch:
-    """Look inside a model every so many steps of its training loop, which stays as it is.
+    """Probe a model every `every` steps of its training loop. The loop does not change.
 
     >>> with gradlab.watch(model, optimizer, every=100) as w:
     ...     train(model, optimizer)
     >>> w.figure(), w.diagnose(), w.overhead
-    >>> w.save("runs/mine")                             # a run like any other, with its report
+    >>> w.save("runs/mine")                             # a run folder with a report
 
-    When it ends it prints its cost on stderr, unless `quiet`.
+    On closing, it prints its overhead to stderr, unless `quiet`.
     """
     require_torch()
     from gradlab.torch.watching import Watch
@@ -295,9 +296,9 @@ def reproduce(
     workers: int | None = None,
     run_study: Callable[..., Result] | None = None,
 ) -> Scoreboard:
-    """Reproduce the write-ups of these names (all): audit and run every study, judge every claim, one scoreboard.
+    """Reproduce write-ups by name (default: all): audit and run their studies, judge their claims, make one scoreboard.
 
-    Runs are written to `out`, the scoreboard to `out/reproduce`. `run_study` is called instead of `run`, with the same
+    Runs are written to `out`, the scoreboard to `out/reproduce`. `run_study` replaces `run` and takes the same
     arguments.
     """
     return write_ups.reproduce(names, run_study or run, quick=quick, out=out, workers=workers)

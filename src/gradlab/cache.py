@@ -1,7 +1,7 @@
-"""Where things are kept that can be made again at any time: compiled kernels, unpacked data.
+"""Cache folders for files that can be recreated at any time: compiled kernels, unpacked data.
 
-Compiled kernels are code: whoever can write to their folder can run code as us. So a cache folder is made for us alone
-(0700, whatever the umask), and one that belongs to somebody else, or that others can write to, is not used.
+Compiled kernels are code: whoever can write to their folder can run code as the current user. So a cache folder is
+private (0700, whatever the umask), and one that belongs to another user, or that others can write to, is not used.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ from gradlab.notices import say_once
 
 
 def cache_folder(name: str) -> Path | None:
-    """A folder of this name for us alone: in `GRADLAB_CACHE`, the user's cache or the temporary folder, or nowhere."""
+    """Return a private cache folder of this name, or None if no candidate location is usable.
+
+    The candidates are `GRADLAB_CACHE`, the user's cache folder and the temporary folder, in this order.
+    """
     for base in _bases():
         try:
             base.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -25,7 +28,7 @@ def cache_folder(name: str) -> Path | None:
             for part in ("gradlab", name):
                 folder = folder / part
                 _make_private(folder)
-            if refusal := untrusted(base, folder.parent, folder):
+            if refusal := why_untrusted(base, folder.parent, folder):
                 say_once(f"the cache folder {folder} is not used: {refusal}")
                 continue
             probe = folder / f".probe-{os.getpid()}"
@@ -40,15 +43,15 @@ def cache_folder(name: str) -> Path | None:
 def _make_private(folder: Path) -> None:
     try:
         folder.mkdir(mode=0o700)
-        folder.chmod(0o700)  # the mode of mkdir is cut down by the umask, never widened; chmod for odd file systems
+        folder.chmod(0o700)  # the umask narrows the mode of mkdir and never widens it; chmod is for odd file systems
     except FileExistsError:
         pass
 
 
-def untrusted(base: Path, *folders: Path) -> str | None:
-    """Why somebody else could have put something there; None if nobody could."""
+def why_untrusted(base: Path, *folders: Path) -> str | None:
+    """Return why another user could have written there; None if nobody could."""
     if not hasattr(os, "geteuid"):
-        return None  # Windows keeps a user's folders apart by access lists
+        return None  # Windows separates users' folders by access lists
     around = base.stat()
     if around.st_uid not in (0, os.geteuid()):
         return f"{base} belongs to another user (id {around.st_uid})"
@@ -63,7 +66,7 @@ def untrusted(base: Path, *folders: Path) -> str | None:
         if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
             return f"others can write to {folder}; remove it"
     inner = folders[-1]
-    if inner.lstat().st_mode & 0o077:  # made by an earlier version: others could look in, and write where that is let
+    if inner.lstat().st_mode & 0o077:  # created by an earlier version: others may have been able to write there
         for path in inner.rglob("*"):
             own = path.lstat()
             if own.st_uid != os.geteuid() or own.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
@@ -73,19 +76,19 @@ def untrusted(base: Path, *folders: Path) -> str | None:
 
 
 def _bases() -> Iterator[Path]:
-    """One after the other: the temporary folder is looked for only where the others do not do."""
+    """Yield candidate locations lazily: the temporary folder is looked up only if the others are unusable."""
     if named := os.environ.get("GRADLAB_CACHE"):
         yield Path(named)
     home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     if sys.platform == "win32":
         home = os.environ.get("LOCALAPPDATA", home)
-    if home != "~/.cache":  # there is no home
+    if home != "~/.cache":  # expanduser leaves "~" if there is no home folder
         yield Path(home)
     try:
         own = Path(tempfile.gettempdir()) / f"gradlab-{_user()}"
         if not own.is_symlink():
             yield own
-    except OSError:  # no temporary folder can be written to
+    except OSError:  # no temporary folder is writable
         return
 
 

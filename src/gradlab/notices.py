@@ -1,4 +1,4 @@
-"""Notices to the user on stderr that may not fail: there may be no stderr, or nobody may read it."""
+"""Notices to the user on stderr that never fail: stderr may be missing or closed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _said: set[str] = set()
 
 
 def say(text: str) -> None:
-    """One line on stderr, if there is one."""
+    """Write one line to stderr, if there is one."""
     stream = sys.stderr
     if stream is not None:
         with suppress(OSError, ValueError):
@@ -20,23 +20,23 @@ def say(text: str) -> None:
 
 
 def say_once(text: str) -> None:
-    """The same line only once in this process."""
+    """Write a line to stderr at most once per process."""
     if text not in _said:
         _said.add(text)
         say(text)
 
 
 def open_missing_streams() -> None:
-    """Give a process that was started without stdin, stdout or stderr empty ones.
+    """Open the null device in place of a missing stdin, stdout or stderr.
 
-    A file that is opened later would otherwise get the number of a missing one, and messages would go into it.
+    Otherwise a file opened later would get the missing descriptor's number, and messages would go into that file.
     """
     for number in (0, 1, 2):
         try:
             os.fstat(number)
         except OSError:
             with suppress(OSError):
-                os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free: this one
+                os.open(os.devnull, os.O_RDWR)  # takes the lowest free descriptor, which is this one
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf8"))  # noqa: SIM115 - for the life of the process
@@ -45,19 +45,19 @@ def open_missing_streams() -> None:
 
 
 class Forgiving:
-    """A stream that is written to as long as somebody reads it; afterwards, what is written to it is lost."""
+    """A stream wrapper that drops what it cannot write, for example after the reader has closed the pipe."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
     def write(self, text: str) -> int:
-        """As far as it goes."""
+        """Write `text`, or drop it if the stream is closed."""
         with suppress(OSError, ValueError):
             self._stream.write(text)
         return len(text)
 
     def flush(self) -> None:
-        """As far as it goes."""
+        """Flush, or do nothing if the stream is closed."""
         with suppress(OSError, ValueError):
             self._stream.flush()
 

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 import gradlab
 import torch
 from gradlab.cli import app
-from gradlab.cli.loading import module_of
+from gradlab.cli.loading import load_module
 from gradlab.errors import InvalidInput
 from gradlab.spec.place import At
 from torch import nn
@@ -80,7 +80,7 @@ def _bias(model: Net) -> None:
     nn.init.ones_(model.layers[3].bias)
 
 
-def _normed(model: Net) -> None:
+def _normalize(model: Net) -> None:
     model.extra = nn.LayerNorm(64)
 
 
@@ -92,7 +92,7 @@ def _normed(model: Net) -> None:
         ({"loss": nn.L1Loss()}, {"loss"}),
         ({"change": _bias}, {"initial biases and scales"}),
         ({"change": _freeze}, {"frozen parameters"}),
-        ({"change": _normed}, {"normalization"}),
+        ({"change": _normalize}, {"normalization"}),
         ({"change": lambda model: model.eval()}, {"mode"}),
         ({"change": lambda model: model.double().float()}, set()),
         ({"change": lambda model: torch.rand(1)}, {"data", "order of samples"}),
@@ -113,7 +113,7 @@ def changed(change: Any) -> Any:
 
 
 class Extra(nn.Module):
-    """Nothing but a place for modules that do not act in this forward pass."""
+    """A container for modules that this forward pass does not use."""
 
     def __init__(self, net: nn.Module, *others: nn.Module) -> None:
         super().__init__()
@@ -185,7 +185,7 @@ def test_which_tensors_are_in_which_group_counts() -> None:
     assert "weight decay" in pair(grouped(0.5, 0.0), backwards)
 
 
-def test_equal_arms_are_told_so() -> None:
+def test_equal_arms_are_reported_as_equal() -> None:
     found = gradlab.audit({"a": factory(True, 0.2), "b": factory(True, 0.2)})
     assert "The only difference: none" in found.answer
 
@@ -200,7 +200,7 @@ def test_equal_arms_are_told_so() -> None:
         {"a": factory(True, 0.2), "b": changed(lambda m, o, d, f: (m, o, None, f))},
     ],
 )
-def test_a_mistake_in_a_factory_is_told_not_thrown(wrong: Any) -> None:
+def test_a_mistake_in_a_factory_is_reported_instead_of_raised(wrong: Any) -> None:
     with pytest.raises(gradlab.GradlabError):
         gradlab.audit(wrong)
 
@@ -273,7 +273,7 @@ def test_the_example_fails_as_written_and_passes_corrected() -> None:
 
 
 def test_the_example_is_compared_with_its_audit(tmp_path: Path) -> None:
-    module = module_of(f"{EXAMPLE}:train")
+    module = load_module(f"{EXAMPLE}:train")
     result = gradlab.compare(
         partial(module.train, steps=60), module.ARMS, 2, audit=module.CORRECTED, out=tmp_path / "run", figures=False
     )

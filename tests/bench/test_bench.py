@@ -1,4 +1,4 @@
-"""The benchmark command: what it measures, what it says of missing peers. Ratios are not asserted: machines differ."""
+"""The benchmark command: its measurements, and its notes on missing peers. Ratios are not asserted."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gradlab.bench import jax_peer, ours, torch_peer
+from gradlab.bench import gradlab_engines, jax_peer, torch_peer
 from gradlab.bench.workloads import TINY, WORKLOADS, sweep_tree
 from gradlab.engines.reference import Reference
 
@@ -35,10 +35,10 @@ def test_bench_prints_json_and_writes_table_and_chart(tmp_path: Path) -> None:
         "fused, BLAS",
         "reference",
     }
-    assert report["probes"] is None  # they are timed on workload B
+    assert report["probes"] is None  # probes are timed on workload B
     text = (tmp_path / "here/bench.txt").read_text()
     for peer, version in report["peers"].items():
-        assert f"{peer} {version or 'not installed'}" in text
+        assert f"{peer} {version or 'not find_installed'}" in text
     assert (tmp_path / "here/bench.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -66,7 +66,7 @@ def test_torch_trains_the_same_network_on_the_same_batches(key: str) -> None:
 
 def test_tiny_nets_learn_and_differ_by_learning_rate() -> None:
     setup = TINY.setup()
-    assert ours.tiny(setup, np.array([0.01, 0.1])) > 0
+    assert gradlab_engines.tiny(setup, np.array([0.01, 0.1])) > 0
     assert Reference().train(setup).metrics["final_loss"] < 0.2
 
 

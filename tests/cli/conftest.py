@@ -1,4 +1,4 @@
-"""What these tests are about is not how figures look: none is drawn unless a test asks for it."""
+"""These tests do not check figures: none is drawn unless a test requests it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command line as a user meets it."""
+"""The command line as a user sees it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def study(tree: dict[str, Any], tmp_path: Path) -> Path:
     return path
 
 
-def test_help_reads_like_a_short_manual(tmp_path: Path) -> None:
+def test_help_is_a_short_manual(tmp_path: Path) -> None:
     found = spawned("--help", cwd=tmp_path)
     assert found.returncode == 0
     for word in ("A STUDY asks a question", "gradlab run identity", "Exit codes", "check-part", "schema"):
@@ -32,7 +32,7 @@ def test_help_reads_like_a_short_manual(tmp_path: Path) -> None:
         assert gradlab(command, "--help", cwd=tmp_path).returncode == 0
 
 
-def test_run_shows_the_answer_and_leaves_a_folder(tree: dict[str, Any], tmp_path: Path) -> None:
+def test_run_shows_the_answer_and_writes_a_folder(tree: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "small.yaml").write_text(dump({**tree, "figures": ["training_loss"]}))
     found = spawned("run", "small.yaml", cwd=tmp_path)
     assert found.returncode == 0, found.stderr
@@ -82,14 +82,14 @@ def test_dry_run_shows_plan_and_cost_and_writes_nothing(study: Path, tmp_path: P
 
 
 @pytest.mark.shipped
-def test_quick_runs_in_a_folder_of_its_own(tmp_path: Path) -> None:
+def test_quick_runs_in_a_separate_folder(tmp_path: Path) -> None:
     found = gradlab("run", "gradflow", "--quick", "--seeds", "5", cwd=tmp_path)
     assert found.returncode == 0
     assert "reduced budget" in found.stderr
     assert (tmp_path / "runs/gradflow-quick/report.md").is_file()
 
 
-def test_list_show_and_schema(tmp_path: Path) -> None:
+def test_list_show_and_schema_print_studies(tmp_path: Path) -> None:
     assert "identity" in gradlab("list", cwd=tmp_path).stdout
     assert "leaky_relu" in gradlab("list", "--parts", cwd=tmp_path).stdout
     assert json.loads(gradlab("list", "--json", cwd=tmp_path).stdout)["studies"]["gradflow"]
@@ -111,7 +111,7 @@ def test_list_show_and_schema(tmp_path: Path) -> None:
         (("run", "small.yaml", "--set", "train.lr=-1"), "base.train.lr"),
         (("run", "small.yaml", "--set", "nonsense"), "path=value"),
         (("run", "small.yaml", "--seeds", "0"), "--seeds"),
-        (("run", "small.yaml", "--quick"), "states no reduced budget"),
+        (("run", "small.yaml", "--quick"), "defines no reduced budget"),
         (("run", "."), "is a folder"),
         (("run",), "STUDY"),
         (("fly",), "fly"),
@@ -119,7 +119,7 @@ def test_list_show_and_schema(tmp_path: Path) -> None:
         (("check-part", "nowhere.py"), "nowhere.py"),
     ],
 )
-def test_a_users_mistake_is_exit_code_2_without_a_traceback(
+def test_a_user_error_is_exit_code_2_without_a_traceback(
     words: tuple[str, ...], message: str, study: Path, tmp_path: Path
 ) -> None:
     found = gradlab(*words, cwd=tmp_path)

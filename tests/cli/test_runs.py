@@ -1,4 +1,4 @@
-"""Runs on the command line: going on, looking, reporting, exporting."""
+"""Runs on the command line: resume, status, report, export."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_running_again_says_what_is_already_done(folder: Path) -> None:
+def test_running_again_reports_what_is_already_done(folder: Path) -> None:
     found = gradlab("run", "small.yaml", "--seeds", "3", "--dry-run", cwd=folder)
     assert "4 trials are already done, 2 are left" in found.stdout
     assert json.loads(gradlab("run", "small.yaml", "--dry-run", "--json", cwd=folder).stdout)["done"] == 4
@@ -36,7 +36,7 @@ def test_running_again_says_what_is_already_done(folder: Path) -> None:
     assert "4 trials are already done, 0 are left" in again.stderr
 
 
-def test_status_says_where_a_run_stands(folder: Path) -> None:
+def test_status_shows_the_state_of_a_run(folder: Path) -> None:
     found = gradlab("status", "runs/small", cwd=folder)
     assert found.returncode == 0
     assert "4 of 4 trials done, 0 left" in found.stdout
@@ -46,11 +46,11 @@ def test_status_says_where_a_run_stands(folder: Path) -> None:
     assert (state["alive"], state["done"], state["left"], state["running"]) == (False, 4, 0, [])
     missing = gradlab("status", "runs/nothing", cwd=folder)
     assert missing.returncode == 1
-    assert "is not there" in missing.stderr
+    assert "does not exist" in missing.stderr
     assert "Traceback" not in missing.stderr
 
 
-def test_report_is_made_again_from_the_folder_alone(folder: Path) -> None:
+def test_the_report_is_rewritten_from_the_folder_alone(folder: Path) -> None:
     report = folder / "runs/small/report.md"
     before = report.read_text()
     report.unlink()
@@ -60,7 +60,7 @@ def test_report_is_made_again_from_the_folder_alone(folder: Path) -> None:
     assert report.read_text() == before
 
 
-def test_two_runs_beside_each_other(folder: Path) -> None:
+def test_two_runs_can_be_compared(folder: Path) -> None:
     assert gradlab("run", "small.yaml", "--set", "train.lr=0.02", "--out", "other", cwd=folder).returncode == 0
     found = gradlab("report", "runs/small", "--against", "other", cwd=folder)
     assert "2 settings differ. No trial in common." in found.stdout
@@ -81,7 +81,7 @@ def test_export_writes_to_stdout_or_a_file(folder: Path) -> None:
 
 
 @pytest.mark.slow
-def test_force_starts_beside_and_says_where_the_old_run_is(folder: Path) -> None:
+def test_force_moves_the_old_run_aside_and_names_its_new_place(folder: Path) -> None:
     gradlab("run", "small.yaml", "--out", "mine", cwd=folder)
     found = gradlab("run", "small.yaml", "--out", "mine", "--force", cwd=folder)
     assert found.returncode == 0
@@ -114,7 +114,7 @@ def test_progress_on_a_terminal_shows_counts_rate_and_losses(tree: dict[str, Any
     assert ", loss 0." in found.stdout
 
 
-def test_progress_in_words() -> None:
+def test_the_progress_headline_lists_counts_rate_and_time_left() -> None:
     seen = {"planned": 40, "done": 12, "failed": 1, "diverged": 2, "per_second": 3.21, "seconds_left": 3725.0}
     running = [{"name": "plain · seed 3", "steps": 1200, "of": 5000, "loss": "nan", "seconds": 2.2}]
     assert headline({**seen, "running": running}) == (
@@ -137,5 +137,5 @@ def test_a_collection_runs_its_studies_one_after_the_other(tmp_path: Path) -> No
     assert "scaling-width, scaling-depth" in gradlab("list", cwd=tmp_path).stdout
     refused = gradlab("run", "scaling", "--out", "here", cwd=tmp_path)
     assert refused.returncode == 2
-    assert "each with a folder of its own" in refused.stderr
+    assert "each with its own folder" in refused.stderr
     assert "is a collection" in gradlab("show", "scaling", cwd=tmp_path).stderr

@@ -1,4 +1,4 @@
-"""What the command line prints fits the terminal, and no number loses its end."""
+"""The output of the command line fits the terminal, and no number is truncated."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ VALUES = ("8.690e-13", "−4.512e-05", "2.33e+12×", "[7.52e+11, 7.20e+12]", "12
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 100, 120])
-def test_a_number_is_never_cut_however_narrow_the_terminal(width: int) -> None:
+def test_a_number_is_never_truncated_on_a_narrow_terminal(width: int) -> None:
     header = ("module", *(f"a_rather_long_name_{i}" for i in range(9)))
     rows = tuple(
         (f"blocks.{i}.attention.projection", *(VALUES[(i + j) % len(VALUES)] for j in range(9))) for i in range(4)
@@ -32,7 +32,7 @@ def test_a_number_is_never_cut_however_narrow_the_terminal(width: int) -> None:
     assert text.getvalue().count("(continued)") >= 1
 
 
-def test_a_table_that_fits_stays_one() -> None:
+def test_a_table_that_fits_is_not_split() -> None:
     text = io.StringIO()
     print_table(Console(file=text, width=80), Table("Small", ("group", "loss"), (("plain", "1.000e-05"),)))
     assert "continued" not in text.getvalue()

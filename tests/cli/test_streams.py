@@ -1,4 +1,4 @@
-"""Streams, signals and letters: whatever is closed, sent or hidden, a command says what it did and nothing else."""
+"""Streams, signals and invisible characters: commands handle closed streams, signals and hostile texts."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def started(words: list[str], cwd: Path, **options: Any) -> subprocess.Popen[str
 
 
 @pytest.mark.parametrize("closed", ["2>&-", "0<&- 1>&- 2>&-"])
-def test_a_run_without_a_stderr_trains_all_the_same(closed: str, tree: dict[str, Any], tmp_path: Path) -> None:
+def test_a_run_without_stderr_still_trains(closed: str, tree: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "small.yaml").write_text(dump(tree))
     line = f"{' '.join(COMMAND)} run small.yaml {closed}"
     done = subprocess.run(["bash", "-c", line], cwd=tmp_path, env=ENVIRONMENT, timeout=120, stdout=subprocess.PIPE)
@@ -45,7 +45,7 @@ def test_a_run_without_a_stderr_trains_all_the_same(closed: str, tree: dict[str,
 
 
 @pytest.mark.parametrize("words", [["status", "runs/small"], ["list"], ["status", "runs/small", "--json"]])
-def test_a_reader_that_goes_away_is_no_error(words: list[str], tree: dict[str, Any], tmp_path: Path) -> None:
+def test_a_reader_that_closes_the_pipe_is_not_an_error(words: list[str], tree: dict[str, Any], tmp_path: Path) -> None:
     gradlab.run(tree, out=tmp_path / "runs/small", figures=False)
     line = f"{' '.join([*COMMAND, *words])} | true; exit ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", line], cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True)
@@ -71,7 +71,7 @@ NOISY = """
 
 
 @pytest.mark.parametrize("executor", ["inline", pytest.param("processes", marks=pytest.mark.shipped)])
-def test_code_that_prints_does_not_spoil_json(executor: str, tree: dict[str, Any], tmp_path: Path) -> None:
+def test_user_code_that_prints_does_not_break_json(executor: str, tree: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "noisy.py").write_text(dedent(NOISY))
     tree["base"]["model"]["activation"] = "noisy"
     tree["base"]["train"]["steps"] = 2
@@ -101,9 +101,7 @@ EXITS = """
 
 
 @pytest.mark.parametrize("code", [0, 3])
-def test_a_part_that_calls_exit_is_a_failed_trial_and_not_the_end(
-    code: int, tree: dict[str, Any], tmp_path: Path
-) -> None:
+def test_a_part_that_calls_exit_fails_its_trial_only(code: int, tree: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "exits.py").write_text(dedent(EXITS.format(code=code)))
     tree["base"]["model"]["activation"] = "exits"
     (tmp_path / "study.yaml").write_text(dump({**tree, "parts": ["./exits.py"]}))
@@ -128,7 +126,7 @@ def test_a_module_or_factory_that_calls_exit_is_named(words: tuple[str, ...], tm
     assert "Traceback" not in done.stderr
 
 
-def test_an_error_that_cannot_be_told_is_still_an_error(tree: dict[str, Any], tmp_path: Path) -> None:
+def test_an_error_whose_message_cannot_be_shown_is_still_an_error(tree: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "odd.py").write_text(
         dedent(EXITS.format(code=0)).replace(
             "sys.exit(0)", "raise type('Odd', (Exception,), {'__str__': lambda self: 1 / 0})()"
@@ -138,12 +136,14 @@ def test_an_error_that_cannot_be_told_is_still_an_error(tree: dict[str, Any], tm
     (tmp_path / "study.yaml").write_text(dump({**tree, "parts": ["./odd.py"]}))
     done = command("run", "study.yaml", cwd=tmp_path)
     assert done.returncode == 1
-    assert "Odd: (its message cannot be told)" in done.stdout
+    assert "Odd: (its message cannot be shown)" in done.stdout
 
 
 @pytest.mark.shipped
 @pytest.mark.parametrize("setting", ["NUMBA_NUM_THREADS=0", "MPLBACKEND=nonsense"])
-def test_an_odd_environment_is_named_and_survived(setting: str, tree: dict[str, Any], tmp_path: Path) -> None:
+def test_an_invalid_environment_variable_is_named_and_ignored(
+    setting: str, tree: dict[str, Any], tmp_path: Path
+) -> None:
     (tmp_path / "small.yaml").write_text(dump({**tree, "figures": ["training_loss"]}))
     name, _, value = setting.partition("=")
     environment = {**ENVIRONMENT, name: value}
@@ -156,7 +156,7 @@ def test_an_odd_environment_is_named_and_survived(setting: str, tree: dict[str, 
     assert (tmp_path / "runs/small/figures/training_loss.png").is_file()
 
 
-def test_too_little_address_space_is_named(tree: dict[str, Any], tmp_path: Path) -> None:
+def test_too_little_address_space_is_reported(tree: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "small.yaml").write_text(dump(tree))
     limit = 900 * 2**20
     done = subprocess.run(
@@ -195,8 +195,8 @@ def test_a_signal_in_the_first_moments_is_quiet(number: signal.Signals, place: s
     assert not (tmp_path / "runs").exists()
 
 
-def test_the_end_of_the_terminal_keeps_what_is_finished(tree: dict[str, Any], tmp_path: Path) -> None:
-    """It closes, writing to it is an error, and both the shell and the system say so."""
+def test_closing_the_terminal_keeps_finished_trials(tree: dict[str, Any], tmp_path: Path) -> None:
+    """The terminal closes, writing to it fails, and both the shell and the kernel send SIGHUP."""
     tree["base"]["train"] |= {"engine": "reference", "steps": 400}
     (tmp_path / "long.yaml").write_text(dump({**tree, "seeds": 2000}))
     ours, theirs = os.openpty()
@@ -218,7 +218,7 @@ def test_the_end_of_the_terminal_keeps_what_is_finished(tree: dict[str, Any], tm
     assert gradlab.status(tmp_path / "runs/long").done > 0
 
 
-def test_an_interrupt_while_the_report_is_made_says_how_to_make_it(
+def test_an_interrupt_during_the_report_names_the_command_that_writes_it(
     tree: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def pressed(*_: Any, **__: Any) -> None:
@@ -229,16 +229,16 @@ def test_an_interrupt_while_the_report_is_made_says_how_to_make_it(
         patched.setattr("gradlab.report.result.Result.write", pressed)
         done = command("run", "small.yaml", cwd=tmp_path)
     assert done.returncode == 130
-    assert "`gradlab report runs/small` makes the report" in done.stderr
+    assert "write the report with `gradlab report runs/small`" in done.stderr
     assert command("report", "runs/small", cwd=tmp_path).returncode == 0
 
 
-# ---------------------------------------------------------------------- letters that cannot be seen
+# ---------------------------------------------------------------------- invisible characters
 
 HIDDEN = "a\x1b[31mred\x9b31m\u202egnp\u2066\u200bz\ufeff\x00\x07"
 
 
-def test_letters_that_cannot_be_seen_are_spelled_out() -> None:
+def test_invisible_characters_are_escaped() -> None:
     assert visible("plain ü δ 漢字 🙂\n") == "plain ü δ 漢字 🙂\n"
     shown = visible(HIDDEN)
     assert shown == r"a\x1b[31mred\x9b31m\u202egnp\u2066\u200bz\ufeff\x00\x07"
@@ -246,7 +246,7 @@ def test_letters_that_cannot_be_seen_are_spelled_out() -> None:
     assert json_text({"name": HIDDEN}).replace("\n", "").isprintable()
 
 
-def test_names_and_texts_cannot_play_with_the_terminal(tree: dict[str, Any], tmp_path: Path) -> None:
+def test_names_and_texts_cannot_control_the_terminal(tree: dict[str, Any], tmp_path: Path) -> None:
     nasty = HIDDEN.replace("\x00", "").replace("\x07", "").replace("\x1b", "")
     tree |= {"question": f"Is it {HIDDEN.replace(chr(0), '')}?", "arms": {nasty: {}, "b": {"model.skip": "identity"}}}
     tree["claims"] = [{"text": nasty, "metric": "final_loss", "arms": [nasty, "b"], "op": "<"}]
@@ -259,14 +259,14 @@ def test_names_and_texts_cannot_play_with_the_terminal(tree: dict[str, Any], tmp
             assert "\u202e" not in text
 
 
-# ---------------------------------------------------------------------- what an attack found
+# ---------------------------------------------------------------------- found by adversarial testing
 
 
 @pytest.mark.parametrize("words", [("audit",), ("run",)])
 @pytest.mark.parametrize(
     "how", ["sys.exit(0)", "raise ValueError('no')", "raise type('Own', (BaseException,), {})('no')"]
 )
-def test_a_part_that_fails_in_any_way_is_named(
+def test_a_part_that_fails_in_any_way_is_reported(
     words: tuple[str, ...], how: str, tree: dict[str, Any], tmp_path: Path
 ) -> None:
     (tmp_path / "exits.py").write_text(dedent(EXITS.format(code=0)).replace("sys.exit(0)", how))
@@ -277,7 +277,7 @@ def test_a_part_that_fails_in_any_way_is_named(
     assert any(word in done.stdout + done.stderr for word in ("SystemExit", "ValueError", "Own"))
 
 
-def test_a_part_that_exits_while_it_is_made_is_named(tree: dict[str, Any], tmp_path: Path) -> None:
+def test_a_part_that_exits_during_construction_is_reported(tree: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "exits.py").write_text(
         dedent(EXITS.format(code=0)) + "    def __post_init__(self):\n        sys.exit(0)\n"
     )
@@ -289,7 +289,7 @@ def test_a_part_that_exits_while_it_is_made_is_named(tree: dict[str, Any], tmp_p
         assert "SystemExit" in done.stdout + done.stderr
 
 
-def test_what_is_printed_at_the_end_is_not_part_of_the_object(tree: dict[str, Any], tmp_path: Path) -> None:
+def test_output_during_shutdown_is_not_part_of_the_json_object(tree: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "late.py").write_text(dedent(NOISY) + "\nimport atexit\natexit.register(lambda: print('AT THE END'))\n")
     (tmp_path / "study.yaml").write_text(dump({**tree, "parts": ["./late.py"]}))
     done = spawned("show", "study.yaml", "--json", cwd=tmp_path)
@@ -298,7 +298,7 @@ def test_what_is_printed_at_the_end_is_not_part_of_the_object(tree: dict[str, An
 
 
 @pytest.mark.parametrize("dead", ["2> >(exec true)", "2>/dev/full"])
-def test_a_stderr_that_nobody_reads_loses_nothing(dead: str, tree: dict[str, Any], tmp_path: Path) -> None:
+def test_an_unread_stderr_loses_no_results(dead: str, tree: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "small.yaml").write_text(dump(tree))
     line = f"{' '.join(COMMAND)} run small.yaml {dead}"
     done = subprocess.run(["bash", "-c", line], cwd=tmp_path, env=ENVIRONMENT, timeout=120, stdout=subprocess.PIPE)

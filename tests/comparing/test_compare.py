@@ -1,4 +1,4 @@
-"""Training code of the user's own: seeded, called once per arm and seed, kept, judged, reported."""
+"""Users' training code: seeded, called once per arm and seed, stored, judged, reported."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _no_calls() -> None:
     CALLS.clear()
 
 
-def test_every_arm_is_called_under_every_seed_with_the_same_draws_and_judged(tmp_path: Path) -> None:
+def test_every_arm_is_called_with_every_seed_and_the_same_draws(tmp_path: Path) -> None:
     claim = {"text": "fast is better", "metric": "miss", "arms": ["fast", "slow"], "op": "<"}
     wrong = {"text": "slow is better", "metric": "miss", "arms": ["slow", "fast"], "op": "<"}
     out = tmp_path / "run"
@@ -70,7 +70,7 @@ def test_every_arm_is_called_under_every_seed_with_the_same_draws_and_judged(tmp
     assert len(result.curves().query("metric == 'loss'")) == 2 * 4 * 20
 
 
-def test_the_callers_own_random_numbers_go_on_as_if_nothing_had_happened() -> None:
+def test_the_callers_random_state_is_restored() -> None:
     random.seed(5)
     np.random.seed(5)
     expected = random.random(), np.random.random()
@@ -96,7 +96,7 @@ def test_finished_trials_are_not_called_again_until_something_changes(tmp_path: 
     assert (tmp_path / "run~1").is_dir()
 
 
-def test_a_kept_comparison_is_a_run_like_any_other(tmp_path: Path) -> None:
+def test_a_saved_comparison_is_an_ordinary_run(tmp_path: Path) -> None:
     out = tmp_path / "run"
     result = gradlab.compare(train, ARMS, 3, metric="miss", out=out)
     opened = gradlab.open_run(out)
@@ -113,7 +113,7 @@ def test_a_kept_comparison_is_a_run_like_any_other(tmp_path: Path) -> None:
     assert "gradlab.watch" in str(refused.exception)
 
 
-def test_an_error_of_the_function_is_kept_with_its_place_and_the_others_go_on() -> None:
+def test_an_error_is_stored_with_its_location_and_other_trials_continue() -> None:
     result = gradlab.compare(broken, ARMS, 3, metric="miss")
     assert result.measured.counts() == {"done": 5, "failed": 1, "diverged": 0}
     (error,) = result.measured.errors()
@@ -122,7 +122,7 @@ def test_an_error_of_the_function_is_kept_with_its_place_and_the_others_go_on() 
     assert len(gradlab.compare(broken, ARMS, 3, metric="miss", fail_fast=True).measured.trials) < 6
 
 
-def test_a_failed_trial_is_tried_again(tmp_path: Path) -> None:
+def test_a_failed_trial_is_retried(tmp_path: Path) -> None:
     def flaky(arm: str, seed: int) -> float:
         if seed == 1 and not os.environ.get("FIXED"):
             raise RuntimeError("not yet")
@@ -138,7 +138,7 @@ def test_a_failed_trial_is_tried_again(tmp_path: Path) -> None:
     assert second.measured.counts() == {"done": 4, "failed": 0, "diverged": 0}
 
 
-def test_ctrl_c_gives_up_the_trial_in_training_at_once_and_keeps_the_finished(tmp_path: Path) -> None:
+def test_ctrl_c_aborts_the_current_trial_and_keeps_the_finished_ones(tmp_path: Path) -> None:
     def long(arm: str, seed: int) -> float:
         if seed == 1:
             threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
@@ -156,20 +156,20 @@ def test_ctrl_c_gives_up_the_trial_in_training_at_once_and_keeps_the_finished(tm
 
 
 @pytest.mark.parametrize(
-    ("call", "said"),
+    ("call", "message"),
     [
         (lambda: gradlab.compare(train, {"a": {"rte": 1}}), r"would be called as train\(rte=1, seed=0\)"),
         (lambda: gradlab.compare(lambda rate: rate, {"a": {"rate": 1}}), "seed"),
-        (lambda: gradlab.compare("train", ARMS), "a function that trains"),  # type: ignore[arg-type]
-        (lambda: gradlab.compare(train, "slow"), "arms are names"),
+        (lambda: gradlab.compare("train", ARMS), "must be a training function"),  # type: ignore[arg-type]
+        (lambda: gradlab.compare(train, "slow"), "arms must be names"),
         (lambda: gradlab.compare(train, {}), "arms"),
         (lambda: gradlab.compare(train, ARMS, 0), "seeds"),
         (lambda: gradlab.compare(train, ARMS, 2.5), "seeds"),  # type: ignore[arg-type]
-        (lambda: gradlab.compare(train, 5), "arms are names"),  # type: ignore[arg-type]
+        (lambda: gradlab.compare(train, 5), "arms must be names"),  # type: ignore[arg-type]
         (lambda: gradlab.compare(train, ["a", "a"]), "twice"),
         (lambda: gradlab.compare(train, ARMS, claims=5), "claims"),  # type: ignore[arg-type]
         (lambda: gradlab.compare(train, ARMS, [1, 1]), "seed"),
-        (lambda: gradlab.compare(train, {"a": {"rate": object()}}), "cannot be told apart"),
+        (lambda: gradlab.compare(train, {"a": {"rate": object()}}), "cannot be recognized"),
         (
             lambda: gradlab.compare(
                 train, ARMS, claims=[{"text": "x", "metric": "m", "arms": "slw", "op": "<", "value": 1}]
@@ -179,13 +179,13 @@ def test_ctrl_c_gives_up_the_trial_in_training_at_once_and_keeps_the_finished(tm
         (lambda: gradlab.compare(train, ARMS, claims=[{"text": "x", "metrc": "m"}]), "metrc"),
     ],
 )
-def test_a_users_mistake_is_named_before_anything_is_called(call: Any, said: str) -> None:
-    with pytest.raises((InvalidInput, StudyError, GradlabError), match=said):
+def test_an_invalid_call_is_refused_before_the_function_is_called(call: Any, message: str) -> None:
+    with pytest.raises((InvalidInput, StudyError, GradlabError), match=message):
         call()
     assert CALLS == []
 
 
-def test_what_cannot_be_kept_stops_the_run_at_once() -> None:
+def test_a_value_that_cannot_be_stored_stops_the_run() -> None:
     def returns_nonsense(rate: float, seed: int) -> dict[str, Any]:
         CALLS.append((rate, seed))
         return {"word": "good"}
@@ -195,8 +195,8 @@ def test_what_cannot_be_kept_stops_the_run_at_once() -> None:
     assert len(CALLS) == 1
 
 
-def test_a_misspelled_metric_is_told_after_the_first_trial_which_is_kept(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match=r"'mis' is not what the function returns; .* did you mean 'miss'"):
+def test_a_misspelled_metric_is_reported_after_the_first_trial_which_is_kept(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match=r"the function does not return 'mis'; .* did you mean 'miss'"):
         gradlab.compare(train, ARMS, 3, metric="mis", out=tmp_path / "run", figures=False)
     assert len(CALLS) == 1
     CALLS.clear()  # a list that the function appends to is part of what it uses
@@ -204,7 +204,7 @@ def test_a_misspelled_metric_is_told_after_the_first_trial_which_is_kept(tmp_pat
     assert len(CALLS) == 5
 
 
-def test_arms_are_told_apart_whatever_they_are() -> None:
+def test_arms_of_any_kind_are_distinguished() -> None:
     class Trainer:
         def __init__(self, rate: float) -> None:
             self.rate = rate
@@ -226,14 +226,14 @@ def test_arms_are_told_apart_whatever_they_are() -> None:
         assert one != two
 
 
-def test_seeds_may_be_numpys_and_settings_infinite(tmp_path: Path) -> None:
+def test_seeds_may_be_numpy_integers_and_settings_infinite(tmp_path: Path) -> None:
     out = tmp_path / "run"
     arms = {"a": {"rate": math.inf}, "b": {"rate": np.float32(0.5)}}
     gradlab.compare(train, arms, np.arange(3), out=out, figures=False)  # type: ignore[arg-type]
     assert gradlab.open_run(out).study.trial_seeds == (0, 1, 2)
 
 
-def test_a_function_that_changes_its_settings_changes_nobody_elses() -> None:
+def test_a_function_that_modifies_its_settings_does_not_affect_other_calls() -> None:
     def pops(options: dict[str, float], seed: int) -> float:
         return options.pop("rate") + seed
 
@@ -241,7 +241,7 @@ def test_a_function_that_changes_its_settings_changes_nobody_elses() -> None:
     assert result.measured.counts()["failed"] == 0
 
 
-def test_one_that_catches_ctrl_c_has_not_finished(tmp_path: Path) -> None:
+def test_a_function_that_catches_ctrl_c_has_not_finished(tmp_path: Path) -> None:
     def catches(arm: str, seed: int) -> float:
         if seed == 1:
             threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
@@ -260,7 +260,7 @@ def test_one_that_catches_ctrl_c_has_not_finished(tmp_path: Path) -> None:
     assert list(result.trials()["score"]) == [0.0, 0.0]
 
 
-def test_names_like_those_of_other_tools_are_kept() -> None:
+def test_metric_names_with_slashes_are_kept() -> None:
     def named(arm: str, seed: int) -> dict[str, float]:
         return {"train/loss": 1.0, "error": 0.5, "seconds": 2.0}
 
@@ -268,7 +268,7 @@ def test_names_like_those_of_other_tools_are_kept() -> None:
     assert {"train.loss", "returned_error", "returned_seconds"} <= set(result.measured.metrics)
 
 
-def test_when_all_fails_the_answer_says_why() -> None:
+def test_the_answer_gives_the_reason_if_every_trial_fails() -> None:
     def fails(arm: str, seed: int) -> float:
         raise ValueError("no data " + 1000 * "x")
 
@@ -277,7 +277,7 @@ def test_when_all_fails_the_answer_says_why() -> None:
     assert len(result.answer) < 1000
 
 
-def test_an_earlier_audit_is_kept_or_dropped_knowingly(tmp_path: Path) -> None:
+def test_an_earlier_audit_is_kept_only_for_the_same_arms(tmp_path: Path) -> None:
     audit = Audit("x", ("f",), "nothing", ("slow", "fast"), (), (), None, (ONE_SEED,), {})
     gradlab.compare(train, ARMS, 2, out=tmp_path / "run", audit=audit, figures=False)
     again = gradlab.compare(train, ARMS, 2, out=tmp_path / "run", figures=False)
@@ -299,7 +299,7 @@ def of(metric: str, **arms: list[float]) -> gradlab.Result:
 
 
 @pytest.mark.parametrize("metric", ["solved", "accuracy", "test_acc"])
-def test_zeros_and_ones_are_told_by_their_means(metric: str) -> None:
+def test_zeros_and_ones_are_summarized_by_their_means(metric: str) -> None:
     answer = of(metric, a=[0, 0, 1, 1, 0, 1, 0, 0, 0, 1], b=[1, 1, 1, 1, 1, 1, 1, 1, 0, 1]).answer
     assert "a 0.4 [" in answer
     assert "b 0.9 [" in answer
@@ -310,7 +310,7 @@ def test_counts_with_many_zeros_have_no_ratio() -> None:
     assert "b minus a: 5.2" in of("failures", a=[0, 0, 0, 0, 1], b=[5, 6, 4, 5, 7]).answer
 
 
-def test_what_is_better_is_told_only_where_the_name_tells() -> None:
+def test_the_better_direction_is_inferred_only_from_known_names() -> None:
     assert "The best mse is good's" in (text := findings(of("mse", bad=[2, 2.1, 1.9], good=[1, 1.1, 0.9]).measured)), (
         text
     )
@@ -318,7 +318,7 @@ def test_what_is_better_is_told_only_where_the_name_tells() -> None:
     assert findings(of("wobble", bad=[2, 2.1, 1.9], good=[1, 1.1, 0.9]).measured) == ""
 
 
-def test_nan_loses_where_the_name_tells_what_is_worse_and_is_left_out_where_it_does_not() -> None:
+def test_nan_counts_as_worse_if_the_direction_is_known_and_is_left_out_otherwise() -> None:
     nan = math.nan
     for metric, outcome in (("iou", "reproduced"), ("wobble", "not tested")):
         result = of(metric, good=[0.8, 0.7, 0.9, 0.8, 0.7, 0.8], broken=[nan] * 6)
@@ -343,7 +343,7 @@ def train(power, seed):
 """
 
 
-def test_the_command_compares_keeps_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_compares_saves_and_resumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "own.py").write_text(FILE)
     (tmp_path / "claims.yaml").write_text("- {text: two wins, metric: accuracy, arms: [one, two], op: '>'}\n")
@@ -351,9 +351,9 @@ def test_the_command_compares_keeps_and_goes_on(tmp_path: Path, monkeypatch: pyt
         app(), ["compare", "own.py:train", "--seeds", "3", "--json", "--claims", "claims.yaml", "--check"]
     )
     assert done.exit_code == 4, done.output
-    told = json.loads(done.stdout)
-    assert told["trials"]["done"] == 6
-    assert told["claims"][0]["verdict"] == "not reproduced"
+    printed = json.loads(done.stdout)
+    assert printed["trials"]["done"] == 6
+    assert printed["claims"][0]["verdict"] == "not reproduced"
     shown = RUNNER.invoke(app(), ["compare", "own.py:train", "--seeds", "3"])
     assert shown.exit_code == 0
     assert "two minus one: 0.1, 95 % interval" in shown.stdout.replace("\n", " ")
@@ -363,7 +363,7 @@ def test_the_command_compares_keeps_and_goes_on(tmp_path: Path, monkeypatch: pyt
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["own.py:trian"], "did you mean 'train'"),
         (["nowhere.py:train"], "no such file"),
@@ -373,19 +373,19 @@ def test_the_command_compares_keeps_and_goes_on(tmp_path: Path, monkeypatch: pyt
         (["own.py:train", "--claims", "nowhere.yaml"], "--claims"),
     ],
 )
-def test_a_mistake_on_the_command_line_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], said: str
+def test_a_command_line_mistake_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], message: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "own.py").write_text(FILE)
     done = RUNNER.invoke(app(), ["compare", *words])
     assert isinstance(done.exception, GradlabError)
     assert done.exception.exit_code == 2
-    assert said in str(done.exception)
+    assert message in str(done.exception)
 
 
 @pytest.mark.parametrize("name", ["layers.json", "audit.json"])
-def test_a_comparison_goes_on_although_a_file_beside_its_results_is_damaged(name: str, tmp_path: Path) -> None:
+def test_a_comparison_resumes_although_a_secondary_file_is_damaged(name: str, tmp_path: Path) -> None:
     def train(rate: float, seed: int) -> dict[str, float]:
         return {"loss": rate + seed}
 

@@ -1,4 +1,4 @@
-"""A function's hash changes with all of the user's own that it uses, and with nothing else."""
+"""A function's hash changes with all user code that it uses, and with nothing else."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradlab.comparing.source import code_of, described
+from gradlab.comparing.source import describe_setting, hash_code
 from gradlab.errors import InvalidInput
 
 SOURCE = """
@@ -48,7 +48,7 @@ def more():
 
 
 def imported(folder: Path, **files: str) -> ModuleType:
-    """The module `train` of these files, imported anew."""
+    """Import the module `train` of these files afresh."""
     import importlib
 
     for name, text in files.items():
@@ -65,7 +65,7 @@ def imported(folder: Path, **files: str) -> ModuleType:
 def hash_of(folder: Path, change: tuple[str, str] = ("", ""), helper: str = HELPER) -> str:
     folder.mkdir(exist_ok=True)
     module = imported(folder, helper=helper, own_training=SOURCE.replace(*change) if change[0] else SOURCE)
-    return code_of(module.train).sha256
+    return hash_code(module.train).sha256
 
 
 @pytest.fixture(autouse=True)
@@ -86,42 +86,42 @@ def _no_traces() -> Any:
         ("math.pi", "math.e"),
     ],
 )
-def test_whatever_it_uses_changes_the_hash(tmp_path: Path, change: tuple[str, str]) -> None:
+def test_a_change_in_used_code_changes_the_hash(tmp_path: Path, change: tuple[str, str]) -> None:
     assert hash_of(tmp_path / "a") != hash_of(tmp_path / "b", change)
 
 
-def test_a_module_of_the_users_own_belongs_to_it(tmp_path: Path) -> None:
+def test_an_imported_user_module_is_part_of_the_hash(tmp_path: Path) -> None:
     assert hash_of(tmp_path / "a") != hash_of(tmp_path / "b", helper=HELPER.replace("1", "2"))
 
 
 @pytest.mark.parametrize("change", [("return 5", "return 6"), ("import math\n", "import math\nimport os\n")])
-def test_what_it_does_not_use_does_not(tmp_path: Path, change: tuple[str, str]) -> None:
+def test_a_change_in_unused_code_does_not_change_the_hash(tmp_path: Path, change: tuple[str, str]) -> None:
     assert hash_of(tmp_path / "a") == hash_of(tmp_path / "b", change)
 
 
-def test_closures_partials_and_methods() -> None:
+def test_closures_partials_and_methods_are_hashed() -> None:
     def made(rate: float) -> Any:
         def train(seed: int) -> float:
             return rate * seed
 
         return train
 
-    assert code_of(made(1.0)).sha256 != code_of(made(2.0)).sha256
-    assert code_of(made(1.0)).sha256 == code_of(made(1.0)).sha256
+    assert hash_code(made(1.0)).sha256 != hash_code(made(2.0)).sha256
+    assert hash_code(made(1.0)).sha256 == hash_code(made(1.0)).sha256
 
     def powered(base: int, seed: int) -> int:
         return int(base**seed)
 
-    assert code_of(partial(powered, 2)).sha256 != code_of(partial(powered, 3)).sha256
-    assert code_of(powered).function.endswith("powered")
+    assert hash_code(partial(powered, 2)).sha256 != hash_code(partial(powered, 3)).sha256
+    assert hash_code(powered).function.endswith("powered")
 
 
-def test_code_typed_at_a_prompt_has_a_hash_of_what_it_was_compiled_to() -> None:
+def test_interactive_code_is_hashed_by_its_bytecode() -> None:
     first: dict[str, Any] = {"__name__": "__main__"}
     second: dict[str, Any] = {"__name__": "__main__"}
     exec("def train(seed): return seed + 1", first)
     exec("def train(seed): return seed + 2", second)
-    assert code_of(first["train"]).sha256 != code_of(second["train"]).sha256
+    assert hash_code(first["train"]).sha256 != hash_code(second["train"]).sha256
 
 
 def _factory() -> int:
@@ -129,18 +129,18 @@ def _factory() -> int:
 
 
 def test_settings_are_plain_data_and_an_object_without_a_name_is_refused() -> None:
-    assert described({"a": (1, "b"), "c": None}, "arms.x") == {"a": [1, "b"], "c": None}
-    assert described(_factory, "arms.x").startswith("_factory (")
-    assert described(dict, "arms.x") == "builtins.dict"
-    assert described(math.sin, "arms.x") == "math.sin"
-    assert described([math.inf, np.float64(2.5)], "arms.x") == ["inf", 2.5]
-    with pytest.raises(InvalidInput, match=r"arms\.x\.net: .* cannot be told apart"):
-        described({"net": object()}, "arms.x")
+    assert describe_setting({"a": (1, "b"), "c": None}, "arms.x") == {"a": [1, "b"], "c": None}
+    assert describe_setting(_factory, "arms.x").startswith("_factory (")
+    assert describe_setting(dict, "arms.x") == "builtins.dict"
+    assert describe_setting(math.sin, "arms.x") == "math.sin"
+    assert describe_setting([math.inf, np.float64(2.5)], "arms.x") == ["inf", 2.5]
+    with pytest.raises(InvalidInput, match=r"arms\.x\.net: .* cannot be recognized"):
+        describe_setting({"net": object()}, "arms.x")
 
 
-def test_lambdas_on_one_line_are_told_apart() -> None:
+def test_lambdas_on_one_line_have_different_hashes() -> None:
     first, second = lambda: 1, lambda: 100
-    assert code_of(first).sha256 != code_of(second).sha256
+    assert hash_code(first).sha256 != hash_code(second).sha256
 
 
 CASES = {
@@ -152,7 +152,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_modules_of_the_users_own_count_wherever_they_are_reached(name: str, tmp_path: Path) -> None:
+def test_user_modules_count_however_they_are_reached(name: str, tmp_path: Path) -> None:
     head, body, changing, text = CASES[name]
     inside = "    import late\n" if changing == "late" else ""
     found = []
@@ -169,7 +169,7 @@ def test_modules_of_the_users_own_count_wherever_they_are_reached(name: str, tmp
         sys.path.insert(0, str(folder))
         try:
             module = imported(folder, own_training=f"{head}def train(seed):\n{inside}    return {body}\n")
-            found.append(code_of(module.train).sha256)
+            found.append(hash_code(module.train).sha256)
         finally:
             sys.path.remove(str(folder))
     for known in ("pack", "pack.models", "outer", "inner", "late", "other"):
@@ -193,16 +193,16 @@ def test_modules_of_the_users_own_count_wherever_they_are_reached(name: str, tmp
         ("def C(a=1, b=2): return a", "def C(a=3, b=2): return a"),
     ],
 )  # fmt: skip
-def test_whatever_a_name_stands_for_counts(tmp_path: Path, first: str, second: str) -> None:
+def test_the_value_behind_a_name_changes_the_hash(tmp_path: Path, first: str, second: str) -> None:
     found = []
     for number, text in enumerate((first, second)):
         (tmp_path / str(number)).mkdir()
         module = imported(tmp_path / str(number), own_training=f"{text}\ndef train(seed):\n    return C\n")
-        found.append(code_of(module.train).sha256)
+        found.append(hash_code(module.train).sha256)
     assert found[0] != found[1]
 
 
-def test_a_decorators_body_counts(tmp_path: Path) -> None:
+def test_the_body_of_a_decorator_changes_the_hash(tmp_path: Path) -> None:
     text = (
         "from functools import wraps\ndef d(f):\n    @wraps(f)\n    def g(seed):\n        return f(seed) + {}\n"
         "    return g\n@d\ndef train(seed):\n    return seed\n"
@@ -210,11 +210,11 @@ def test_a_decorators_body_counts(tmp_path: Path) -> None:
     found = []
     for value in (1, 2):
         (tmp_path / str(value)).mkdir()
-        found.append(code_of(imported(tmp_path / str(value), own_training=text.format(value)).train).sha256)
+        found.append(hash_code(imported(tmp_path / str(value), own_training=text.format(value)).train).sha256)
     assert found[0] != found[1]
 
 
-def test_a_secret_that_does_not_stand_in_the_source_is_not_written_down(tmp_path: Path) -> None:
+def test_a_secret_that_is_not_in_the_source_is_not_stored(tmp_path: Path) -> None:
     text = "import os\nTOKEN = os.environ.get('PATH')\ndef train(seed):\n    return TOKEN\n"
     module = imported(tmp_path, own_training=text)
-    assert module.TOKEN not in code_of(module.train).text
+    assert module.TOKEN not in hash_code(module.train).text

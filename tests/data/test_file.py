@@ -41,7 +41,7 @@ def test_the_three_kinds_of_file_give_the_same_data(kind: str, tmp_path: Path) -
     assert (len(data.train), len(data.validation), len(data.test)) == (48, 6, 6)
 
 
-def test_whole_numbers_and_words_are_classes_and_real_numbers_a_regression(tmp_path: Path) -> None:
+def test_integers_and_strings_are_classes_and_real_numbers_a_regression(tmp_path: Path) -> None:
     assert File(path=write(tmp_path, "csv")).facts().classes == 3
     assert File(path=write(tmp_path, "npz", np.array(["cat", "dog", "eel"] * 20))).facts().classes == 3
     real = File(path=write(tmp_path, "parquet", X[:, 0])).facts()
@@ -74,7 +74,7 @@ def test_a_study_runs_on_a_file_beside_it_from_any_folder(tmp_path: Path, monkey
     assert "classification with 3 classes (inferred)" in result.report()
 
 
-def test_the_trial_id_follows_the_content_of_the_file_not_its_place(tmp_path: Path) -> None:
+def test_the_trial_id_follows_the_content_of_the_file_not_its_location(tmp_path: Path) -> None:
     def first_id(path: str) -> str:
         tree = {
             "question": "?",
@@ -151,7 +151,7 @@ def test_nothing_is_ever_unpickled(tmp_path: Path) -> None:
     assert not (tmp_path / "sprung").exists()
 
 
-def test_whole_numbers_stored_as_floats_or_in_a_column_can_be_classes(tmp_path: Path) -> None:
+def test_integers_stored_as_floats_or_in_a_column_can_be_classes(tmp_path: Path) -> None:
     path = tmp_path / "floats.npz"
     np.savez(path, x=X, y=CLASSES.astype(float)[:, None])
     assert File(path=str(path)).facts().classes is None
@@ -174,18 +174,18 @@ def test_data_files_of_arms_and_axes_are_found_beside_the_study(
         assert gradlab.run(tmp_path / f"{name}.yaml").measured.counts()["failed"] == 0
 
 
-# ---------------------------------------------------------------------- files that are not what they seem
+# ---------------------------------------------------------------------- misleading files
 
 
 @pytest.mark.parametrize("targets", [np.array([b"\xe9t\xe9", b"hiver"] * 20), np.array(["été", "hiver"] * 20)])
-def test_targets_may_be_words_of_any_letters(targets: Any, tmp_path: Path) -> None:
+def test_targets_may_be_strings_in_any_script(targets: Any, tmp_path: Path) -> None:
     path = tmp_path / "words.npz"
     np.savez(path, x=np.random.default_rng(0).standard_normal((40, 3)), y=targets)
     assert File(path=str(path)).facts().classes == 2
 
 
 @pytest.mark.parametrize("odd", [[1, 2], {"a": 1}, None])
-def test_targets_that_are_no_numbers_or_words_are_named(odd: Any, tmp_path: Path) -> None:
+def test_targets_that_are_neither_numbers_nor_strings_are_refused(odd: Any, tmp_path: Path) -> None:
     import pandas as pd
 
     path = tmp_path / "odd.parquet"
@@ -194,7 +194,7 @@ def test_targets_that_are_no_numbers_or_words_are_named(odd: Any, tmp_path: Path
         File(path=str(path)).facts()
 
 
-def test_bytes_in_parquet_are_words(tmp_path: Path) -> None:
+def test_bytes_in_parquet_are_decoded_as_strings(tmp_path: Path) -> None:
     import pandas as pd
 
     path = tmp_path / "bytes.parquet"
@@ -204,16 +204,16 @@ def test_bytes_in_parquet_are_words(tmp_path: Path) -> None:
 
 def test_a_name_that_no_file_can_have_is_refused(tmp_path: Path) -> None:
     for method in ("facts", "fingerprint"):
-        with pytest.raises(DataError, match="cannot be the name of a file"):
+        with pytest.raises(DataError, match="is not a valid file name"):
             getattr(File(path="a\0b.npz"), method)()
 
 
-def test_a_pipe_or_a_folder_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+def test_a_pipe_or_a_folder_is_refused_without_blocking(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.csv")
     (tmp_path / "folder.npz").mkdir()
     for name in ("pipe.csv", "folder.npz"):
         for method in ("facts", "fingerprint"):
-            with pytest.raises(DataError, match="not a file"):
+            with pytest.raises(DataError, match="not a regular file"):
                 getattr(File(path=str(tmp_path / name)), method)()
 
 
@@ -225,14 +225,16 @@ def test_a_pipe_or_a_folder_is_refused_and_not_waited_for(tmp_path: Path) -> Non
         (np.array([1.0, np.inf] * 20), "classification", "NaN or infinite"),
     ],
 )
-def test_targets_that_cannot_be_trained_on_are_named_before(y: Any, kind: Any, message: str, tmp_path: Path) -> None:
+def test_targets_that_cannot_be_trained_on_are_refused_by_the_plan(
+    y: Any, kind: Any, message: str, tmp_path: Path
+) -> None:
     path = tmp_path / "odd.npz"
     np.savez(path, x=np.random.default_rng(0).standard_normal((40, 3)), y=y)
     with pytest.raises(DataError, match=message):
         File(path=str(path), kind=kind).facts()
 
 
-def test_a_csv_row_that_is_longer_than_the_header_is_not_cut(tmp_path: Path) -> None:
+def test_a_csv_row_longer_than_the_header_is_refused(tmp_path: Path) -> None:
     (tmp_path / "long.csv").write_text("a,y\n1,2,3\n4,5,6\n")
     with pytest.raises(DataError, match=r"long\.csv"):
         File(path=str(tmp_path / "long.csv")).facts()

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gradlab.data.mnist import PACKED, SHA256, Mnist, images_and_labels, unpacked
+from gradlab.data.mnist import PACKED, SHA256, Mnist, images_and_labels, unpack
 from gradlab.errors import DataError, StudyError
 
 
@@ -14,7 +14,7 @@ def load(seed: int = 0, **fields: object) -> object:
     return Mnist.parse(fields).load(np.random.default_rng(0), np.random.default_rng(seed))
 
 
-def test_all_seventy_thousand_digits_are_there() -> None:
+def test_all_seventy_thousand_digits_are_present() -> None:
     images, labels = images_and_labels()
     assert images.shape == (70_000, 784)
     assert np.bincount(labels[:60_000]).tolist() == [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949]
@@ -39,7 +39,7 @@ def test_a_subset_draws_training_rows_from_the_60k_and_test_rows_from_the_10k() 
     assert data.train.max() < 60_000 <= data.test.min()
 
 
-def test_pixels_are_scaled_as_asked() -> None:
+def test_pixels_are_scaled_as_configured() -> None:
     rows = np.arange(2000)
     standard = load().gather(rows, np.float64)[0]
     raw = images_and_labels()[0][rows] / 255
@@ -51,7 +51,7 @@ def test_pixels_are_scaled_as_asked() -> None:
     assert load(pixels="raw").gather(rows, np.float32)[0].max() == 255
 
 
-def test_more_images_than_there_are_is_refused() -> None:
+def test_more_images_than_exist_are_refused() -> None:
     with pytest.raises(StudyError, match=r"data\.validation.*60,000"):
         Mnist(train=58_000, validation=5_000).facts()
 
@@ -64,19 +64,19 @@ def test_a_damaged_file_is_named(damage: str, tmp_path: Path) -> None:
     broken = tmp_path / "mnist.xz"
     broken.write_bytes(packed[: {"flip": len(packed), "cut": 1000, "empty": 0}[damage]])
     with pytest.raises(DataError, match=r"mnist\.xz is damaged.*SHA-256.*reinstall"):
-        unpacked(broken, SHA256)
+        unpack(broken, SHA256)
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="No such file"):
-        unpacked(tmp_path / "mnist.xz", SHA256)
+        unpack(tmp_path / "mnist.xz", SHA256)
 
 
 def test_the_packed_file_is_xz() -> None:
     assert len(lzma.decompress(PACKED.read_bytes())) == 70_000 * 785
 
 
-def test_an_unpacked_copy_is_kept_and_a_damaged_one_is_made_again(
+def test_an_unpacked_copy_is_cached_and_a_damaged_one_is_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GRADLAB_CACHE", str(tmp_path))
@@ -84,8 +84,8 @@ def test_an_unpacked_copy_is_kept_and_a_damaged_one_is_made_again(
     images, _ = fresh()
     (copy,) = (tmp_path / "gradlab/data").iterdir()
     whole = copy.read_bytes()
-    assert whole == unpacked()
-    monkeypatch.setattr("gradlab.data.mnist.unpacked", lambda: pytest.fail("unpacked although there is a copy"))
+    assert whole == unpack()
+    monkeypatch.setattr("gradlab.data.mnist.unpack", lambda: pytest.fail("unpacked although there is a copy"))
     assert np.array_equal(fresh()[0], images)
     monkeypatch.undo()
     monkeypatch.setenv("GRADLAB_CACHE", str(tmp_path))

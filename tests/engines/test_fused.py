@@ -1,4 +1,4 @@
-"""Promise 2: the fused engine agrees with the reference engine; and what it adds (paths, cache, refusals)."""
+"""Promise 2: the fused engine agrees with the reference engine; also its paths, cache and refusals."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_twenty_steps_agree_over_optimizers(name: str, more: dict[str, Any]) -> 
 
 @pytest.mark.parametrize("width", [1, 3, 8, 10, 17, 24])
 @pytest.mark.parametrize("batch", [1, 2, 5, 6, 13, 32])
-def test_remainders_are_right(width: int, batch: int) -> None:
+def test_widths_with_remainders_agree_with_the_reference(width: int, batch: int) -> None:
     s = setup({"width": width, "skip": "identity"}, {"task": "identity", "dim": width, "samples": 32}, batch=batch)
     assert_agree(s, "tiles")
 
@@ -182,7 +182,7 @@ def test_a_nan_in_the_parameters_ends_the_trial_at_once() -> None:
             assert (found.status, found.metrics["diverged_step"]) == ("diverged", 1)
 
 
-def test_same_bits_for_any_number_of_workers_and_twice_in_a_row(tree: dict[str, Any]) -> None:
+def test_bits_do_not_depend_on_the_number_of_workers_or_on_repetition(tree: dict[str, Any]) -> None:
     tree["base"]["train"]["precision"] = "float32"
     tree["seeds"] = 6
 
@@ -195,7 +195,7 @@ def test_same_bits_for_any_number_of_workers_and_twice_in_a_row(tree: dict[str, 
     assert len({bits(workers) for workers in (1, 2, 4, 2)}) == 1
 
 
-def test_auto_takes_the_fused_engine_or_says_why_not(tmp_path: Path, tree: dict[str, Any]) -> None:
+def test_auto_chooses_the_fused_engine_or_gives_a_reason(tmp_path: Path, tree: dict[str, Any]) -> None:
     assert {group.engine for group in gradlab.plan(tree).groups} == {"fused"}
     assert gradlab.plan("gradflow", seeds=1).groups[0].engine == "reference"
     part = tmp_path / "mine.py"
@@ -218,7 +218,7 @@ def test_naming_the_engine_gives_the_same_id_as_auto(tree: dict[str, Any]) -> No
     assert gradlab.plan(tree, overrides={"train.engine": "reference"}).trials[0].id != auto
 
 
-def test_without_numba_the_lab_takes_the_reference_engine_and_says_so(tmp_path: Path) -> None:
+def test_without_numba_auto_chooses_the_reference_engine_and_says_so(tmp_path: Path) -> None:
     code = (
         "import sys, importlib.util as u; find = u.find_spec;"
         "u.find_spec = lambda name, *a: None if name == 'numba' else find(name, *a);"
@@ -231,7 +231,7 @@ def test_without_numba_the_lab_takes_the_reference_engine_and_says_so(tmp_path: 
 
 
 @pytest.mark.slow
-def test_the_cache_lies_outside_the_package_and_serves_the_next_process(tmp_path: Path) -> None:
+def test_the_cache_is_outside_the_package_and_reused_by_the_next_process(tmp_path: Path) -> None:
     environment = {**os.environ, "GRADLAB_CACHE": str(tmp_path)}
     code = (
         "from numba.core import event; compiled = []\n"
@@ -258,9 +258,9 @@ def test_the_cache_lies_outside_the_package_and_serves_the_next_process(tmp_path
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="only Linux tells what a process holds now")
-def test_no_memory_grows_over_many_calls() -> None:
+def test_memory_does_not_grow_over_many_calls() -> None:
     def resident() -> int:
-        """Kilobytes that the process holds now (its lifetime's peak would hide growth below it)."""
+        """Return the current memory of the process in kilobytes (its peak would hide growth below it)."""
         gc.collect()
         return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() // 1024
 
@@ -269,7 +269,7 @@ def test_no_memory_grows_over_many_calls() -> None:
     for _ in range(200):
         engine.train(s)
     grown = []
-    for _ in range(3):  # a leak grows every time; what else this process allocates does not
+    for _ in range(3):  # a leak grows every time; other allocations do not
         before = resident()
         for _ in range(800):  # each at least three calls of the compiled loop
             engine.train(s)

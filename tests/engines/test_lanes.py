@@ -1,4 +1,4 @@
-"""Tiny networks side by side: they agree with the reference engine and do not notice each other."""
+"""Tiny networks side by side: they agree with the reference engine and do not affect each other."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_one_step_in_single_precision_agrees() -> None:
 
 
 @pytest.mark.parametrize("precision", ["float32", "float64"])
-def test_a_network_does_not_notice_its_neighbors(precision: str) -> None:
+def test_a_network_does_not_depend_on_its_neighbors(precision: str) -> None:
     """Alone, among others, in another lane, beside one that diverges: the same bits."""
     tree = study(precision=precision, optimizer="adam", lr=0.01)
     many = setups(tree, seeds=LANES)
@@ -124,7 +124,7 @@ def test_divergence_ends_one_lane_with_its_step_and_its_parameters() -> None:
     assert Fused().train(replace(wild, theta=start)).metrics["diverged_step"] == 1
 
 
-def test_who_goes_into_a_lane_is_decided_by_the_trial_alone() -> None:
+def test_only_the_trial_itself_decides_whether_it_is_trained_in_a_lane() -> None:
     def path(tree: dict[str, Any]) -> str:
         return gradlab.plan(tree).groups[0].numerics
 
@@ -141,7 +141,7 @@ def test_who_goes_into_a_lane_is_decided_by_the_trial_alone() -> None:
     assert LANES == NETS
 
 
-def test_a_bundle_hands_alike_networks_over_together_and_gives_the_bits_of_single_ones() -> None:
+def test_a_bundle_trains_alike_networks_together_with_the_bits_of_single_runs() -> None:
     tree = study(lr=0.05) | {"seeds": 12}
     tree["axes"] = {"train.lr": [0.01, 0.02], "model.activation": ["relu", "tanh"]}
     trials = gradlab.plan(tree).trials
@@ -155,7 +155,7 @@ def test_a_bundle_hands_alike_networks_over_together_and_gives_the_bits_of_singl
     assert [len(group) for group in group_trials(other)] == [1, 1, 1]
 
 
-def test_what_differs_too_much_is_not_alike() -> None:
+def test_networks_that_differ_in_shape_are_not_alike() -> None:
     def config(**train: Any) -> Any:
         return gradlab.load(study(**train)).groups[0].config
 
@@ -169,7 +169,7 @@ def test_what_differs_too_much_is_not_alike() -> None:
     assert not engine.can_group(config(), config(data={"task": "identity", "dim": 3, "samples": 12}))
 
 
-def test_a_failure_among_neighbors_has_one_owner(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_in_a_group_belongs_to_one_trial(monkeypatch: pytest.MonkeyPatch) -> None:
     from gradlab.runs import worker as base
 
     trials = gradlab.plan(study() | {"seeds": 4}).trials

@@ -1,4 +1,4 @@
-"""The training loop: what it asks of a trainer, and what it makes of the answers. No engine is needed for that."""
+"""The training loop: its calls of a trainer, and its use of the results. No engine is needed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gradlab.trials import Setup, prepare
 
 
 class Scripted(Trainer):
-    """Learns nothing: every loss is the number of its step, until `diverges`; θ counts the steps."""
+    """A fake trainer: every loss is the number of its step, until `diverges`; θ counts the steps."""
 
     def __init__(self, setup: Setup, *, diverges: int | None = None, longest: int = 4) -> None:
         self.setup, self.diverges, self.longest = setup, diverges, longest
@@ -61,7 +61,7 @@ def setup_of(train: dict[str, Any] | None = None, data: dict[str, Any] | None = 
 DIGITS = {"task": "mnist", "train": 40, "validation": 0, "test": 10}
 
 
-def test_calls_follow_each_other_and_stop_where_something_is_due() -> None:
+def test_calls_are_consecutive_and_stop_where_something_is_due() -> None:
     trainer = Scripted(setup := setup_of(layers=["start", 3, "end"], weights=[7]))
     outcome = loop.train(setup, trainer)
     assert trainer.calls == [(0, 3), (3, 4), (4, 7), (7, 8), (8, 10)]
@@ -73,7 +73,7 @@ def test_calls_follow_each_other_and_stop_where_something_is_due() -> None:
     assert outcome.metrics["initial_loss"] == 0.0
 
 
-def test_evaluation_is_after_every_so_many_epochs_and_after_the_last_step() -> None:
+def test_evaluation_follows_every_nth_epoch_and_the_last_step() -> None:
     setup = setup_of({"batch": 10, "steps": 10}, DIGITS, evaluate_every=2)  # 4 steps an epoch: after 8, and at the end
     trainer = Scripted(setup, longest=100)
     outcome = loop.train(setup, trainer)
@@ -83,7 +83,7 @@ def test_evaluation_is_after_every_so_many_epochs_and_after_the_last_step() -> N
     assert trainer.predictions == 2
 
 
-def test_a_trial_that_diverges_is_not_looked_at_again() -> None:
+def test_a_diverged_trial_is_not_measured_again() -> None:
     trainer = Scripted(setup := setup_of(layers=["start", 5, "end"], weights=["end"]), diverges=4)
     outcome = loop.train(setup, trainer)
     assert trainer.calls[-1] == (4, 5)
@@ -93,7 +93,7 @@ def test_a_trial_that_diverges_is_not_looked_at_again() -> None:
     assert math.isnan(outcome.curves[0].values[-1])
 
 
-def test_a_trial_of_no_steps_has_the_loss_of_its_first_batch() -> None:
+def test_a_trial_without_steps_has_the_loss_of_its_first_batch() -> None:
     trainer = Scripted(setup := setup_of({"steps": 0}, layers=["start"]))
     outcome = loop.train(setup, trainer)
     assert trainer.calls == []
@@ -101,10 +101,10 @@ def test_a_trial_of_no_steps_has_the_loss_of_its_first_batch() -> None:
     assert set(outcome.layers.step.tolist()) == {0}
 
 
-def test_ticks_tell_the_step_and_the_latest_loss_and_may_stop_the_trial() -> None:
-    told: list[tuple[int, float]] = []
-    loop.train(setup := setup_of(), Scripted(setup), lambda *now: told.append(now))
-    assert told == [(4, 3.0), (8, 7.0), (10, 9.0)]
+def test_ticks_report_the_step_and_the_latest_loss_and_may_stop_the_trial() -> None:
+    ticks: list[tuple[int, float]] = []
+    loop.train(setup := setup_of(), Scripted(setup), lambda *now: ticks.append(now))
+    assert ticks == [(4, 3.0), (8, 7.0), (10, 9.0)]
 
     def stop(step: int, loss: float) -> None:
         raise Stopped
@@ -115,7 +115,7 @@ def test_ticks_tell_the_step_and_the_latest_loss_and_may_stop_the_trial() -> Non
     assert trainer.calls == [(0, 4)]
 
 
-def test_trials_that_are_trained_together_end_for_themselves() -> None:
+def test_trials_trained_together_end_independently() -> None:
     setups = [setup_of(), setup_of()]
     short, long = Scripted(setups[0], diverges=2), Scripted(setups[1])
     diverged, done = loop.train_together(setups, [short, long], [None, None])
@@ -133,8 +133,8 @@ def test_the_time_of_a_stretch_is_divided_among_its_steps() -> None:
 
 
 @pytest.mark.parametrize("name", BUILT_IN.names("engine"))
-def test_no_engine_keeps_books_of_its_own(name: str) -> None:
-    """Measuring, evaluating and recording are the loop's: no module of an engine knows them."""
+def test_no_engine_has_its_own_bookkeeping(name: str) -> None:
+    """Measuring, evaluating and recording belong to the loop: no engine module imports them."""
     import inspect
 
     source = inspect.getsource(inspect.getmodule(BUILT_IN.get("engine", name)))  # type: ignore[arg-type]

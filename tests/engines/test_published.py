@@ -1,4 +1,4 @@
-"""What the write-ups measured, through the reference engine."""
+"""The numbers of the write-ups, reproduced by the reference engine."""
 
 from __future__ import annotations
 

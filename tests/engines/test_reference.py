@@ -1,4 +1,4 @@
-"""The reference engine: what it records, how it diverges, what does not disturb it."""
+"""The reference engine: its records, its divergence, and what must not affect it."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def test_arms_share_data_order_and_probe_batch_and_seeds_do_not(tree: dict[str, 
     assert not np.array_equal(plain.order(0), other.order(0))
 
 
-def test_the_split_is_shared_by_all_seeds_unless_asked_otherwise() -> None:
+def test_the_split_is_shared_by_all_seeds_by_default() -> None:
     tree = mnist() | {"seeds": 2}
     a, b = (prepare(t).dataset.train for t in gradlab.plan(tree).trials)
     assert np.array_equal(a, b)
@@ -164,7 +164,7 @@ def test_a_network_that_starts_infinite_diverges_at_step_one(tree: dict[str, Any
     assert (found.status, found.metrics["diverged_step"]) == ("diverged", 1)
 
 
-def test_one_diverged_trial_leaves_the_others_alone(tree: dict[str, Any]) -> None:
+def test_one_diverged_trial_does_not_affect_the_others(tree: dict[str, Any]) -> None:
     tree["arms"]["hot"] = {"train.lr": 1e6, "train.optimizer": "sgd", "model.skip": "identity"}
     tree["base"]["train"]["steps"] = 60
     result = gradlab.run(tree)
@@ -205,7 +205,7 @@ def test_a_trial_gives_the_same_bits_twice(precision: str, tree: dict[str, Any])
     assert a.theta.tobytes() == b.theta.tobytes()
 
 
-def test_a_budget_of_no_steps_only_looks_at_the_start(tree: dict[str, Any]) -> None:
+def test_a_budget_of_no_steps_only_measures_the_start(tree: dict[str, Any]) -> None:
     tree["measure"] = {"layers": ["start"]}
     found = outcome(tree, steps=0)
     assert found.metrics["initial_loss"] > 0
@@ -271,7 +271,7 @@ def test_a_float32_trial_stays_float32(optimizer: str, tree: dict[str, Any], mon
     assert set(seen) == {np.dtype("float32")}
 
 
-def test_the_end_is_the_end_of_the_budget_not_the_last_look(tree: dict[str, Any]) -> None:
+def test_the_end_is_the_end_of_the_budget_not_the_last_measurement(tree: dict[str, Any]) -> None:
     tree["measure"] = {"layers": ["start"]}
     result = gradlab.run({**tree, "figures": None})
     assert "gradient_by_layer" not in result.charts

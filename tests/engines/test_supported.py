@@ -1,4 +1,4 @@
-"""A built-in part that the kernels do not know is refused by the fused engine, never trained as something else."""
+"""The fused engine refuses a built-in part without a kernel; it never trains it as something else."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 from gradlab import parts
 from gradlab.engines.fused import Fused
 from gradlab.engines.fused.kernels import supported
-from gradlab.engines.fused.kernels.supported import Kernel, unsupported
+from gradlab.engines.fused.kernels.supported import Kernel, explain_unsupported
 from gradlab.engines.reference import Reference
 from gradlab.parts import BUILT_IN
 from gradlab.plans.plan import make_plan
@@ -82,7 +82,7 @@ def test_a_new_built_in_part_is_trained_by_the_reference_engine(kind: str, name:
 
 
 @pytest.mark.usefixtures("new_files")
-def test_a_table_that_promises_too_much_is_caught_by_the_contract(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_entry_without_a_working_kernel_is_caught_by_the_contract(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         "gradlab.engines.fused.kernels.layout.SKIPS", {**supported.SKIPS, "halved": Kernel(supported.ADDS)}
     )
@@ -94,8 +94,8 @@ def test_a_table_that_promises_too_much_is_caught_by_the_contract(monkeypatch: p
 def test_a_parameter_that_no_kernel_reads_is_a_reason_to_refuse(monkeypatch: pytest.MonkeyPatch) -> None:
     less: dict[str, Any] = {**supported.NORMS, "layer": replace(supported.NORMS["layer"], parameters=())}
     monkeypatch.setitem(supported._TABLES, "norm", less)  # type: ignore[index]
-    assert unsupported("norm", "layer", BUILT_IN) == "its kernels do not read epsilon of the norm 'layer'"
-    assert unsupported("norm", "rms", BUILT_IN) is None
+    assert explain_unsupported("norm", "layer", BUILT_IN) == "its kernels do not read epsilon of the norm 'layer'"
+    assert explain_unsupported("norm", "rms", BUILT_IN) is None
 
 
 @pytest.mark.parametrize("kind", supported._TABLES)

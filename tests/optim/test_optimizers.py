@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import torch
-from gradlab.optim.clipping import clipped
+from gradlab.optim.clipping import clip_gradient
 from gradlab.parts import BUILT_IN
 
 CASES: list[tuple[str, dict[str, Any], Any]] = [
@@ -60,13 +60,13 @@ def test_clipping_agrees_with_torch(largest: float) -> None:
     theirs = torch.zeros(20, dtype=torch.float64, requires_grad=True)
     theirs.grad = torch.tensor(gradient)
     torch.nn.utils.clip_grad_norm_([theirs], largest)
-    np.testing.assert_allclose(clipped(gradient, largest), theirs.grad.numpy(), rtol=1e-12)
+    np.testing.assert_allclose(clip_gradient(gradient, largest), theirs.grad.numpy(), rtol=1e-12)
 
 
-def test_no_clipping_gives_the_gradient_itself() -> None:
+def test_without_clipping_the_gradient_is_returned_unchanged() -> None:
     gradient = np.array([3.0, 4.0])
-    assert clipped(gradient, None) is gradient
+    assert clip_gradient(gradient, None) is gradient
 
 
 def test_clipping_a_gradient_that_is_not_finite_does_not_hide_it() -> None:
-    assert np.isnan(clipped(np.array([np.nan, 1.0]), 1.0)).any()
+    assert np.isnan(clip_gradient(np.array([np.nan, 1.0]), 1.0)).any()

@@ -32,7 +32,7 @@ def torch_rates(make: Any, steps: int = STEPS, every: int = 1) -> list[float]:
     return found
 
 
-def test_closed_forms() -> None:
+def test_schedules_match_their_closed_forms() -> None:
     t = np.arange(STEPS)
     np.testing.assert_allclose(rates("fixed"), LR)
     np.testing.assert_allclose(rates("step", every=3, gamma=0.5), LR * 0.5 ** (t // PER_EPOCH // 3))
@@ -45,7 +45,7 @@ def test_closed_forms() -> None:
     assert rates("one_cycle")[-1] == pytest.approx(LR / 25e4)
 
 
-def test_they_agree_with_torch() -> None:
+def test_schedules_agree_with_torch() -> None:
     schedulers = torch.optim.lr_scheduler
     step = torch_rates(lambda o: schedulers.StepLR(o, 3, 0.5), every=PER_EPOCH)
     np.testing.assert_allclose(rates("step", every=3, gamma=0.5), step, rtol=1e-12)
@@ -72,5 +72,5 @@ def test_a_warmup_longer_than_the_budget_never_reaches_the_full_rate() -> None:
 
 
 @pytest.mark.parametrize("name", BUILT_IN.names("schedule"))
-def test_no_steps_no_rates(name: str) -> None:
+def test_a_budget_without_steps_has_no_rates(name: str) -> None:
     assert len(rates(name, steps=0)) == 0

@@ -19,7 +19,7 @@ def test_trials_are_paired_over_seeds_and_named(tree: dict[str, Any]) -> None:
     assert len({t.id for t in trials}) == 4
 
 
-def test_an_id_says_what_a_trial_is_not_what_it_is_called(tree: dict[str, Any]) -> None:
+def test_an_id_depends_on_the_content_of_a_trial_not_on_its_name(tree: dict[str, Any]) -> None:
     ids = {t.id for t in gradlab.plan(tree).trials}
     renamed = {**tree, "arms": {"a": {}, "b": tree["arms"]["residual"]}, "question": "Another?", "seeds": [1, 0]}
     assert {t.id for t in gradlab.plan(renamed).trials} == ids
@@ -42,7 +42,7 @@ def test_ids_are_pinned() -> None:
     assert gradlab.plan("identity").trials[0].id == PINNED
 
 
-def test_the_cost_counts_what_will_be_computed(tree: dict[str, Any]) -> None:
+def test_the_cost_counts_the_planned_computation(tree: dict[str, Any]) -> None:
     plan = gradlab.plan(tree)
     result = gradlab.run(tree)
     assert plan.flops == result.trials()["flops"].sum()
@@ -57,7 +57,7 @@ def test_the_cost_counts_what_will_be_computed(tree: dict[str, Any]) -> None:
     "override",
     ["model.width=100000", "data.samples=900000000", "train.steps=100000000", "model.depth=10000", "train.batch=full"],
 )
-def test_what_cannot_fit_in_memory_is_refused_before_anything_is_made(
+def test_a_trial_that_cannot_fit_in_memory_is_refused_by_the_plan(
     override: str, tree: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(planning, "available_bytes", lambda: 200_000)
@@ -103,7 +103,7 @@ def test_the_speed_is_measured_on_one_blas_thread(monkeypatch: pytest.MonkeyPatc
         seen.extend(pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas")
         return 1e-6
 
-    monkeypatch.setattr(cost, "_best", timed)
+    monkeypatch.setattr(cost, "_time_best", timed)
     with threadpool_limits(2):
         measure_speed()
     assert seen

@@ -1,4 +1,4 @@
-"""What these tests are about is not how figures look: none is drawn unless a test asks for it."""
+"""These tests do not check figures: none is drawn unless a test requests it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def tree() -> dict[str, Any]:
 
 @pytest.fixture(autouse=True)
 def _signals_as_usual() -> Iterator[None]:
-    """A shell that starts the tests in the background ignores SIGINT, and hands that on."""
+    """A shell that starts the tests in the background ignores SIGINT, and the tests inherit that."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)

@@ -1,4 +1,4 @@
-"""How trials are handed out: bundles, Ctrl-C, overhead."""
+"""Executors: bundles, Ctrl-C, overhead."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_small_trials_share_a_bundle_and_long_ones_have_their_own(tree: dict[str
     assert len(few) == 10  # no core waits while another holds all the work
 
 
-def test_many_short_trials_suit_processes_and_few_or_long_ones_threads(tree: dict[str, Any]) -> None:
+def test_many_short_trials_use_processes_and_few_or_long_ones_threads(tree: dict[str, Any]) -> None:
     short = gradlab.plan(tree)
     assert default_executor(short, 20_000, 2) == "processes"
     assert default_executor(short, 200, 2) == "pool"
@@ -43,8 +43,8 @@ def test_many_short_trials_suit_processes_and_few_or_long_ones_threads(tree: dic
     assert default_executor(gradlab.plan("identity"), 20_000, 2) == "pool"
 
 
-def test_a_bundle_and_its_results_can_be_sent_anywhere(tree: dict[str, Any]) -> None:
-    """What a Ray executor will need."""
+def test_a_bundle_and_its_results_can_be_pickled(tree: dict[str, Any]) -> None:
+    """A Ray executor needs this."""
     bundle = gradlab.plan(tree).trials[:2]
     sent = pickle.loads(pickle.dumps(bundle))
     back = pickle.loads(pickle.dumps(run_bundle(sent, Monitor())))
@@ -59,10 +59,10 @@ def test_an_unknown_executor_is_refused_by_name(tree: dict[str, Any]) -> None:
 def test_no_more_trials_at_a_time_than_memory_allows(tree: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     plan = gradlab.plan(tree)
     monkeypatch.setattr(planning, "available_bytes", lambda: 3 * plan.bytes)
-    assert planning.fitting_workers(plan, 16) == 3
-    assert planning.fitting_workers(plan, 2) == 2
+    assert planning.limit_workers(plan, 16) == 3
+    assert planning.limit_workers(plan, 2) == 2
     monkeypatch.setattr(planning, "available_bytes", lambda: 0)
-    assert planning.fitting_workers(plan, 16) == 16
+    assert planning.limit_workers(plan, 16) == 16
 
 
 def test_a_stopped_run_leaves_no_thread_behind(tree: dict[str, Any]) -> None:
@@ -74,7 +74,7 @@ def test_a_stopped_run_leaves_no_thread_behind(tree: dict[str, Any]) -> None:
 
 
 def once(action: Any) -> Any:
-    """A callback that acts on the first results only: a second signal would end this process."""
+    """Return a callback that acts only on the first results: a second signal would end this process."""
     calls = iter([action])
     return lambda results: next(calls, lambda: None)()
 
@@ -84,9 +84,9 @@ def interrupt() -> None:
     time.sleep(0.01)  # the handler runs in this thread, between two of its instructions
 
 
-def test_the_first_ctrl_c_is_orderly_and_gives_the_signals_back(tree: dict[str, Any], tmp_path: Path) -> None:
+def test_the_first_ctrl_c_stops_in_order_and_restores_the_signal_handlers(tree: dict[str, Any], tmp_path: Path) -> None:
     """Promise 8."""
-    said: list[str] = []
+    calls: list[str] = []
     before = signal.getsignal(signal.SIGINT)
     result = gradlab.run(
         tree,
@@ -94,9 +94,9 @@ def test_the_first_ctrl_c_is_orderly_and_gives_the_signals_back(tree: dict[str, 
         out=tmp_path / "run",
         executor="inline",
         on_results=once(interrupt),
-        on_stop=lambda: said.append("stop"),
+        on_stop=lambda: calls.append("stop"),
     )
-    assert said == ["stop"]
+    assert calls == ["stop"]
     assert signal.getsignal(signal.SIGINT) is before
     assert result.stopped
     assert result.unfinished
@@ -129,7 +129,7 @@ class Sleepy(Activation):
 
 @pytest.mark.parametrize("executor", [pytest.param("inline", marks=pytest.mark.shipped), "pool", "processes"])
 def test_a_second_ctrl_c_stops_at_once(executor: str, tree: dict[str, Any], tmp_path: Path) -> None:
-    """Promise 8. One long trial gives no sign of life, so the first Ctrl-C has to wait for it; the second does not."""
+    """Promise 8. One long trial never ticks, so the first Ctrl-C waits for it; the second does not."""
     (tmp_path / "sleepy.py").write_text(SLEEPY)
     tree["base"]["model"]["activation"] = "sleepy"
     (tmp_path / "long.yaml").write_text(dump({**tree, "parts": ["sleepy.py"]}))
@@ -153,27 +153,27 @@ def test_a_second_ctrl_c_stops_at_once(executor: str, tree: dict[str, Any], tmp_
         process.kill()
         process.communicate()
     assert process.returncode == 130, error
-    assert "Ctrl-C again stops at once" in error
+    assert "press Ctrl-C again to stop at once" in error
     assert "Traceback" not in error
     state = gradlab.status(tmp_path / "runs/long")
     assert (state.alive, state.running) == (False, ())
 
 
-def test_sigterm_is_as_orderly_as_ctrl_c(tree: dict[str, Any], tmp_path: Path) -> None:
+def test_sigterm_stops_in_order_like_ctrl_c(tree: dict[str, Any], tmp_path: Path) -> None:
     result = gradlab.run(tree, seeds=50, on_results=once(lambda: os.kill(os.getpid(), signal.SIGTERM)))
     assert result.stopped
     assert result.unfinished
     assert len(result.trials()) >= 1
 
 
-def test_progress_counts_what_is_done_and_guesses_what_is_left(tree: dict[str, Any]) -> None:
+def test_progress_counts_finished_trials_and_estimates_the_time_left(tree: dict[str, Any]) -> None:
     looks: list[Any] = []
     tallies: list[Any] = []
     gradlab.run(
-        tree, seeds=20, on_start=tallies.append, on_results=lambda rs: looks.append(tallies[0].look()), workers=2
+        tree, seeds=20, on_start=tallies.append, on_results=lambda rs: looks.append(tallies[0].snapshot()), workers=2
     )
     assert [look["done"] for look in looks] == sorted(look["done"] for look in looks)
-    last = tallies[0].look()
+    last = tallies[0].snapshot()
     assert (last["done"], last["planned"], last["failed"], last["running"]) == (40, 40, 0, [])
     assert last["per_second"] > 0
     assert tallies[0].share == 1.0
@@ -182,7 +182,7 @@ def test_progress_counts_what_is_done_and_guesses_what_is_left(tree: dict[str, A
 
 
 @pytest.mark.slow
-def test_a_pool_does_not_hold_on_to_results_that_were_taken(tree: dict[str, Any]) -> None:
+def test_a_pool_does_not_keep_results_that_were_consumed(tree: dict[str, Any]) -> None:
     import gc
     import weakref
 
@@ -212,7 +212,7 @@ def test_a_pool_does_not_hold_on_to_results_that_were_taken(tree: dict[str, Any]
 def test_a_signal_to_all_processes_at_any_moment_ends_in_a_report(
     executor: str, number: signal.Signals, tree: dict[str, Any], tmp_path: Path
 ) -> None:
-    """A terminal sends Ctrl-C to the whole group of processes, workers included, also while they start."""
+    """A terminal sends Ctrl-C to the whole group of processes, including workers that are still starting."""
     tree["base"]["train"] |= {"engine": "reference", "steps": 400}
     (tmp_path / "long.yaml").write_text(dump({**tree, "seeds": 2000, "figures": []}))
     for pause in (0.1, 1.2) if number == signal.SIGTERM else (0.1,):
@@ -268,7 +268,7 @@ class Noted(Executor):
 """
 
 
-def test_an_executor_of_the_users_own_is_named_like_any_other(tree: dict[str, Any], tmp_path: Path) -> None:
+def test_a_user_executor_is_selected_by_name(tree: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(OWN_EXECUTOR)
     (tmp_path / "study.yaml").write_text(dump({**tree, "figures": [], "parts": ["./mine.py"]}))
     command = [sys.executable, "-m", "gradlab", "run", "study.yaml", "--executor", "noted"]

@@ -22,7 +22,7 @@ def measured(*words: str) -> dict[str, float]:
 @pytest.mark.parametrize(
     "executor", [pytest.param("pool", marks=pytest.mark.shipped), pytest.param("processes", marks=pytest.mark.slow)]
 )
-def test_a_sweep_of_hundreds_is_kept_in_few_chunks(executor: str) -> None:
+def test_a_sweep_of_hundreds_of_trials_is_stored_in_few_chunks(executor: str) -> None:
     found = measured("600", executor)
     assert found["trials"] == 600
     assert found["table_rows"] > 600

@@ -15,11 +15,11 @@ from gradlab import studies
 from gradlab.report.markdown import relative_links
 
 EXPECTED = {"identity-unfair": 3}
-"""Exit codes other than 0: this comparison is not fair, and the audit has to say so."""
+"""Exit codes other than 0: this comparison is not fair, and the audit must say so."""
 
 
 class Page(HTMLParser):
-    """Collects what a page is made of."""
+    """Collects the elements of a page."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -40,7 +40,7 @@ def gradlab(*words: str, cwd: Path, columns: int = 80, timeout: float = 600) -> 
 
 
 def check(study: str, folder: Path, words: tuple[str, ...], run: str, timeout: float) -> None:
-    """A run ends with its own exit code, an answer and a report; once more, with --json, it tells the same."""
+    """A run ends with its own exit code, an answer and a report; run again with --json, it gives the same."""
     done = gradlab("run", study, *words, cwd=folder, timeout=timeout)
     assert "Traceback" not in done.stderr + done.stdout
     assert done.returncode == EXPECTED.get(study, 0), done.stderr
@@ -57,11 +57,11 @@ def check(study: str, folder: Path, words: tuple[str, ...], run: str, timeout: f
     again = gradlab("run", study, *words, "--json", cwd=folder, columns=120, timeout=timeout)
     assert "Traceback" not in again.stderr + again.stdout
     assert again.returncode == done.returncode, again.stderr
-    told = json.loads(again.stdout)
-    assert told["study"] == study
-    assert not told["unfinished"]
-    assert told["trials"]["failed"] == 0
-    assert told["answer"].split(":")[0] in done.stdout
+    printed = json.loads(again.stdout)
+    assert printed["study"] == study
+    assert not printed["unfinished"]
+    assert printed["trials"]["failed"] == 0
+    assert printed["answer"].split(":")[0] in done.stdout
 
 
 @pytest.mark.shipped

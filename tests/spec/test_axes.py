@@ -29,7 +29,7 @@ from gradlab.spec.axes import Range
         ({"range": [3, 1]}, (3, 2, 1)),
     ],
 )
-def test_a_rule_stands_for_its_values(rule: dict[str, Any], values: tuple[Any, ...]) -> None:
+def test_a_rule_expands_to_its_values(rule: dict[str, Any], values: tuple[Any, ...]) -> None:
     found = Range.model_validate(rule).values()
     assert found == values
     assert [type(value) for value in found] == [type(value) for value in values]
@@ -40,7 +40,7 @@ def grid(tree: dict[str, Any], **sections: Any) -> list[str]:
     return [group.name for group in gradlab.load(tree).groups]
 
 
-def test_ranges_make_groups_with_names_that_can_be_read(tree: dict[str, Any]) -> None:
+def test_ranges_make_groups_with_readable_names(tree: dict[str, Any]) -> None:
     names = grid(tree, axes={"train.lr": {"log": [1e-3, 1e-1], "points": 3}, "model.depth": {"range": [1, 3]}})
     assert names[:4] == ["lr=0.001, depth=1", "lr=0.001, depth=2", "lr=0.001, depth=3", "lr=0.01, depth=1"]
     assert len(names) == 9
@@ -62,19 +62,22 @@ def test_zipped_axes_change_together_and_are_crossed_with_the_others(tree: dict[
         ({"zip": {"model.depth": [1]}, "axes": {"model.depth": [1]}}, r"zip\.model\.depth: .*also an axis"),
         ({"zip": {"model.depth": [1]}, "arms": {"a": {}}}, "zip: zip belongs to axes"),
         ({"axes": {"train.lr": {"log": [0, 1], "points": 3}}}, r"axes\.train\.lr\.log: both ends .* above 0"),
-        ({"axes": {"train.lr": {"log": [1, 2]}}}, r"axes\.train\.lr\.points: say how many: {log: \[from, to\]"),
+        (
+            {"axes": {"train.lr": {"log": [1, 2]}}},
+            r"axes\.train\.lr\.points: give the number of points: {log: \[from, to\]",
+        ),
         ({"axes": {"train.lr": {"lag": [1, 2]}}}, r"axes\.train\.lr\.lag: unknown key 'lag' .*did you mean 'log'"),
-        ({"axes": {"train.lr": {}}}, r"axes\.train\.lr: an axis is a list of values, or one of log, linear and range"),
+        ({"axes": {"train.lr": {}}}, r"axes\.train\.lr: give a list of values, or one of log, linear and range"),
         ({"axes": {"train.lr": {"log": [1, 2], "linear": [1, 2], "points": 3}}}, "one of log, linear and range"),
         ({"axes": {"model.depth": {"range": [1, 10**9]}}}, "more than 10,000 values"),
         ({"axes": {"model.depth": {"range": [1, 5], "points": 2}}}, "has a step, not points"),
-        ({"axes": {"train.lr": {"linear": [1, 10**400], "points": 3}}}, "its ends are too large"),
+        ({"axes": {"train.lr": {"linear": [1, 10**400], "points": 3}}}, "the ends are too large"),
         ({"axes": {"train.lr": {"log": [True, 10], "points": 3}}}, r"axes\.train\.lr\.log"),
         ({"axes": {"model.depth": {"range": [1.5, 5]}}}, r"axes\.model\.depth\.range"),
         ({"axes": {"model.depth": {"linear": [1, 5], "points": 1}}}, r"axes\.model\.depth\.points"),
     ],
 )
-def test_a_wrong_axis_is_refused_with_its_place(sections: dict[str, Any], message: str, tree: dict[str, Any]) -> None:
+def test_an_invalid_axis_is_refused_with_its_path(sections: dict[str, Any], message: str, tree: dict[str, Any]) -> None:
     with pytest.raises(StudyError, match=message):
         gradlab.load({**tree, "arms": None, "factor": [], **sections})
 

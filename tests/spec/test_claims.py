@@ -25,7 +25,7 @@ def picked(tree: dict[str, Any], claim: dict[str, Any], axes: dict[str, Any] | N
 
 
 @pytest.mark.parametrize(
-    ("claim", "said"),
+    ("claim", "message"),
     [
         ({"text": "t", "op": ">", "value": 1}, "claims.0.metric"),
         ({"text": "t", "metric": "final_loss"}, "claims.0.op"),
@@ -51,16 +51,16 @@ def picked(tree: dict[str, Any], claim: dict[str, Any], axes: dict[str, Any] | N
         ({**PLAIN, "op": ">", "value": 1, "anything": 1}, "unknown key"),
     ],
 )  # fmt: skip
-def test_a_mistake_in_a_claim_names_its_field(tree: dict[str, Any], claim: dict[str, Any], said: str) -> None:
-    with pytest.raises(StudyError, match=said.replace("[", r"\[").replace(".", r"\.")):
+def test_a_mistake_in_a_claim_names_its_field(tree: dict[str, Any], claim: dict[str, Any], message: str) -> None:
+    with pytest.raises(StudyError, match=message.replace("[", r"\[").replace(".", r"\.")):
         gradlab.plan(study(tree, claim))
 
 
-def test_a_sentence_alone_is_a_claim(tree: dict[str, Any]) -> None:
+def test_a_plain_sentence_is_a_claim(tree: dict[str, Any]) -> None:
     assert gradlab.plan(study(tree, "it is so")).resolved.study.claims[0].text == "it is so"
 
 
-def test_an_arm_is_named_or_told_by_what_sets_it_apart(tree: dict[str, Any]) -> None:
+def test_an_arm_is_selected_by_name_or_by_a_setting(tree: dict[str, Any]) -> None:
     assert picked(tree, {"arms": "residual", "op": ">", "value": 1}, None) == (("residual",),)
     assert picked(tree, {"arms": "depth=4, skip=none", "op": ">", "value": 1}) == (("depth=4, skip=none",),)
     every = picked(tree, {"arms": "skip=none", "op": ">", "value": 1})
@@ -69,26 +69,26 @@ def test_an_arm_is_named_or_told_by_what_sets_it_apart(tree: dict[str, Any]) -> 
     assert narrowed == (("depth=2, skip=none",), ("depth=8, skip=none",))
 
 
-def test_two_arms_that_fit_several_groups_are_paired_by_the_rest(tree: dict[str, Any]) -> None:
+def test_two_arms_that_match_several_groups_are_paired_by_their_other_settings(tree: dict[str, Any]) -> None:
     found = picked(tree, {"arms": ["skip=identity", "skip=none"], "op": "<"})
     assert found == tuple((f"depth={d}, skip=identity", f"depth={d}, skip=none") for d in (2, 4, 8))
 
 
-def test_along_an_axis_there_is_a_row_for_each_setting_of_the_others(tree: dict[str, Any]) -> None:
+def test_along_an_axis_there_is_one_row_per_combination_of_other_settings(tree: dict[str, Any]) -> None:
     found = picked(tree, {"op": "decreasing", "along": "depth"})
     assert found == tuple(tuple(f"depth={d}, skip={s}" for d in (2, 4, 8)) for s in ("none", "identity"))
     some = picked(tree, {"op": "increasing", "along": "model.depth", "arms": "skip=none", "at": {"depth": [8, 2]}})
     assert some == (("depth=2, skip=none", "depth=8, skip=none"),)
 
 
-def test_what_is_not_on_an_axis_is_refused_with_what_is(tree: dict[str, Any]) -> None:
+def test_a_value_that_is_not_on_an_axis_is_refused_with_the_accepted_ones(tree: dict[str, Any]) -> None:
     with pytest.raises(StudyError, match="it has 2, 4, 8"):
         picked(tree, {"at": {"depth": 3}, "op": ">", "value": 1})
     with pytest.raises(StudyError, match="along: 'widht' is not an axis"):
         picked(tree, {"op": "decreasing", "along": "widht"})
 
 
-def test_claims_survive_yaml(tree: dict[str, Any], tmp_path: Any) -> None:
+def test_claims_survive_a_yaml_round_trip(tree: dict[str, Any], tmp_path: Any) -> None:
     claim = {
         "text": "t",
         "metric": "final_loss",

@@ -42,9 +42,9 @@ trees = st.recursive(
 
 
 def attempt(tree: Any) -> None:
-    """A plan, or a typed error with a message. Anything else escapes and fails the test."""
+    """Make a plan, or check a typed error with a message. Any other exception fails the test."""
     try:
-        gradlab.plan(tree) if isinstance(tree, dict) else files.checked_tree(tree, "x")
+        gradlab.plan(tree) if isinstance(tree, dict) else files.check_tree(tree, "x")
     except InvalidInput as error:
         assert str(error)
 
@@ -58,7 +58,7 @@ def places(tree: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 
 def mutated(data: st.DataObject) -> Any:
-    """A good study with one to three places replaced, removed or renamed."""
+    """A valid study with one to three entries replaced, removed or renamed."""
     tree: Any = copy.deepcopy(small_tree())
     tree["published"] = [{"metric": "final_loss", "arms": "plain", "value": 1}]
     tree["quick"] = {"seeds": 1}

@@ -1,4 +1,4 @@
-"""Studies: what they say, what they refuse, and how they are overridden."""
+"""Studies: their fields, their errors, and their overrides."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ REFUSALS = [
         ["base.model.activation.slope", "unknown key 'slope' of activation 'relu'"],
     ),
     ("base.train.optimizer", {"beta1": 1}, ["base.train.optimizer.kind", "missing"]),
-    ("base.model.activation", 7, ["base.model.activation", "7 is not a name"]),
+    ("base.model.activation", 7, ["base.model.activation", "7 is neither a name"]),
     ("base.model.init", {"kind": "uniform", "a": -1}, ["base.model.init.a", "greater than 0", "not -1"]),
     ("base.model.init", {"kind": "uniform", "scale": "1/depth"}, ["base.model.init.scale", "1/sqrt(depth)"]),
     ("base.model.stem", "linaer", ["base.model.stem", "'linaer' is not accepted", "did you mean 'linear'?"]),
@@ -103,7 +103,7 @@ REFUSALS = [
     ("headline", {"metric": "grad_l2", "at": {"layer": 1, "step": "middle"}}, ["headline.at.step", "'start'"]),
     ("headline", {"metric": "grad_l2", "at": {"layer": 99}}, ["headline.at.layer", "99", "3 layers"]),
     ("headline", {"metric": "grad_l2", "at": {"layer": 1, "step": 3}}, ["headline.at.step", "not measured"]),
-    ("headline", {"metric": "grad_l2", "at": {"layer": [1, 2]}}, ["headline.at.layer", "one layer"]),
+    ("headline", {"metric": "grad_l2", "at": {"layer": [1, 2]}}, ["headline.at.layer", "single layer"]),
     ("headline", {"metric": "test_accuracy"}, ["headline.metric", "regression"]),
     ("headline", {"metric": "steps_to_target"}, ["headline.metric", "measure.target"]),
     (
@@ -121,7 +121,7 @@ REFUSALS = [
 
 
 @pytest.mark.parametrize(("path", "value", "expected"), REFUSALS, ids=[f"{p}={str(v)[:40]}" for p, v, _ in REFUSALS])
-def test_a_refusal_names_path_value_and_what_is_accepted(
+def test_an_error_names_path_value_and_what_is_accepted(
     path: str, value: Any, expected: list[str], tree: dict[str, Any]
 ) -> None:
     message = refusal(changed(tree, path, value))
@@ -158,7 +158,7 @@ def test_axes_span_a_grid_in_their_order(tree: dict[str, Any]) -> None:
     assert groups[3].config.model.skip.parameters == {"scale": 0.5}
 
 
-def test_nothing_is_implied_a_resolved_group_states_every_field() -> None:
+def test_a_resolved_group_states_every_field() -> None:
     config = gradlab.load("identity").groups[0].config.model_dump(mode="json")
     assert config["model"]["init"] == {
         "kind": "he_normal",
@@ -172,7 +172,7 @@ def test_nothing_is_implied_a_resolved_group_states_every_field() -> None:
     assert config["model"]["last_activation"] is True
 
 
-def test_a_study_survives_the_way_to_yaml_and_back(tmp_path: Path) -> None:
+def test_a_study_survives_a_yaml_round_trip(tmp_path: Path) -> None:
     for name in gradlab.list_studies():
         study = gradlab.load(name).study
         path = tmp_path / f"{name}.yaml"
@@ -183,7 +183,7 @@ def test_a_study_survives_the_way_to_yaml_and_back(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("form", [["train.lr=3e-4"], {"train.lr": 3e-4}])
-def test_overrides_below_the_base(form: Any, tree: dict[str, Any]) -> None:
+def test_overrides_apply_below_the_base(form: Any, tree: dict[str, Any]) -> None:
     assert {g.config.train.lr for g in gradlab.load(tree, overrides=form).groups} == {3e-4}
 
 
@@ -241,14 +241,14 @@ def test_an_unknown_study_is_named_with_the_nearest_one() -> None:
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe\x00", b"", b"- a\n- b", b"just words"])
-def test_a_file_that_is_no_study_is_refused(content: bytes, tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_study_is_refused(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "x.yaml"
     path.write_bytes(content)
     with pytest.raises(StudyError, match=r"x\.yaml"):
         gradlab.load(path)
 
 
-def test_a_study_is_named_after_its_file_in_safe_letters(tmp_path: Path, tree: dict[str, Any]) -> None:
+def test_a_study_is_named_after_its_file_in_safe_characters(tmp_path: Path, tree: dict[str, Any]) -> None:
     assert files.name_from("My Study (v2)!") == "my-study-v2"
     assert files.name_from("../../..") == "study"
 
@@ -264,7 +264,7 @@ def test_paths_may_be_dotted_or_nested_and_a_part_is_one_value() -> None:
     assert base["train"]["optimizer"] == "adam"
 
 
-def test_canonical_json_is_one_text_for_one_meaning() -> None:
+def test_equal_values_have_equal_canonical_json() -> None:
     assert canonical_json({"b": 1.0, "a": [float("nan"), float("inf"), None]}) == '{"a":["nan","inf",null],"b":1.0}'
     assert content_id({"a": 1, "b": 2}) == content_id({"b": 2, "a": 1})
     assert content_id({"a": 1}) != content_id({"a": 2})
@@ -283,7 +283,7 @@ def test_grid_points_that_differ_in_a_parameter_are_different_groups(tree: dict[
         gradlab.load(tree)
 
 
-def test_naming_another_init_keeps_the_scale_that_the_study_states() -> None:
+def test_overriding_the_init_keeps_the_scale_of_the_study() -> None:
     for value in ("he_uniform", {"kind": "uniform", "a": 0.1}):
         init = gradlab.load("identity", overrides={"model.init": value}).groups[0].config.model.init
         assert init.scale == "1/sqrt(depth)"
@@ -300,7 +300,7 @@ def test_a_factor_may_be_a_field_that_is_not_set(tree: dict[str, Any]) -> None:
     assert gradlab.load(tree).study.factor == ("train.clip",)
 
 
-def test_options_do_not_silently_miss_a_loaded_study(tree: dict[str, Any]) -> None:
+def test_options_for_a_loaded_study_are_refused(tree: dict[str, Any]) -> None:
     loaded = gradlab.load(tree)
     with pytest.raises(StudyError, match="give them when loading"):
         gradlab.load(loaded, seeds=3)
@@ -322,7 +322,7 @@ def test_overrides_of_broken_sections_are_refused(axes: Any, arms: Any, tree: di
 
 
 @pytest.mark.parametrize("options", [{"seeds": 2.5}, {"overrides": 5}, {"overrides": {3: 4}}, {"overrides": "x"}])
-def test_odd_options_from_python_are_refused_like_any_mistake(options: dict[str, Any], tree: dict[str, Any]) -> None:
+def test_invalid_options_from_python_are_refused(options: dict[str, Any], tree: dict[str, Any]) -> None:
     with pytest.raises(StudyError):
         gradlab.load(tree, **options)
 
@@ -353,7 +353,7 @@ def test_the_built_in_studies_are_the_published_networks() -> None:
     assert {p.cost.steps for p in groups["scaling-batch-controlled"].values()} == {5000}
 
 
-def test_every_built_in_study_says_where_its_claim_is_from_and_has_a_quick_form() -> None:
+def test_every_built_in_study_has_a_source_and_a_quick_form() -> None:
     for name in gradlab.list_studies():
         study = gradlab.load(name).study
         assert study.source

@@ -24,7 +24,7 @@ from gradlab.spec.yaml_text import dump, parse
         ("[1e-3, a]", [1e-3, "a"]),
     ],
 )
-def test_plain_values_read_as_one_would_expect(text: str, value: object) -> None:
+def test_plain_values_are_parsed_as_expected(text: str, value: object) -> None:
     found = parse(text, "here")
     assert found == value
     assert type(found) is type(value)
@@ -33,22 +33,22 @@ def test_plain_values_read_as_one_would_expect(text: str, value: object) -> None
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a: 1\na: 2", "line 2, column 1: the key 'a' stands twice"),
+        ("a: 1\na: 2", "line 2, column 1: the key 'a' is duplicated"),
         ("a: &x 1\nb: *x", "line 2.*aliases are not accepted"),
         ("a: [1, 2", "line 1"),
         ("a: !!python/object/apply:os.system [ls]", "could not determine a constructor"),
-        ("? [1, 2]\n: 3", "a key has to be a word"),
+        ("? [1, 2]\n: 3", "a key must be a string or a number"),
         ("a: 'x", "line 1"),
         ("[" * 5000, "nested too deeply"),
         ("\x00", "here"),
         ("a: " + "x" * 1_100_000, "longer than"),
     ],
 )
-def test_what_cannot_be_read_is_named_with_its_place(text: str, message: str) -> None:
+def test_invalid_yaml_is_refused_with_its_position(text: str, message: str) -> None:
     with pytest.raises(StudyError, match=message):
         parse(text, "here")
 
 
-def test_what_is_written_can_be_read() -> None:
+def test_dumped_yaml_can_be_parsed() -> None:
     value = {"a": {"b": [1, 2.5, "x"]}, "rows": [{"k": 1}, {"k": 2}], "lr": 1e-3, "big": 1e30, "text": "ja: nein"}
     assert parse(dump(value), "here") == value

@@ -1,4 +1,4 @@
-"""The write-ups: every claim is there, every confound is shown, the scoreboard says what happened."""
+"""The write-ups: every claim exists, every confound is shown, and the scoreboard lists the results."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_the_four_write_ups_hold_all_built_in_studies() -> None:
 
 
 @pytest.mark.parametrize("name", gradlab.list_studies())
-def test_every_study_claims_something_and_no_claim_twice(name: str) -> None:
+def test_every_study_has_claims_and_no_claim_is_duplicated(name: str) -> None:
     texts = [claim.text for claim in gradlab.load(name).study.claims]
     assert texts
     assert len(set(texts)) == len(texts)
@@ -38,7 +38,7 @@ def test_every_confound_is_shown_by_claims_that_exist() -> None:
                 assert set(texts) <= {claim.text for claim in gradlab.load(study).study.claims}
 
 
-def test_verdicts_of_the_full_runs_are_kept_for_the_claims_as_they_stand() -> None:
+def test_stored_verdicts_match_the_current_claims() -> None:
     kept = studies.kept_verdicts()
     for name in gradlab.list_studies():
         keys = {studies.claim_key(claim) for claim in gradlab.load(name).study.claims}
@@ -46,7 +46,7 @@ def test_verdicts_of_the_full_runs_are_kept_for_the_claims_as_they_stand() -> No
 
 
 @pytest.mark.shipped
-def test_reproduce_gives_a_scoreboard_and_exits_well_although_one_audit_fails(tmp_path: Path) -> None:
+def test_reproduce_writes_a_scoreboard_and_exits_with_0_although_one_audit_fails(tmp_path: Path) -> None:
     done = RUNNER.invoke(app(), ["reproduce", "gradflow", "identity", "--quick", "--out", str(tmp_path)])
     assert done.exit_code == 0, done.output
     assert "NO, as expected" in done.output

@@ -1,4 +1,4 @@
-"""How far two engines are apart."""
+"""The difference between two engines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`gradlab WORDS…` as a test types it: in this process (a second less), or in one of its own where that matters."""
+"""`gradlab WORDS…` in a test: in this process (which saves a second), or in a separate one if needed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ENVIRONMENT = {**os.environ, "PYTHONWARNINGS": "error", "NO_COLOR": "1", "COLUMN
 
 @dataclass(frozen=True)
 class Done:
-    """What a command left."""
+    """The result of a command."""
 
     returncode: int
     stdout: str
@@ -27,7 +27,7 @@ class Done:
 
 
 def gradlab(*words: str, cwd: Path) -> Done:
-    """The command in this process: the same entry point, its own streams and folder."""
+    """Run the command in this process: the same entry point, separate streams and folder."""
     out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf8", write_through=True) for _ in range(2))
     words = ("gradlab", *words)
     with (
@@ -45,6 +45,6 @@ def gradlab(*words: str, cwd: Path) -> Done:
 
 
 def spawned(*words: str, cwd: Path, timeout: float = 120, **options: Any) -> subprocess.CompletedProcess[str]:
-    """The command in a process of its own."""
+    """Run the command in a separate process."""
     command = [sys.executable, "-m", "gradlab", *words]
     return subprocess.run(command, cwd=cwd, env=ENVIRONMENT, capture_output=True, text=True, timeout=timeout, **options)

@@ -1,4 +1,4 @@
-"""Studies whose trials gave what a function says: results without training."""
+"""Studies with computed outcomes: results without training."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ GRID = {"model.depth": [2, 5, 30], "model.skip": ["none", "identity"]}
 
 
 def measured(study: dict[str, Any], outcome: Any, seeds: int = 5) -> Measured:
-    """A study whose trials gave what `outcome(settings, seed)` says: metrics, and curves by name."""
+    """Make a study with the outcomes of `outcome(settings, seed)`: metrics, and curves by name."""
     plan = gradlab.plan({"question": "Which?", **study}, seeds=seeds)
     settings = {planned.group.name: planned.group.settings for planned in plan.groups}
     results = []
@@ -45,7 +45,7 @@ def mnist(**sections: Any) -> dict[str, Any]:
 
 
 def mixture(settings: Mapping[str, Any], seed: int) -> tuple[Numbers, dict[str, list[float]]]:
-    """Deep plain networks collapse, but for seed 3, which escapes in the last epoch."""
+    """Deep plain networks collapse, except for seed 3, which recovers in the last epoch."""
     deep = settings["model.depth"] == 30 and settings["model.skip"] == "none"
     curve = [0.1, 0.1, 0.1] if deep else [0.6, 0.8, 0.9]
     curve = [0.1, 0.1, 0.7] if deep and seed == 3 else curve

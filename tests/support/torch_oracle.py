@@ -1,4 +1,4 @@
-"""The lab's networks written a second time, in torch, for autograd to differentiate. Shares no code with the lab."""
+"""Gradlab's networks written a second time, in torch, for autograd to differentiate. Shares no code with Gradlab."""
 
 from __future__ import annotations
 

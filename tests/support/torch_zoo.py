@@ -1,4 +1,4 @@
-"""Healthy and broken networks: what the diagnosis is calibrated on."""
+"""Healthy and broken networks on which the diagnosis is calibrated."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class LogOfZero(nn.Module):
 
 
 class ReZero(nn.Module):
-    """Branches that begin at 0: at first nothing inside them gets a gradient, and that is well."""
+    """Branches that start at 0: at first nothing inside them gets a gradient, which is healthy."""
 
     def __init__(self, depth: int = 12) -> None:
         super().__init__()
@@ -182,6 +182,6 @@ BROKEN: dict[str, tuple[Callable[[], nn.Module], str]] = {
 
 
 def batch() -> tuple[torch.Tensor, torch.Tensor]:
-    """64 samples of 4 classes that have nothing to do with them."""
+    """64 random samples with unrelated labels of 4 classes."""
     torch.manual_seed(1)
     return torch.randn(64, 32), torch.randint(0, 4, (64,))

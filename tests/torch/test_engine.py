@@ -1,4 +1,4 @@
-"""The torch engine agrees with the reference engine, repeats itself, and says what it cannot do."""
+"""The torch engine agrees with the reference engine, is reproducible, and refuses what it does not support."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import torch
 from gradlab.engines.reference import Reference
 from gradlab.engines.torch import Torch
 from gradlab.engines.torch.require import MISSING
-from gradlab.engines.torch.settings import Repeatable
+from gradlab.engines.torch.settings import ReproducibleSession
 from gradlab.errors import StudyError
 from gradlab.parts import BUILT_IN
 from gradlab.trials.setup import prepare
@@ -26,7 +26,7 @@ ACTIVATIONS, OPTIMIZERS = BUILT_IN.names("activation"), BUILT_IN.names("optimize
 EVERY = [
     (skip, activation, norm, optimizer)
     for skip, activation, norm, optimizer in product(SKIPS, ACTIVATIONS, NORMS, OPTIMIZERS)
-    # a linear network with batch norm, asked for the identity, begins with gradients of its shifts that are 0 in exact
+    # a linear network with batch norm that learns the identity starts with shift gradients that are 0 in exact
     # arithmetic; an adaptive optimizer divides noise by noise there
     if (activation, norm) != ("identity", "batch") or optimizer in ("sgd", "momentum", "nesterov")
 ]
@@ -96,28 +96,28 @@ def test_any_number_of_workers_gives_the_same_bits(tree: dict[str, Any]) -> None
     assert len(hashes) == 1
 
 
-def test_torchs_settings_are_given_back(tree: dict[str, Any]) -> None:
+def test_torch_settings_are_restored(tree: dict[str, Any]) -> None:
     torch.set_num_threads(2)
     tree["base"]["train"]["engine"] = "torch"
     gradlab.run(tree)
     assert torch.get_num_threads() == 2
     assert not torch.are_deterministic_algorithms_enabled()
-    with Repeatable():
-        with Repeatable():
+    with ReproducibleSession():
+        with ReproducibleSession():
             assert torch.get_num_threads() == 1
         assert torch.are_deterministic_algorithms_enabled()
     assert torch.get_num_threads() == 2
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device here")
-def test_on_a_gpu_it_agrees_and_repeats_itself(tree: dict[str, Any]) -> None:
+def test_gpu_results_agree_with_the_reference_and_are_repeatable(tree: dict[str, Any]) -> None:
     setup = setup_of(tree, "identity", "relu", "layer", "adam")
     first, second = Torch(device="cuda").train(setup), Torch(device="cuda").train(setup)
     np.testing.assert_array_equal(first.theta, second.theta)
     np.testing.assert_allclose(first.theta, Reference().train(setup).theta, rtol=1e-7, atol=1e-9)
 
 
-def test_the_same_bits_twice_and_probes_like_everybody(tree: dict[str, Any]) -> None:
+def test_two_runs_give_the_same_bits_and_probes_match_the_reference(tree: dict[str, Any]) -> None:
     tree["base"]["train"]["engine"] = "torch"
     first, second = gradlab.run(tree), gradlab.run(tree)
     assert first.measured.hash == second.measured.hash
@@ -168,9 +168,7 @@ OWN = {
 
 
 @pytest.mark.parametrize("path", OWN)
-def test_a_part_of_the_users_own_runs_at_once_by_its_numpy_code(
-    tree: dict[str, Any], tmp_path: Path, path: str
-) -> None:
+def test_a_user_part_runs_through_its_numpy_code(tree: dict[str, Any], tmp_path: Path, path: str) -> None:
     name, text = OWN[path]
     (tmp_path / "mine.py").write_text(f"import numpy as np\n{text}")
     study = {**tree, "parts": [str(tmp_path / "mine.py")], "arms": None, "seeds": 1}
@@ -178,7 +176,9 @@ def test_a_part_of_the_users_own_runs_at_once_by_its_numpy_code(
     np.testing.assert_allclose(Torch().train(setup).theta, Reference().train(setup).theta, rtol=1e-9)
 
 
-def test_what_it_cannot_do_is_refused_with_a_reason(tree: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unsupported_configurations_are_refused_with_a_reason(
+    tree: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     if not torch.cuda.is_available():
         tree["base"]["train"]["engine"] = {"kind": "torch", "device": "cuda"}
         with pytest.raises(StudyError, match="no CUDA device"):
@@ -202,7 +202,7 @@ def test_without_torch_the_error_names_the_extra_and_the_rest_works() -> None:
     assert done.stdout.strip() == MISSING
 
 
-def test_a_network_goes_to_torch_and_back(tmp_path: Path) -> None:
+def test_a_network_converts_to_torch_and_back(tmp_path: Path) -> None:
     from safetensors.numpy import load_file, save_file
 
     result = gradlab.run("identity", seeds=1, overrides={"train.steps": 30, "train.precision": "float64"})

@@ -1,4 +1,4 @@
-"""A probe is a guest: whatever a model is and whatever a loop does, numbers are right and nothing breaks."""
+"""A probe works on any model and in any loop: its numbers are right and it breaks nothing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import gradlab
 import torch
 from gradlab.errors import InvalidInput
 from gradlab.torch.overfitting import try_overfitting
-from gradlab.torch.seeing import sampled
+from gradlab.torch.statistics import sample_entries
 from torch import nn
 
 ENTROPY = nn.functional.cross_entropy
@@ -33,10 +33,10 @@ def probed(model: nn.Module, x: Any = None, y: Any = None, optimizer: Any = None
     return p
 
 
-# ---------------------------------------------------------------------- copies, and passes of another kind
+# ---------------------------------------------------------------------- copies, and unusual passes
 
 
-def test_a_model_that_is_copied_or_saved_meanwhile_takes_no_hook_along() -> None:
+def test_a_model_copied_or_saved_during_a_probe_carries_no_hooks() -> None:
     model, (x, y) = mlp(2), batch()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     with gradlab.watch(model, optimizer, every=1, quiet=True) as w:
@@ -49,10 +49,10 @@ def test_a_model_that_is_copied_or_saved_meanwhile_takes_no_hook_along() -> None
     saved = torch.load(file, weights_only=False)
     assert b"gradlab" not in file.getvalue(), "it can be loaded where there is no gradlab"
     assert torch.equal(saved(x), copied(x))
-    assert all(seen.calls == 1 for seen in w.moments[0].probe.seen.values())
+    assert all(seen.calls == 1 for seen in w.moments[0].probe.modules.values())
 
 
-def test_a_module_that_cannot_be_looked_into_is_named_and_the_pass_goes_on() -> None:
+def test_a_module_that_cannot_be_measured_is_named_and_the_pass_continues() -> None:
     model, x = mlp(1), batch()[0]
     with gradlab.probe(model) as p:
         found = torch.func.vmap(model)(x[:, None, :])
@@ -61,7 +61,7 @@ def test_a_module_that_cannot_be_looked_into_is_named_and_the_pass_goes_on() -> 
     assert "Not looked into" in str(p.diagnose())
 
 
-def test_a_scripted_module_is_named_too() -> None:
+def test_a_scripted_module_is_named_as_skipped() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         scripted: Any = torch.jit.script(mlp(1))
@@ -70,9 +70,9 @@ def test_a_scripted_module_is_named_too() -> None:
     assert "not supported on ScriptModules" in words
 
 
-def test_lazy_and_meta_modules() -> None:
+def test_lazy_and_meta_modules_can_be_probed() -> None:
     lazy = nn.Sequential(nn.LazyLinear(8), nn.ReLU(), nn.Linear(8, 4))
-    assert len(probed(lazy).seen) == 3
+    assert len(probed(lazy).modules) == 3
     with torch.device("meta"):
         nowhere = nn.Linear(4, 4)
     with gradlab.probe(nowhere) as p:
@@ -80,7 +80,7 @@ def test_lazy_and_meta_modules() -> None:
     assert p.skipped
 
 
-def test_what_is_no_model_or_optimizer_is_refused_and_leaves_nothing() -> None:
+def test_an_invalid_model_or_optimizer_is_refused_and_leaves_no_hooks() -> None:
     model = mlp(1)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for call in (
@@ -93,11 +93,11 @@ def test_what_is_no_model_or_optimizer_is_refused_and_leaves_nothing() -> None:
         with pytest.raises(InvalidInput):
             call()
     assert not optimizer._optimizer_step_post_hooks
-    with gradlab.watch(model, optimizer, quiet=True) as w, pytest.raises(InvalidInput, match="nothing was watched"):
+    with gradlab.watch(model, optimizer, quiet=True) as w, pytest.raises(InvalidInput, match="no step was recorded"):
         w.figure()
 
 
-def test_a_watch_that_is_never_closed_does_not_keep_the_compiler_off() -> None:
+def test_an_abandoned_watch_does_not_keep_eager_mode_on() -> None:
     import gc
 
     from torch._dynamo import eval_frame
@@ -121,7 +121,7 @@ def test_a_watch_that_is_never_closed_does_not_keep_the_compiler_off() -> None:
 # ---------------------------------------------------------------------- numbers
 
 
-def test_a_sample_prefers_and_misses_no_unit() -> None:
+def test_sampling_favors_and_misses_no_unit() -> None:
     torch.manual_seed(0)
     layer = nn.Linear(16, 512)
     with torch.no_grad():
@@ -130,11 +130,11 @@ def test_a_sample_prefers_and_misses_no_unit() -> None:
     with gradlab.probe(layer) as p:
         out = layer(x).detach()
     assert p.table().rms.item() == pytest.approx(float(out.square().mean().sqrt()), rel=0.05)
-    units = sampled(torch.arange(512.0).expand(1024, 512), 65_536)
+    units = sample_entries(torch.arange(512.0).expand(1024, 512), 65_536)
     assert len(torch.unique(units)) == 512
 
 
-def test_the_first_module_with_nan_is_found_wherever_it_hides() -> None:
+def test_the_first_module_with_nan_is_found_in_any_position() -> None:
     model = nn.Sequential(nn.Linear(16, 512), nn.ReLU(), nn.Linear(512, 4))
     with torch.no_grad():
         model[0].weight[1] = float("nan")
@@ -142,7 +142,7 @@ def test_the_first_module_with_nan_is_found_wherever_it_hides() -> None:
     assert (finding.name, finding.where) == ("NaN or infinity", "0")
 
 
-def test_complex_numbers_have_both_parts() -> None:
+def test_complex_activations_count_both_parts() -> None:
     layer = nn.Linear(4, 4, dtype=torch.complex64)
     x = torch.randn(8, 4, dtype=torch.complex64)
     with gradlab.probe(layer) as p:
@@ -171,7 +171,7 @@ def test_channels_are_units_of_one_dimensional_convolutions() -> None:
     assert probed(model, batch()[0][:, None, :]).table().dead[1] == pytest.approx(0.95)
 
 
-def test_gradients_are_those_before_clipping_and_clearing_and_a_second_look_begins_anew() -> None:
+def test_gradients_are_recorded_before_clipping_and_a_second_pass_resets_the_probe() -> None:
     model, (x, y) = mlp(2), batch()
     p = gradlab.probe(model, torch.optim.SGD(model.parameters(), lr=0.1))
     for _ in range(2):
@@ -183,11 +183,11 @@ def test_gradients_are_those_before_clipping_and_clearing_and_a_second_look_begi
             model.zero_grad()
         assert p.parameters().grad_l2[0] == pytest.approx(expected, rel=1e-5)
         assert set(p.table().calls) == {1}
-    with p, pytest.raises(InvalidInput, match="already looking"), p:
+    with p, pytest.raises(InvalidInput, match="already active"), p:
         pass
 
 
-# ---------------------------------------------------------------------- no false alarm, no false quiet
+# ---------------------------------------------------------------------- no false positives, no false negatives
 
 
 def zero_head() -> nn.Sequential:
@@ -197,13 +197,13 @@ def zero_head() -> nn.Sequential:
     return model
 
 
-def test_weights_that_begin_at_0_are_no_wild_step() -> None:
+def test_weights_that_start_at_0_are_not_reported_as_large_steps() -> None:
     model = zero_head()
     found = probed(model, optimizer=torch.optim.Adam(model.parameters(), lr=1e-3)).diagnose()
     assert found.healthy, found
 
 
-def test_a_skipped_step_of_a_scaler_is_no_nan() -> None:
+def test_a_step_skipped_by_the_scaler_is_not_reported_as_nan() -> None:
     model, (x, y) = mlp(2), batch()
     optimizer, scaler = torch.optim.SGD(model.parameters(), lr=0.1), torch.amp.GradScaler("cpu", init_scale=2.0**118)
     with gradlab.watch(model, optimizer, every=1, scaler=scaler, quiet=True) as w:
@@ -216,7 +216,7 @@ def test_a_skipped_step_of_a_scaler_is_no_nan() -> None:
     assert all("NaN or infinity" not in moment.probe.diagnose().names for moment in w.moments)
 
 
-def test_two_optimizers_hold_what_they_hold() -> None:
+def test_parameters_of_two_optimizers_are_both_held() -> None:
     model, (x, y) = mlp(2), batch()
     both = [torch.optim.Adam(model[:2].parameters(), lr=1e-3), torch.optim.SGD(model[2:].parameters(), lr=0.1)]
     with gradlab.watch(model, both, every=1, quiet=True) as w:
@@ -230,7 +230,7 @@ def test_two_optimizers_hold_what_they_hold() -> None:
 
 
 @pytest.mark.parametrize("kind", ["rate 0", "rounded away"])
-def test_weights_that_do_not_move_are_named(kind: str) -> None:
+def test_weights_that_do_not_move_are_reported(kind: str) -> None:
     model, x = mlp(2), batch()[0]
     model, x = (model.bfloat16(), x.bfloat16()) if kind == "rounded away" else (model, x)
     rate = 0.0 if kind == "rate 0" else 1e-9
@@ -239,7 +239,7 @@ def test_weights_that_do_not_move_are_named(kind: str) -> None:
     assert (p.parameters().update_ratio == 0).all()
 
 
-def test_nothing_seen_is_not_nothing_wrong() -> None:
+def test_a_probe_without_a_forward_pass_is_not_healthy() -> None:
     model, (x, _) = mlp(2), batch()
     with gradlab.probe(model) as p:
         mlp(2)(x)
@@ -250,7 +250,7 @@ def test_nothing_seen_is_not_nothing_wrong() -> None:
     assert "No backward pass was seen" in str(p.diagnose())
 
 
-def test_nan_of_a_backward_pass_is_laid_to_what_made_it() -> None:
+def test_nan_in_a_backward_pass_is_attributed_to_its_origin() -> None:
     class Bad(torch.autograd.Function):
         @staticmethod
         def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
@@ -269,10 +269,10 @@ def test_nan_of_a_backward_pass_is_laid_to_what_made_it() -> None:
     assert "the backward pass of 1 made it so" in finding.evidence
 
 
-# ---------------------------------------------------------------------- learning by heart
+# ---------------------------------------------------------------------- overfitting one batch
 
 
-def test_what_cannot_reach_0_is_measured_against_its_floor() -> None:
+def test_a_loss_that_cannot_reach_0_is_compared_with_its_floor() -> None:
     smooth = nn.CrossEntropyLoss(label_smoothing=0.1)
     torch.manual_seed(0)
     found = try_overfitting(mlp(3), batch(), smooth)
@@ -280,13 +280,13 @@ def test_what_cannot_reach_0_is_measured_against_its_floor() -> None:
     assert found.ok, found.words
 
 
-def test_a_batch_of_one_class_and_a_constant_target_can_be_learned() -> None:
+def test_a_batch_of_one_class_and_a_constant_target_can_be_overfitted() -> None:
     x, _ = batch()
     assert try_overfitting(mlp(2), (x, torch.zeros(64, dtype=torch.long)), ENTROPY).ok
     assert try_overfitting(mlp(2), (x, torch.full((64, 4), 3.0)), nn.functional.mse_loss).ok
 
 
-def test_attention_and_recurrent_layers_have_no_dropout_then() -> None:
+def test_overfitting_disables_dropout_in_attention_and_recurrent_layers() -> None:
     class Attends(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -302,7 +302,7 @@ def test_attention_and_recurrent_layers_have_no_dropout_then() -> None:
     assert try_overfitting(Attends(), batch(), ENTROPY).ok
 
 
-def test_an_optimizer_with_a_closure_and_a_wrong_batch() -> None:
+def test_overfitting_supports_closures_and_refuses_an_invalid_batch() -> None:
     model = mlp(1)
     assert try_overfitting(model, batch(), ENTROPY, [torch.optim.LBFGS(model.parameters())], steps=30).ok
     with pytest.raises(InvalidInput, match=r"\(input, target\)"):
@@ -326,13 +326,13 @@ dist.destroy_process_group()
 
 
 @pytest.mark.shipped
-def test_numbers_of_a_shard_are_not_shown_as_those_of_the_whole() -> None:
+def test_numbers_of_a_shard_are_labeled_as_such() -> None:
     done = subprocess.run([sys.executable, "-c", SHARDED], capture_output=True, text=True, timeout=120)
     assert done.stdout.split() == ["True", "True"], done.stderr
     assert not gradlab.probe(mlp(2)).sharded
 
 
-def test_a_watch_that_cannot_tell_lets_go_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_watch_that_cannot_print_still_removes_its_hooks(monkeypatch: pytest.MonkeyPatch) -> None:
     model, (x, y) = mlp(2), batch()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 

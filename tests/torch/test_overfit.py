@@ -1,4 +1,4 @@
-"""One batch learned by heart, and two probes compared."""
+"""Overfitting one batch, and comparing two probes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ABLE: dict[str, Callable[[], nn.Module]] = {
 
 
 def _slow_but(name: str, *quick: str) -> Any:
-    """A case of the slow suite, but for some."""
+    """Mark a case as slow, with some exceptions."""
     return name if name in quick else pytest.param(name, marks=pytest.mark.slow)
 
 
@@ -38,7 +38,7 @@ UNABLE = ("the plain net of the identity write-up", "a 30-layer net at default i
 
 
 @pytest.mark.parametrize("name", [_slow_but(name, "an MLP", "an LSTM") for name in ABLE])
-def test_a_healthy_network_learns_one_batch(name: str) -> None:
+def test_a_healthy_network_overfits_one_batch(name: str) -> None:
     torch.manual_seed(0)
     found = try_overfitting(ABLE[name](), batch(), ENTROPY)
     assert found.ok, found.words
@@ -46,13 +46,13 @@ def test_a_healthy_network_learns_one_batch(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [_slow_but(name, "dead ReLUs") for name in UNABLE])
-def test_a_broken_one_does_not(name: str) -> None:
+def test_a_broken_network_does_not_overfit_one_batch(name: str) -> None:
     torch.manual_seed(0)
     found = try_overfitting(BROKEN[name][0](), batch(), ENTROPY)
     assert not found.ok, found.words
 
 
-def test_a_regression_has_its_own_best_constant_answer() -> None:
+def test_a_regression_has_its_own_best_constant_prediction() -> None:
     torch.manual_seed(0)
     x, y = torch.randn(64, 32), 5 + torch.randn(64, 4)
     found = try_overfitting(mlp(3), (x, y), nn.functional.mse_loss, steps=600)
@@ -60,14 +60,14 @@ def test_a_regression_has_its_own_best_constant_answer() -> None:
     assert found.constant == pytest.approx(float(y.var(0, correction=0).mean()), rel=1e-3)
 
 
-def test_labels_that_are_shuffled_anew_cannot_be_learned() -> None:
+def test_labels_reshuffled_at_every_step_cannot_be_learned() -> None:
     def shuffling(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
         return ENTROPY(output, target[torch.randperm(len(target))])
 
     assert not try_overfitting(mlp(3), batch(), shuffling).ok
 
 
-def test_it_is_asked_for_by_the_diagnosis_and_touches_nothing() -> None:
+def test_overfitting_on_request_leaves_the_model_unchanged() -> None:
     torch.manual_seed(0)
     model, (x, y) = mlp(2), batch()
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-9)
@@ -97,7 +97,7 @@ def probed(model: nn.Module) -> Any:
     return p
 
 
-def test_two_probes_say_what_a_fix_did() -> None:
+def test_two_probes_show_the_effect_of_a_fix() -> None:
     torch.manual_seed(0)
     before, after = probed(mlp(30)), probed(mlp(30, he=True))
     change = after.against(before)
@@ -137,15 +137,15 @@ def after():
 
 
 @pytest.mark.shipped
-def test_the_command_does_both(tmp_path: Path) -> None:
+def test_the_command_overfits_and_compares(tmp_path: Path) -> None:
     (tmp_path / "nets.py").write_text(FILE)
     first, second = (f"{tmp_path / 'nets.py'}:{name}" for name in ("before", "after"))
     done = RUNNER.invoke(app(), ["probe", second, "--against", first, "--figure", str(tmp_path / "f.png")])
     assert done.exit_code == 0, done.output
     assert "Gone: vanishing gradients" in done.output
     assert (tmp_path / "f.png").is_file()
-    told = json.loads(RUNNER.invoke(app(), ["probe", second, "--against", first, "--json"]).stdout)
-    assert told["gone"][0]["name"] == "vanishing gradients"
+    printed = json.loads(RUNNER.invoke(app(), ["probe", second, "--against", first, "--json"]).stdout)
+    assert printed["gone"][0]["name"] == "vanishing gradients"
     learned = json.loads(RUNNER.invoke(app(), ["probe", second, "--overfit", "--json"]).stdout)
     assert learned["overfit"]["ok"] is True
     stuck = RUNNER.invoke(app(), ["probe", first, "--overfit"])

@@ -1,4 +1,4 @@
-"""The probe: any module, nothing changed, every hook gone; the diagnosis: right names, no false alarm."""
+"""The probe works on any module, changes nothing and removes its hooks; the diagnosis finds the right problems."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_no_false_alarm_on_a_healthy_network(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_a_broken_network_gets_its_right_name(name: str) -> None:
+def test_a_broken_network_gets_the_right_finding(name: str) -> None:
     factory, expected = BROKEN[name]
     for seed in range(3):
         torch.manual_seed(seed)
@@ -51,7 +51,7 @@ def test_the_first_module_with_nan_is_named() -> None:
     assert finding.where == "log"
 
 
-def test_nothing_is_changed_and_every_hook_is_gone_also_after_an_exception() -> None:
+def test_a_probe_changes_nothing_and_removes_its_hooks_even_after_an_exception() -> None:
     model = Transformer()
     model.eval()
     x = torch.randn(8, 32)
@@ -64,7 +64,7 @@ def test_nothing_is_changed_and_every_hook_is_gone_also_after_an_exception() -> 
     assert all(not module._forward_hooks and not module._backward_hooks for module in model.modules())
 
 
-def test_tied_shared_nested_in_place_and_repeated_modules() -> None:
+def test_tied_shared_nested_in_place_and_repeated_modules_are_measured() -> None:
     class Odd(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -90,16 +90,16 @@ def test_tied_shared_nested_in_place_and_repeated_modules() -> None:
     assert len(names) == len(set(names))
 
 
-def test_a_compiled_model_is_looked_into() -> None:
+def test_a_compiled_model_is_measured() -> None:
     torch.manual_seed(0)
     model = mlp(3)
     p = probed(torch.compile(model, backend="eager"))
     assert len(p.table()) == 7
 
 
-def test_an_optimizers_step_is_measured_and_judged_by_what_it_moves() -> None:
+def test_an_optimizer_step_is_judged_by_how_far_it_moves_the_weights() -> None:
     torch.manual_seed(0)
-    model = mlp(20, he=True, scale=20**-0.5)  # gradients vanish; Adam moves every weight all the same
+    model = mlp(20, he=True, scale=20**-0.5)  # gradients vanish; Adam still moves every weight
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, eps=1e-30)
     x, y = torch.randn(64, 32), torch.randint(0, 4, (64,))
     with gradlab.probe(model, optimizer) as p:
@@ -110,7 +110,7 @@ def test_an_optimizers_step_is_measured_and_judged_by_what_it_moves() -> None:
     assert "vanishing gradients" in probed(mlp(20, he=True, scale=20**-0.5)).diagnose().names
 
 
-def test_parameters_that_the_optimizer_does_not_hold_and_wild_steps_are_named() -> None:
+def test_parameters_outside_the_optimizer_and_large_steps_are_reported() -> None:
     torch.manual_seed(0)
     model = mlp(3)
     partly = torch.optim.SGD(model[0].parameters(), lr=0.1)
@@ -159,7 +159,7 @@ class NeuralNetwork(nn.Module):
         return x
 
 
-def test_the_gradflow_write_up_gets_its_published_table() -> None:
+def test_the_probe_reproduces_the_published_table_of_gradflow() -> None:
     torch.manual_seed(123)
     x = torch.randn(1, 10)
     model = NeuralNetwork(shortcut_connections=True)
@@ -172,7 +172,7 @@ def test_the_gradflow_write_up_gets_its_published_table() -> None:
     np.testing.assert_allclose(list(table), published, rtol=2e-6)
 
 
-def test_a_figure_and_a_notebook_view() -> None:
+def test_a_probe_has_a_figure_and_a_notebook_view() -> None:
     p = probed(mlp(3))
     assert p.figure().axes
     assert "<table" in p._repr_html_()
@@ -182,7 +182,7 @@ def test_a_figure_and_a_notebook_view() -> None:
 # ---------------------------------------------------------------------- command line
 
 
-def test_the_command_looks_into_a_file(tmp_path: Path) -> None:
+def test_the_command_probes_a_model_file(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(
         "import torch\nfrom torch import nn\n\n\ndef make():\n    torch.manual_seed(0)\n"
         "    layers = [m for _ in range(30) for m in (nn.Linear(16, 16), nn.ReLU())]\n"
@@ -205,18 +205,22 @@ def test_a_wrong_target_is_refused_without_a_traceback(target: str) -> None:
     assert isinstance(done.exception, gradlab.GradlabError | SystemExit)
 
 
-def test_the_diagnosis_tells_the_numbers_of_the_table() -> None:
+def test_the_diagnosis_quotes_the_numbers_of_the_table() -> None:
     torch.manual_seed(0)
     p = probed(mlp(60, he=True, scale=0.5))
     (finding,) = [one for one in p.diagnose().found if one.name == "vanishing gradients"]
     deltas = p.table().delta.dropna()
     whole, steps = deltas.iloc[-1] / deltas.iloc[0], len(deltas) - 1
-    told, each = (float(word) for word in re.findall(r"\d+(?:\.\d+)?(?:e[+-]?\d+)?", finding.evidence)[:2])
-    assert told == pytest.approx(whole, rel=0.06)
+    ratio, each = (float(word) for word in re.findall(r"\d+(?:\.\d+)?(?:e[+-]?\d+)?", finding.evidence)[:2])
+    assert ratio == pytest.approx(whole, rel=0.06)
     assert each == pytest.approx(whole ** (1 / steps), rel=0.06)
 
 
-def test_one_odd_module_at_an_end_is_no_trend() -> None:
+def test_one_odd_module_at_an_end_is_not_a_trend() -> None:
     assert _first_to_last([1e-9, *[1.0] * 19]) == 1.0
     assert _first_to_last([1.0] * 19 + [1e-9]) == 1.0
     assert _first_to_last([0.1**k for k in range(20)]) == pytest.approx(1e19)
+
+
+def test_the_names_of_the_torch_module_can_be_imported() -> None:
+    assert all(callable(getattr(gradlab.torch, name)) for name in gradlab.torch.__all__)

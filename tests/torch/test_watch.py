@@ -1,4 +1,4 @@
-"""A watch over a training loop: it changes nothing, survives whatever a loop does, and is kept as a run."""
+"""A watch over a training loop: it changes nothing, works in any loop, and can be saved as a run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import gradlab
 import torch
 from gradlab.cli import app
 from gradlab.spec.place import At
-from gradlab.torch.layers import layers_of
+from gradlab.torch.layers import find_layers
 from gradlab.trials.setup import prepare
 from torch import nn
 
@@ -41,7 +41,7 @@ def without_hooks(model: nn.Module) -> bool:
     return parameters and not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
 
 
-def test_it_looks_at_every_so_many_steps_and_changes_nothing() -> None:
+def test_a_watch_probes_every_nth_step_and_changes_nothing() -> None:
     torch.manual_seed(0)
     watched, alone = mlp(3), mlp(3)
     alone.load_state_dict(watched.state_dict())
@@ -58,7 +58,7 @@ def test_it_looks_at_every_so_many_steps_and_changes_nothing() -> None:
     assert without_hooks(watched)
 
 
-def test_between_the_steps_it_looks_at_nothing_is_on_the_model() -> None:
+def test_no_hooks_are_attached_between_probed_steps() -> None:
     model, (x, y) = mlp(2), batch()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     with gradlab.watch(model, optimizer, every=3, quiet=True):
@@ -68,7 +68,7 @@ def test_between_the_steps_it_looks_at_nothing_is_on_the_model() -> None:
             optimizer.step()
 
 
-def test_an_evaluation_between_two_steps_is_not_looked_at() -> None:
+def test_an_evaluation_between_two_steps_is_not_recorded() -> None:
     model, (x, y) = mlp(2), batch()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     with gradlab.watch(model, optimizer, every=1, quiet=True) as w:
@@ -80,10 +80,10 @@ def test_an_evaluation_between_two_steps_is_not_looked_at() -> None:
             optimizer.zero_grad()
             nn.functional.cross_entropy(model(x), y).backward()
             optimizer.step()
-    assert all(seen.calls == 1 and seen.rms < 10 for moment in w.moments for seen in moment.probe.seen.values())
+    assert all(seen.calls == 1 and seen.rms < 10 for moment in w.moments for seen in moment.probe.modules.values())
 
 
-def test_it_lets_go_after_an_exception_and_refuses_nonsense() -> None:
+def test_a_watch_removes_its_hooks_after_an_exception_and_refuses_invalid_arguments() -> None:
     model = mlp(2)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     with pytest.raises(RuntimeError), gradlab.watch(model, optimizer, every=1):
@@ -91,11 +91,11 @@ def test_it_lets_go_after_an_exception_and_refuses_nonsense() -> None:
     assert without_hooks(model)
     with pytest.raises(gradlab.GradlabError, match="at least 1"):
         gradlab.watch(model, optimizer, every=0)
-    with gradlab.watch(model, optimizer) as w, pytest.raises(gradlab.GradlabError, match="nothing was watched"):
+    with gradlab.watch(model, optimizer) as w, pytest.raises(gradlab.GradlabError, match="no step was recorded"):
         w.save("nowhere")
 
 
-def test_two_watches_at_once_leave_the_compiler_as_it_was() -> None:
+def test_two_concurrent_watches_restore_the_compiler_stance() -> None:
     from torch._dynamo import eval_frame
 
     first, second = mlp(1), mlp(1)
@@ -110,7 +110,7 @@ def test_two_watches_at_once_leave_the_compiler_as_it_was() -> None:
 
 
 @pytest.mark.parametrize("in_place", [False, True])
-def test_a_compiled_model_stays_compiled_and_is_looked_into(in_place: bool) -> None:
+def test_a_compiled_model_stays_compiled_and_is_measured(in_place: bool) -> None:
     torch.compiler.reset()
     torch.manual_seed(0)
     model, alone = Residual(3, 0.3), Residual(3, 0.3)
@@ -130,12 +130,12 @@ def test_a_compiled_model_stays_compiled_and_is_looked_into(in_place: bool) -> N
     w = trained(compiled, 9, optimizer, every=4)
     trained(alone, 9, every=1000)
     assert [moment.step for moment in w.moments] == [0, 4, 8]
-    assert all(len(moment.probe.seen) == 4 for moment in w.moments)
+    assert all(len(moment.probe.modules) == 4 for moment in w.moments)
     assert len(graphs) == 1, "compiled once, whatever was watched"
     assert all(torch.equal(a, b) for a, b in zip(model.parameters(), alone.parameters(), strict=True))
 
 
-def test_mixed_precision_with_a_real_scaler() -> None:
+def test_mixed_precision_with_a_real_scaler_is_unscaled() -> None:
     torch.manual_seed(0)
     model, (x, y) = mlp(3), batch()
     alone = mlp(3)
@@ -158,7 +158,7 @@ def test_mixed_precision_with_a_real_scaler() -> None:
     assert ours.update_ratio.notna().all()
 
 
-def test_a_frameworks_wrapper_is_looked_through() -> None:
+def test_a_framework_wrapper_is_unwrapped() -> None:
     class Accelerated:
         def __init__(self, optimizer: torch.optim.Optimizer) -> None:
             self.optimizer = optimizer
@@ -175,7 +175,7 @@ def test_a_frameworks_wrapper_is_looked_through() -> None:
     assert w.parameters().held.all()
 
 
-def test_what_it_costs_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_overhead_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     model = mlp(2)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     x, y = batch()
@@ -183,18 +183,18 @@ def test_what_it_costs_is_said(capsys: pytest.CaptureFixture[str]) -> None:
         for _ in range(5):
             nn.functional.cross_entropy(model(x), y).backward()
             optimizer.step()
-    assert "3 of 5 steps looked at, " in capsys.readouterr().err
+    assert "3 of 5 steps probed, " in capsys.readouterr().err
 
 
 # ---------------------------------------------------------------------- layers, and runs
 
 
-def test_layers_are_the_modules_with_weights_in_the_labs_own_measures() -> None:
+def test_layers_are_the_modules_with_weights_in_gradlab_measures() -> None:
     torch.manual_seed(0)
     model, (x, y) = mlp(3), batch()
     with gradlab.probe(model) as p:
         nn.functional.cross_entropy(model(x), y).backward()
-    layers = layers_of(p)
+    layers = find_layers(p)
     assert [layer.name for layer in layers] == ["0", "2", "4", "6"]
     first: Any = model[0]
     pre = first(x).detach()
@@ -205,32 +205,32 @@ def test_layers_are_the_modules_with_weights_in_the_labs_own_measures() -> None:
     assert layers[0].measures["dead_share"] == pytest.approx(dead)
 
 
-def test_the_lab_measures_the_same_network_alike() -> None:
-    """A network of a study, as a module under the probe and in the lab's own probes at the start."""
+def test_a_watch_and_a_trial_measure_the_same_network_alike() -> None:
+    """A study's network at the start, measured as a module by the watch and by the trial's probes."""
     study = gradlab.load("identity", seeds=1)
     result, plan = gradlab.run(study), gradlab.plan(study)
     module = gradlab.torch.to_module(study, "residual", seed=0)
     setup = prepare(next(trial for trial in plan.trials if trial.group == "residual"))
     with gradlab.probe(module) as p:
         nn.functional.mse_loss(module(torch.as_tensor(setup.probe_x)), torch.as_tensor(setup.probe_y)).backward()
-    layers = layers_of(p)
+    layers = find_layers(p)
     for measure in ("grad_l2", "grad_mean_abs", "delta_l2", "activation_std.pre"):
         ours = result.layers().query("group == 'residual' and measure == @measure and step == 0").value
         assert np.allclose(ours, [layer.measures[measure] for layer in layers], rtol=1e-4), measure
 
 
-def test_weights_of_a_module_that_is_never_called_belong_to_the_one_around_it() -> None:
+def test_weights_of_a_module_that_is_never_called_belong_to_its_parent() -> None:
     model, (x, y) = Transformer(layers=1), batch()
     with gradlab.probe(model) as p:
         nn.functional.cross_entropy(model(x), y).backward()
-    names = [layer.name for layer in layers_of(p)]
+    names = [layer.name for layer in find_layers(p)]
     assert names == ["body.layers.0.self_attn", "body.layers.0.linear1", "body.layers.0.linear2", "head"]
     attention = model.body.layers[0].self_attn
     both = float(torch.cat([attention.in_proj_weight.grad.ravel(), attention.out_proj.weight.grad.ravel()]).norm())
-    assert layers_of(p)[0].measures["grad_l2"] == pytest.approx(both, rel=1e-5)
+    assert find_layers(p)[0].measures["grad_l2"] == pytest.approx(both, rel=1e-5)
 
 
-def test_a_watch_is_kept_as_a_run_like_any_other(tmp_path: Path) -> None:
+def test_a_watch_is_saved_as_an_ordinary_run(tmp_path: Path) -> None:
     w = trained(mlp(4, he=True), 30, every=10)
     result = w.save(tmp_path / "kept", question="What happens inside?")
     assert {"gradient_by_layer", "gradient_heat_map", "signal_by_layer"} <= set(result.charts)
@@ -267,7 +267,7 @@ def test_a_returned_watch_gives_a_comparison_its_layers(tmp_path: Path) -> None:
     assert "Modules that are layers" in (tmp_path / "run/report.md").read_text()
 
 
-def test_the_end_of_a_trial_is_its_own() -> None:
+def test_each_trial_has_its_own_last_step() -> None:
     def train(arm: str, seed: int) -> dict[str, Any]:
         return {"inside": trained(mlp(2), 3 + 2 * seed, every=1)}
 
@@ -278,7 +278,7 @@ def test_the_end_of_a_trial_is_its_own() -> None:
     assert np.isfinite(measured.profile("grad_l2", "a", "end").values).all()
 
 
-def test_torch_is_seeded_also_where_the_function_imports_it_itself() -> None:
+def test_torch_is_seeded_even_if_the_function_imports_it() -> None:
     code = (
         "import gradlab, sys\n"
         "def train(arm, seed):\n    import torch\n    return {'drawn': torch.rand(1).item()}\n"

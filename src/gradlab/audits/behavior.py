@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradlab.audits.traits import Trait, fingerprint, hash_together
-from gradlab.optim.clipping import clipped
+from gradlab.optim.clipping import clip_gradient
 from gradlab.probes.base import rms
 from gradlab.trials.seeding import seeded
 from gradlab.trials.setup import Setup
@@ -77,7 +77,7 @@ def compute_behavior(setup: Setup) -> Behavior:
             output, tape = mlp.forward(p, x, running)
             loss, d_output = setup.loss.value_and_gradient(output, y)
             mlp.backward(p, tape, d_output, g)
-            delta, state = optimizer.update(clipped(gradient, clip), state, theta, rate)
+            delta, state = optimizer.update(clip_gradient(gradient, clip), state, theta, rate)
             outputs += [fingerprint(output), repr(float(loss))]
             by_layer = [record.delta for record in tape.records if record.delta is not None]
             deltas += [fingerprint(values) for values in by_layer]

@@ -1,4 +1,4 @@
-"""JAX: one jit over a scan of all steps; vmap over learning rates for the tiny nets. Compilation is not counted."""
+"""JAX: one jit over a scan of all steps; vmap over learning rates for the tiny nets. Compilation is not timed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gradlab.trials.setup import Setup
 
 
 def version() -> str | None:
-    """None where it is not installed."""
+    """Return the version; None if it is not installed."""
     try:
         import jax
     except ImportError:
@@ -21,7 +21,7 @@ def version() -> str | None:
 
 
 def _program(setup: Setup) -> tuple[Callable[..., Any], Any, Any]:
-    """(train(parameters, rate, batches) -> last loss, initial parameters, batches)."""
+    """Return (train(parameters, rate, batches) -> last loss, initial parameters, batches)."""
     import jax
     import jax.numpy as jnp
 
@@ -78,7 +78,7 @@ def _program(setup: Setup) -> tuple[Callable[..., Any], Any, Any]:
 
 
 def variants(setup: Setup) -> dict[str, Callable[[], float]]:
-    """Seconds of one run."""
+    """Return functions that time one run, in seconds."""
     import jax
 
     train, p, batches = _program(setup)
@@ -95,7 +95,7 @@ def variants(setup: Setup) -> dict[str, Callable[[], float]]:
 
 
 def tiny(setup: Setup, rates: np.ndarray) -> float:
-    """Seconds to train one net per learning rate, all at once."""
+    """Return the seconds to train one net per learning rate, all at once."""
     import jax
 
     train, p, batches = _program(setup)

@@ -1,4 +1,4 @@
-"""Run the workloads in every system that is installed, in turn, on one core; medians over rounds."""
+"""Run the workloads in every installed system in turn, on one core; report medians over rounds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from gradlab.bench import ours
+from gradlab.bench import gradlab_engines
 from gradlab.bench.workloads import TINY, WORKLOADS
 from gradlab.engines.fused import Fused
 from gradlab.errors import EnvironmentFault
@@ -27,7 +27,7 @@ from gradlab.trials.setup import moments_of
 PEERS = {"torch": "torch_peer", "jax": "jax_peer", "sklearn": "sklearn_peer"}
 TINY_NETS = 1024
 ALL_CORES = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
-"""Before this process pins itself to one of them."""
+"""The cores of this process before it pins itself to one of them."""
 
 _SWEEP = {
     "gradlab": "from gradlab import api; api.run(sweep_tree(), workers=1)",
@@ -55,11 +55,11 @@ _STUDY = {
         "all cores": "from gradlab.bench import jax_peer as peer; peer.sweep(setups(depth_tree))",
     },
 }
-"""How each system trains the depth study on all cores; what names its share is started once per core, pinned."""
+"""How each system trains the depth study on all cores; code with `{share}` runs once per core, pinned to it."""
 
 
 def pin_to_one_core() -> None:
-    """One core and one thread for everybody: XLA takes all cores whatever its flags say."""
+    """Restrict this process to one core and one thread. XLA uses all available cores whatever its flags say."""
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     from threadpoolctl import threadpool_limits
@@ -68,15 +68,15 @@ def pin_to_one_core() -> None:
     threadpool_limits(1)
 
 
-def installed(peers: Iterable[str]) -> tuple[dict[str, ModuleType], dict[str, str | None]]:
-    """Modules of the peers that are there, and every peer's version (None: missing)."""
+def find_installed(peers: Iterable[str]) -> tuple[dict[str, ModuleType], dict[str, str | None]]:
+    """Return the modules of the installed peers, and every peer's version (None if missing)."""
     modules = {name: import_module(f"gradlab.bench.{PEERS[name]}") for name in peers}
     versions = {name: module.version() for name, module in modules.items()}
     return {name: module for name, module in modules.items() if versions[name]}, versions
 
 
 def sgemm_peak(size: int = 1536, rounds: int = 7) -> float:
-    """GFLOP/s of one large single-precision product, best of several."""
+    """Return the GFLOP/s of one large single-precision product, best of several rounds."""
     rng = np.random.default_rng(0)
     a, b = rng.random((size, size), np.float32), rng.random((size, size), np.float32)
     times = []
@@ -90,9 +90,9 @@ def sgemm_peak(size: int = 1536, rounds: int = 7) -> float:
 def run(
     workloads: Iterable[str], peers: Iterable[str], rounds: int, say: Callable[[str], None] = lambda text: None
 ) -> dict[str, Any]:
-    """Everything measured, as one object."""
+    """Return all measurements as one JSON-ready object."""
     pin_to_one_core()
-    modules, versions = installed(peers)
+    modules, versions = find_installed(peers)
     report: dict[str, Any] = {
         "machine": {**environment(), "platform": platform.platform(), "threads": 1, "cores_used": 1},
         "peers": versions,
@@ -122,12 +122,12 @@ def _steps(key: str, modules: dict[str, ModuleType], rounds: int) -> dict[str, A
     workload = WORKLOADS[key]
     setup = workload.setup()
     flops = setup.mlp.flops(sum(len(rows) for _, rows in setup.batches()), backward=True)
-    runs = {("gradlab", name): run for name, run in ours.variants(setup).items()}
+    runs = {("gradlab", name): run for name, run in gradlab_engines.variants(setup).items()}
     for system, module in modules.items():
         runs |= {(system, name): run for name, run in module.variants(setup).items()}
     times: dict[tuple[str, str], list[float]] = {name: [] for name in runs}
     for run in runs.values():
-        run()  # warm
+        run()  # warm up
     for _ in range(rounds):
         for name, run in runs.items():
             times[name].append(run())
@@ -144,7 +144,7 @@ def _steps(key: str, modules: dict[str, ModuleType], rounds: int) -> dict[str, A
 
 
 def _probe_cost(rounds: int) -> dict[str, float]:
-    """What the probes add to a trial of workload B, as a share: at the default cadence, and at every power of two."""
+    """Return the share of time that the probes add to a trial of workload B, by cadence."""
     setup, engine = WORKLOADS["B"].setup(), Fused()
     cadences = {"none": (), "default": Measure().layers, "log": ("start", "log", "end")}
     times: dict[str, list[float]] = {name: [] for name in cadences}
@@ -162,8 +162,8 @@ def _tiny(modules: dict[str, ModuleType], rounds: int) -> dict[str, Any]:
     setup, rates = TINY.setup(), np.geomspace(1e-3, 0.3, TINY_NETS)
     few = rates[:: TINY_NETS // 16]  # a loop of torch nets is slow: time 16 and scale
     systems: dict[str, Any] = {}
-    ours.tiny(setup, few)
-    for name, train, chosen in [("gradlab", ours.tiny, rates)] + [
+    gradlab_engines.tiny(setup, few)
+    for name, train, chosen in [("gradlab", gradlab_engines.tiny, rates)] + [
         (name, module.tiny, few if name == "torch" else rates) for name, module in modules.items() if name != "sklearn"
     ]:
         seconds = median(train(setup, chosen) for _ in range(rounds if name != "torch" else 1))
@@ -174,7 +174,7 @@ def _tiny(modules: dict[str, ModuleType], rounds: int) -> dict[str, Any]:
 
 
 def _sweep(modules: dict[str, ModuleType]) -> dict[str, Any]:
-    """Whole processes, start and compilations included; gradlab with its kernels in the cache."""
+    """Time whole processes, including start-up and compilation; gradlab's kernels come from the cache."""
     systems: dict[str, Any] = {}
     _process("gradlab")
     for name in ["gradlab", *(name for name in modules if name in _SWEEP)]:
@@ -186,7 +186,7 @@ def _sweep(modules: dict[str, ModuleType]) -> dict[str, Any]:
 
 
 def _study(modules: dict[str, ModuleType]) -> dict[str, Any]:
-    """Whole processes on all cores, start and compilations included."""
+    """Time whole processes on all cores, including start-up and compilation."""
     systems: dict[str, Any] = {}
     for name in ["gradlab", *(name for name in modules if name in _STUDY)]:
         found = [{"variant": v, "seconds": _on_all_cores(code)} for v, code in _STUDY[name].items()]
@@ -198,7 +198,7 @@ def _study(modules: dict[str, ModuleType]) -> dict[str, Any]:
 
 
 def _on_all_cores(code: str) -> float:
-    """Seconds until every process is done: one with all cores, or one pinned to each."""
+    """Return the seconds until every process is done: one process on all cores, or one pinned to each core."""
     shares = len(ALL_CORES) if "{share}" in code else 1
     start = perf_counter()
     processes = []

@@ -1,4 +1,4 @@
-"""scikit-learn's MLPClassifier, where it can express the network: plain ReLU classifiers."""
+"""scikit-learn's MLPClassifier, for the networks that it can express: plain ReLU classifiers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gradlab.trials.setup import Setup
 
 
 def version() -> str | None:
-    """None where it is not installed."""
+    """Return the version; None if it is not installed."""
     try:
         import sklearn
     except ImportError:
@@ -21,7 +21,7 @@ def version() -> str | None:
 
 
 def variants(setup: Setup) -> dict[str, Callable[[], float]]:
-    """Seconds of one run, scaled to the trial's number of steps: it trains whole epochs only."""
+    """Return functions that time one run, scaled to the trial's number of steps, as it trains whole epochs only."""
     if setup.dataset.classes is None or setup.mlp.skip.name != "none":
         return {}
     from sklearn.neural_network import MLPClassifier
@@ -38,7 +38,7 @@ def variants(setup: Setup) -> dict[str, Callable[[], float]]:
         )  # fmt: skip
         start = perf_counter()
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # it says that one epoch is not enough
+            warnings.simplefilter("ignore")  # it warns that one epoch is not enough
             net.fit(x, y)
         return (perf_counter() - start) * setup.steps * setup.batch / len(rows)
 

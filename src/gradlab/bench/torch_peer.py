@@ -13,7 +13,7 @@ from gradlab.trials.setup import Setup
 
 
 def version() -> str | None:
-    """None where it is not installed."""
+    """Return the version; None if it is not installed."""
     try:
         import torch
     except ImportError:
@@ -23,7 +23,7 @@ def version() -> str | None:
 
 
 def network(setup: Setup) -> Any:
-    """The trial's network as a plain module, from the same initial parameters."""
+    """Return the trial's network as a plain module with the same initial parameters."""
     import torch
 
     named = setup.mlp.layout.named(setup.theta)
@@ -53,14 +53,14 @@ def network(setup: Setup) -> Any:
 
 
 def variants(setup: Setup) -> dict[str, Callable[[], float]]:
-    """Seconds of one run, by setting; compilation is not counted."""
+    """Return functions that time one run, in seconds, by setting; compilation is not timed."""
     import torch
 
     x, y, batches = _data(setup)
     loss_of = torch.nn.functional.mse_loss if setup.loss.name == "mse" else torch.nn.functional.cross_entropy
     lr, adam = setup.trial.config.train.lr, setup.optimizer.name == "adam"
 
-    def timed(compiled: bool, **options: bool) -> Callable[[], float]:
+    def make_timer(compiled: bool, **options: bool) -> Callable[[], float]:
         net = network(setup)
         make = torch.optim.Adam if adam else torch.optim.SGD
         optimizer = make(net.parameters(), lr, **options)
@@ -81,9 +81,9 @@ def variants(setup: Setup) -> dict[str, Callable[[], float]]:
 
         return run
 
-    found = {"eager, fused": timed(False, fused=True), "eager, foreach": timed(False, foreach=True)}
-    with suppress(Exception):  # no C++ compiler on this machine, for one
-        found["compiled"] = timed(True, fused=True)
+    found = {"eager, fused": make_timer(False, fused=True), "eager, foreach": make_timer(False, foreach=True)}
+    with suppress(Exception):  # for example, there is no C++ compiler
+        found["compiled"] = make_timer(True, fused=True)
     return found
 
 
@@ -97,7 +97,7 @@ def _data(setup: Setup) -> tuple[Any, Any, list[Any]]:
 
 
 def tiny(setup: Setup, rates: np.ndarray) -> float:
-    """Seconds to train one net per learning rate, in a loop."""
+    """Return the seconds to train one net per learning rate, in a loop."""
     import torch
 
     x, y, _ = _data(setup)
@@ -113,7 +113,7 @@ def tiny(setup: Setup, rates: np.ndarray) -> float:
 
 
 def sweep(setups: list[Setup]) -> None:
-    """Train each network once, eager."""
+    """Train each network once, in eager mode."""
     for setup in setups:
         import torch
 

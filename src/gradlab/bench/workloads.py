@@ -1,4 +1,4 @@
-"""What is timed. Each workload is an ordinary trial; peers are handed its realized set-up."""
+"""The workloads. Each is an ordinary trial; peers get its realized set-up."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _CLASSES = {"loss": "cross_entropy"}
 
 @dataclass(frozen=True)
 class Workload:
-    """One network and how many steps of it are timed."""
+    """One network and its number of timed steps."""
 
     key: str
     title: str
@@ -23,7 +23,7 @@ class Workload:
     train: dict[str, Any]
 
     def setup(self) -> Setup:
-        """Data, initial parameters, batches: what every system trains."""
+        """Return data, initial parameters and batches: what every system trains."""
         base = {"data": self.data, "model": self.model, "train": self.train}
         tree = {"question": self.title, "base": base, "seeds": 1, "measure": {"layers": []}}
         return prepare(api.plan(tree).trials[0])
@@ -60,7 +60,7 @@ TINY = Workload(
 
 
 def depth_tree() -> dict[str, Any]:
-    """H: the depth write-up's six networks, 50 epochs each, evaluated at the end; all cores."""
+    """Return workload H: the depth write-up's six networks, 50 epochs each, evaluated at the end; all cores."""
     return {
         "question": "The depth study, one seed",
         "base": {
@@ -75,7 +75,7 @@ def depth_tree() -> dict[str, Any]:
 
 
 def sweep_tree() -> dict[str, Any]:
-    """G: a study of 64 different networks, 300 steps each; the wall time of the whole process is taken."""
+    """Return workload G: a study of 64 different networks, 300 steps each; times the whole process."""
     return {
         "question": "A sweep of 64 architectures",
         "base": {

@@ -1,4 +1,4 @@
-"""The command line. One file per command in `commands/`; this file finds them and turns errors into exit codes.
+"""The command line. One file per command in `commands/`; this file finds them and maps errors to exit codes.
 
 Data go to stdout, progress and messages to stderr. Exit codes: 0 ok, 1 failure, 2 usage or invalid study,
 3 audit failed, 4 a claim failed under --check, 130 interrupted (finished trials kept).
@@ -23,22 +23,22 @@ from gradlab.notices import open_missing_streams, say
 
 MANUAL = """Controlled experiments on why deep networks train, or don't.
 
-A STUDY asks a question: which arms to compare, what they may differ in, how often, what to measure. It is a
-built-in name (`gradlab list`) or a YAML file. A run trains every arm with shared randomness, looks inside every
-layer, and leaves results, figures and a report in its folder; the same command again goes on where it stood.
+A STUDY asks a question: which arms to compare, what they may differ in, how many seeds, what to measure. It is a
+built-in name (`gradlab list`) or a YAML file. A run trains every arm with shared randomness, measures every
+layer, and writes results, figures and a report to its folder. Run the same command again to resume it.
 
 \b
 Start with:
-  gradlab list                                 what is built in
-  gradlab run identity                         run one: some seconds, pictures included
-  gradlab show identity > mine.yaml            take it as the start of your own
+  gradlab list                                 list the built-in studies
+  gradlab run identity                         run one (some seconds, figures included)
+  gradlab show identity > mine.yaml            copy it as the start of your own
   gradlab run mine.yaml --set train.lr=3e-4    change it and run it
-  gradlab audit mine.yaml                      is it a fair comparison?
-  gradlab reproduce --quick                    four public write-ups, claim by claim
-  gradlab status runs/mine                     where a run stands, from any terminal
-  gradlab export runs/mine --to csv            its numbers for other tools
-  gradlab probe train.py:make                  look inside a PyTorch model of your own
-  gradlab compare train.py:train               compare training code of your own, arm by arm
+  gradlab audit mine.yaml                      check that the comparison is fair
+  gradlab reproduce --quick                    reproduce four public write-ups, claim by claim
+  gradlab status runs/mine                     show the state of a run, from any terminal
+  gradlab export runs/mine --to csv            export its numbers for other tools
+  gradlab probe train.py:make                  measure the inside of your own PyTorch model
+  gradlab compare train.py:train               compare your own training code, arm by arm
 
 Exit codes: 0 ok · 1 failure · 2 usage or invalid study · 3 the comparison is not fair (the run still happens) ·
 4 a claim is not reproduced (with --check) · 130 interrupted (finished trials kept).
@@ -46,14 +46,14 @@ Exit codes: 0 ok · 1 failure · 2 usage or invalid study · 3 the comparison is
 
 
 def app() -> typer.Typer:
-    """The command line with every command that has a file."""
+    """Return the command line with every command that has a file."""
     made = typer.Typer(
         name="gradlab", help=MANUAL, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False
     )
     modules = [import_module(f"{commands.__name__}.{found.name}") for found in iter_modules(commands.__path__)]
     for module in sorted(modules, key=lambda module: (module.RANK, module.__name__)):
         name = module.__name__.rsplit(".", 1)[1].replace("_", "-")
-        made.command(name)(_guarded(module.command))
+        made.command(name)(_wrap_command(module.command))
     made.callback()(_options)
     return made
 
@@ -72,8 +72,8 @@ def _options(
     """Options before the command."""
 
 
-def _guarded(command: Callable[..., None]) -> Callable[..., None]:
-    """A command that keeps stdout for its JSON object, and does not mind a reader that goes away."""
+def _wrap_command(command: Callable[..., None]) -> Callable[..., None]:
+    """Wrap a command: keep stdout for its JSON object, and accept a reader that closes the pipe."""
 
     @wraps(command)
     def run(**options: Any) -> None:
@@ -84,7 +84,7 @@ def _guarded(command: Callable[..., None]) -> Callable[..., None]:
         except BrokenPipeError:
             drop_stdout()
             raise typer.Exit(0) from None
-        except KeyboardInterrupt:  # typer would leave without a word
+        except KeyboardInterrupt:  # typer would exit without a message
             say("interrupted")
             raise typer.Exit(INTERRUPTED) from None
 
@@ -92,7 +92,7 @@ def _guarded(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def main() -> NoReturn:
-    """Run the command line; a user's mistake gets a message, not a traceback."""
+    """Run the command line; a user error prints a message, not a traceback."""
     open_missing_streams()
     try:
         app()(standalone_mode=True)
@@ -105,7 +105,7 @@ def main() -> NoReturn:
     except MemoryError:
         say("out of memory; make width, depth, batch or samples smaller, or run fewer trials at a time (-j 1)")
         sys.exit(1)
-    except OSError as error:  # a full disk behind stdout, say
+    except OSError as error:  # for example, a full disk behind stdout
         say(visible(error.strerror or str(error)))
         drop_stdout()
         sys.exit(1)

@@ -1,4 +1,4 @@
-"""What reaches the terminal: with --json one object and nothing else; of names and texts only what can be seen."""
+"""Terminal output: with --json one object and nothing else; texts without invisible characters."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 WIDE = 200
-"""Columns of a table that goes to a file or a pipe."""
+"""Columns of a table that is written to a file or a pipe."""
 _INVISIBLE = ("Cc", "Cf", "Co", "Cs", "Zl", "Zp")
-"""Unicode's categories of control, format (direction, zero width), private, surrogate and line characters."""
+"""Unicode categories of control, format (direction, zero width), private, surrogate and line characters."""
 _BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180e\u3164\uffa0")
-"""Letters and marks that take no room, or show nothing."""
+"""Letters and marks without width or visible shape."""
 _json_stream: TextIO | None = None
-"""Where the object of --json goes while stdout is closed to everybody else."""
+"""Where the object of --json goes while stdout is redirected."""
 
 
 def visible(text: str) -> str:
-    """A text in which nothing can move the cursor, change its direction or hide: such letters are spelled out."""
+    """Escape characters that could move the cursor, change the text direction or be invisible."""
     if text.isprintable() and _BLANK.isdisjoint(text):
         return text
-    return "".join(_spelled(c) if _is_hidden(c) and c not in "\n\t" else c for c in text)
+    return "".join(_escape_character(c) if _is_hidden(c) and c not in "\n\t" else c for c in text)
 
 
 def _is_hidden(letter: str) -> bool:
@@ -36,19 +36,19 @@ def _is_hidden(letter: str) -> bool:
 
 
 def escape(text: str) -> str:
-    """A visible text that rich prints as it stands."""
+    """Escape invisible characters and rich's markup."""
     from rich import markup
 
     return markup.escape(visible(text))
 
 
-def _spelled(letter: str) -> str:
+def _escape_character(letter: str) -> str:
     number = ord(letter)
     return f"\\x{number:02x}" if number < 256 else f"\\u{number:04x}" if number < 65536 else f"\\U{number:08x}"
 
 
 def json_text(value: Any) -> str:
-    """JSON with non-finite numbers as "nan", "inf", "-inf", and invisible letters spelled out as JSON spells them."""
+    """Return JSON with non-finite numbers as "nan", "inf", "-inf", and invisible characters escaped."""
     from gradlab.spec.canonical import plain_json
 
     text = json.dumps(plain_json(value), indent=2, ensure_ascii=False)
@@ -58,7 +58,7 @@ def json_text(value: Any) -> str:
 
 
 def emit_json(value: Any) -> None:
-    """The one object of a command with --json."""
+    """Print the one object of a command with --json."""
     stream = _json_stream or sys.stdout
     stream.write(json_text(value) + "\n")
     stream.flush()
@@ -66,57 +66,57 @@ def emit_json(value: Any) -> None:
 
 @contextmanager
 def json_only() -> Iterator[None]:
-    """Inside, whatever else writes to stdout (code of the user's, its libraries, worker processes) goes to stderr."""
+    """Redirect everything else that is written to stdout (by user code, libraries, worker processes) to stderr."""
     global _json_stream
-    before, shown = _json_stream, sys.stdout
-    shown.flush()
-    kept = _aside(shown)
-    _json_stream = shown if kept is None else os.fdopen(os.dup(kept), "w", encoding="utf8")
+    before, original = _json_stream, sys.stdout
+    original.flush()
+    stdout = _redirect_stdout(original)
+    _json_stream = original if stdout is None else os.fdopen(os.dup(stdout), "w", encoding="utf8")
     sys.stdout = sys.stderr
     try:
         yield
     finally:
-        if kept is None:
-            sys.stdout = shown
-        else:  # to the end of the process: what is printed while it ends is not part of the object either
+        if stdout is None:
+            sys.stdout = original
+        else:  # until the end of the process: output during shutdown is not part of the object either
             with suppress(OSError):
                 _json_stream.close()
-            os.close(kept)
+            os.close(stdout)
         _json_stream = before
 
 
-def _aside(stream: TextIO) -> int | None:
-    """Point the process's stdout to its stderr; gives where it pointed, or None where the stream is another."""
+def _redirect_stdout(stream: TextIO) -> int | None:
+    """Redirect the process's stdout to its stderr; return a copy of stdout, or None if the stream is not stdout."""
     try:
         if stream.fileno() != 1:
             return None
-        kept = os.dup(1)
+        stdout = os.dup(1)
         os.dup2(2, 1)
-        return kept
+        return stdout
     except (OSError, ValueError, AttributeError):
         return None
 
 
 def drop_stdout() -> None:
-    """Nobody reads stdout any more: what is still to be written goes nowhere."""
+    """Discard further output to stdout, because its reader is gone."""
     with suppress(OSError, ValueError, AttributeError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @cache
 def _console() -> type[Console]:
-    """Made when it is needed: `gradlab --help` is to be instant."""
+    """Import rich only when needed, so that `gradlab --help` is instant."""
     from rich.console import Console
 
-    class Calm(Console):
-        """A console that leaves a broken pipe to us: rich would end the process with an error."""
+    class SafeConsole(Console):
+        """A console that raises on a broken pipe instead of ending the process as rich does."""
 
         def on_broken_pipe(self) -> None:
             raise BrokenPipeError
 
-    return Calm
+    return SafeConsole
 
 
 def console(stream: TextIO) -> Console:
-    """Where to print: as wide as the terminal, or wide enough for a file."""
+    """Return a console as wide as the terminal, or wide enough for a file."""
     return _console()(file=stream, highlight=False, width=None if stream.isatty() else WIDE)

@@ -1,4 +1,4 @@
-"""The live line of a run on a terminal: how far it is, what is running, how long it will take."""
+"""The live progress of a run on a terminal: finished and running trials, time left."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gradlab.runs.coordinator import Tally
 
 
 class Progress:
-    """Drawn on a terminal only; with `live`, one line more for every trial in training."""
+    """Drawn on a terminal only; with `live`, one line for every trial in training."""
 
     def __init__(self, planned: Outline, live: bool = False) -> None:
         self._planned = planned
@@ -28,7 +28,7 @@ class Progress:
         self._tally: Tally | None = None
         self._live = Live(
             console=self._console,
-            get_renderable=self._drawn,
+            get_renderable=self._render,
             refresh_per_second=5,
             transient=True,
             redirect_stdout=False,
@@ -42,7 +42,7 @@ class Progress:
             self._live.stop()
 
     def on_start(self, tally: Tally) -> None:
-        """The run begins."""
+        """Start the display."""
         self._tally = tally
         for text in self._planned.announcements if tally.todo else ():
             self._say(text)
@@ -50,40 +50,44 @@ class Progress:
             self._live.start()
 
     def on_stop(self) -> None:
-        """Ctrl-C was pressed once."""
-        self._say("stopping: finished trials are kept, the report is written; Ctrl-C again stops at once")
+        """Announce the stop after the first Ctrl-C."""
+        self._say("stopping: finished trials are kept and the report is written; press Ctrl-C again to stop at once")
 
     def _say(self, text: str) -> None:
-        with suppress(OSError, ValueError):  # the terminal may be gone: that is no reason to lose the run
+        with suppress(OSError, ValueError):  # the terminal may be gone, which must not end the run
             self._console.print(text, soft_wrap=True)
 
-    def _drawn(self) -> RenderableType:
+    def _render(self) -> RenderableType:
         if self._tally is None:
             return ""
-        seen = self._tally.look()
+        progress = self._tally.snapshot()
         grid = Table.grid(padding=(0, 1))
-        grid.add_row(ProgressBar(total=1.0, completed=self._tally.share, width=32), escape(headline(seen)))
+        grid.add_row(ProgressBar(total=1.0, completed=self._tally.share, width=32), escape(headline(progress)))
         if not self._each:
             return grid
-        return Group(grid, *(escape(f"  {line}") for line in running_lines(seen["running"])))
+        return Group(grid, *(escape(f"  {line}") for line in running_lines(progress["running"])))
 
 
-def headline(seen: Any) -> str:
-    """`12 of 40 trials, 2 running, 1 diverged, 3.2 per second, 0:12 left`."""
-    words = [f"{seen['done'] + seen['failed']:,} of {seen['planned']:,} trials"]
-    for key, count in (("running", len(seen["running"])), ("diverged", seen["diverged"]), ("failed", seen["failed"])):
+def headline(progress: Any) -> str:
+    """Return `12 of 40 trials, 2 running, 1 diverged, 3.2 per second, 0:12 left`."""
+    words = [f"{progress['done'] + progress['failed']:,} of {progress['planned']:,} trials"]
+    for key, count in (
+        ("running", len(progress["running"])),
+        ("diverged", progress["diverged"]),
+        ("failed", progress["failed"]),
+    ):
         words += [f"{count:,} {key}"] if count else []
-    if seen["per_second"]:
-        words.append(f"{number(seen['per_second'], 2)} per second")
-    if seen["seconds_left"] is not None:
-        minutes, seconds = divmod(round(seen["seconds_left"]), 60)
+    if progress["per_second"]:
+        words.append(f"{number(progress['per_second'], 2)} per second")
+    if progress["seconds_left"] is not None:
+        minutes, seconds = divmod(round(progress["seconds_left"]), 60)
         hours, minutes = divmod(minutes, 60)
         words.append(f"{hours}:{minutes:02d}:{seconds:02d} left" if hours else f"{minutes}:{seconds:02d} left")
     return ", ".join(words)
 
 
 def running_lines(running: Any) -> list[str]:
-    """One line for every trial in training: name, step, loss, seconds."""
+    """Return one line for every trial in training: name, step, loss, seconds."""
     return [
         f"{each['name']}: step {each['steps']:,} of {each['of']:,}, "
         f"loss {number(_value(each['loss']))}, {each['seconds']:.0f} s"
@@ -92,5 +96,5 @@ def running_lines(running: Any) -> list[str]:
 
 
 def _value(loss: float | str | None) -> float | None:
-    """JSON has non-finite numbers as words."""
+    """Convert a loss from JSON, which has non-finite numbers as strings."""
     return float(loss) if loss is not None else None

@@ -1,4 +1,4 @@
-"""One study on the command line: plan, train, show, keep."""
+"""Run one study on the command line: plan, train, show, store."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from gradlab.runs.store.status import count_finished
 
 
 @dataclass(frozen=True)
-class Wish:
-    """What the options of `gradlab run` say."""
+class RunOptions:
+    """The options of `gradlab run`."""
 
     seeds: int | None
     overrides: tuple[str, ...]
@@ -44,50 +44,51 @@ class Wish:
     as_json: bool
 
 
-def run_study(study: str, wish: Wish) -> tuple[int, dict[str, Any]]:
-    """Exit code of a study that was run, or only planned, and with --json its object."""
-    planned = api.plan(study, overrides=wish.overrides, seeds=wish.seeds, quick=wish.quick)
-    name = planned.resolved.study.name + ("-quick" if wish.quick else "")
-    folder = wish.out if wish.out is not None else Path("runs") / name
-    done = 0 if wish.force else count_finished(folder, planned.trials)
+def run_study(study: str, options: RunOptions) -> tuple[int, dict[str, Any]]:
+    """Run or only plan a study; return its exit code and, with --json, its object."""
+    planned = api.plan(study, overrides=options.overrides, seeds=options.seeds, quick=options.quick)
+    name = planned.resolved.study.name + ("-quick" if options.quick else "")
+    folder = options.out if options.out is not None else Path("runs") / name
+    done = 0 if options.force else count_finished(folder, planned.trials)
     left = len({trial.id for trial in planned.trials}) - done
-    if not wish.as_json:
-        show.plan(planned, sys.stdout if wish.dry_run else sys.stderr, done)
-    if wish.dry_run:
-        return 0, show.plan_json(planned, done) if wish.as_json else {}
-    with Progress(planned, wish.live) as progress, _kept_so_far(folder, planned):
+    if not options.as_json:
+        show.plan(planned, sys.stdout if options.dry_run else sys.stderr, done)
+    if options.dry_run:
+        return 0, show.plan_json(planned, done) if options.as_json else {}
+    with Progress(planned, options.live) as progress, _announce_finished(folder, planned):
         result = api.run(
             planned,
             out=folder,
-            command=shlex.join(_words(study, wish)),
-            executor=wish.executor or default_executor(planned, left, wish.workers),
-            workers=wish.workers,
-            fail_fast=wish.fail_fast,
-            force=wish.force,
-            mixed=wish.mixed,
-            on_audit=None if wish.as_json else show.audit_line,
+            command=shlex.join(_command_words(study, options)),
+            executor=options.executor or default_executor(planned, left, options.workers),
+            workers=options.workers,
+            fail_fast=options.fail_fast,
+            force=options.force,
+            mixed=options.mixed,
+            on_audit=None if options.as_json else show.audit_line,
             on_start=progress.on_start,
             on_stop=progress.on_stop,
         )
-    if not wish.as_json:
-        _tell(result, folder)
-    return exit_code(result, wish.check), result.to_json() if wish.as_json else {}
+    if not options.as_json:
+        _print_result(result, folder)
+    return exit_code(result, options.check), result.to_json() if options.as_json else {}
 
 
 @contextmanager
-def _kept_so_far(folder: Path, planned: Plan) -> Iterator[None]:
-    """Ctrl-C while the report is made: everything that took time is on the disk, and the user has to know."""
+def _announce_finished(folder: Path, planned: Plan) -> Iterator[None]:
+    """Handle Ctrl-C while the report is written: say that all trials are on disk."""
     try:
         yield
     except KeyboardInterrupt:
         if count_finished(folder, planned.trials) < len({trial.id for trial in planned.trials}):
             raise
-        say(f"interrupted; all trials are done and kept: `gradlab report {shlex.quote(str(folder))}` makes the report")
+        command = f"gradlab report {shlex.quote(str(folder))}"
+        say(f"interrupted; all trials are done and stored; write the report with `{command}`")
         raise typer.Exit(INTERRUPTED) from None
 
 
-def _tell(result: Result, folder: Path) -> None:
-    """The result on stdout; a reader or a terminal that is gone changes nothing about it."""
+def _print_result(result: Result, folder: Path) -> None:
+    """Print the result on stdout; a closed pipe or terminal is ignored."""
     try:
         show.result(result, folder)
         sys.stdout.flush()
@@ -97,8 +98,8 @@ def _tell(result: Result, folder: Path) -> None:
         drop_stdout()
 
 
-def watched_run(planned: Plan, **options: Any) -> Result:
-    """`api.run` with its question and progress on stderr."""
+def run_with_progress(planned: Plan, **options: Any) -> Result:
+    """Call `api.run` with its question and progress on stderr."""
     left = len({trial.id for trial in planned.trials}) - count_finished(options["out"], planned.trials)
     show.begins(planned, left)
     with Progress(planned) as progress:
@@ -107,7 +108,7 @@ def watched_run(planned: Plan, **options: Any) -> Result:
 
 
 def exit_code(result: Result, check: bool) -> int:
-    """130 interrupted, 1 a trial failed, 3 the comparison is not fair, 4 (with --check) a claim is not reproduced."""
+    """Return 130 if interrupted, 1 if a trial failed, 3 if not fair, 4 (with --check) if a claim is not reproduced."""
     if result.stopped and result.unfinished:
         return INTERRUPTED
     if result.measured.counts()["failed"]:
@@ -117,9 +118,9 @@ def exit_code(result: Result, check: bool) -> int:
     return 4 if check and any(verdict.failed for verdict in result.verdicts) else 0
 
 
-def _words(study: str, wish: Wish) -> list[str]:
-    """The command that makes the same results again."""
+def _command_words(study: str, options: RunOptions) -> list[str]:
+    """Return the command that makes the same results again."""
     words = ["gradlab", "run", study]
-    words += ["--seeds", str(wish.seeds)] if wish.seeds else []
-    words += ["--quick"] if wish.quick else []
-    return words + [word for override in wish.overrides for word in ("--set", override)]
+    words += ["--seeds", str(options.seeds)] if options.seeds else []
+    words += ["--quick"] if options.quick else []
+    return words + [word for override in options.overrides for word in ("--set", override)]

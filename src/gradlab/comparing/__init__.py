@@ -1,4 +1,4 @@
-"""Training code that somebody has written, under the lab's conditions: called per arm and seed, kept, judged, reported.
+"""Comparisons of users' training code: call it per arm and seed, store what it returns, judge and report it.
 
-function, arms, seeds ─▶ source (what is it?) ─▶ calls (seeded, one by one) ─▶ returned (numbers, curves) ─▶ store
+function, arms, seeds ─▶ source (hash of the code) ─▶ calls (seeded, one by one) ─▶ outcomes (numbers, curves) ─▶ store
 """

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from gradlab.comparing.calls import Calls
-from gradlab.comparing.planning import Arms, Train, arguments_of, plan_comparison
+from gradlab.comparing.planning import Arms, Train, plan_comparison, split_arguments
 from gradlab.errors import InvalidInput
 from gradlab.report.result import Result
 from gradlab.runs.monitor import Monitor
@@ -31,7 +31,7 @@ def calls_again(train: Train, arms: Arms | None = None) -> Callable[[Result], Ca
                     f"{plan.study.code.function} is not the code that the run was made with, or the settings of "
                     f"{planned.group.name} are others"
                 )
-        calls = Calls(plan, train, arguments_of(given))
+        calls = Calls(plan, train, split_arguments(given))
         ids = {(trial.group, trial.seed): trial.id for trial in plan.trials}
         for planned in result.measured.plan.groups:
             if ids[planned.group.name, study.trial_seeds[0]] not in {t.id for t in result.measured.plan.trials}:

@@ -1,4 +1,4 @@
-"""Tasks: what is to be learned. One file each; `base.py` says what a task gives."""
+"""Tasks, one file each; `base.py` defines what a task provides."""
 
 from gradlab.data.base import Dataset, Task
 

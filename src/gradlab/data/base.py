@@ -1,6 +1,6 @@
-"""What a task is, and the data set it gives.
+"""The base class of tasks, and the data set that a task provides.
 
-Inputs stay as they are stored (MNIST: uint8) and are scaled when a batch is gathered:
+Inputs are kept as stored (MNIST: uint8) and scaled when a batch is gathered:
 
     x = stored · factor + offset          shapes: (n, d) -> (rows, d)
 """
@@ -22,7 +22,7 @@ SplitName = Literal["train", "validation", "test"]
 
 
 def no_rows() -> Rows:
-    """An empty split."""
+    """Return an empty split."""
     return np.empty(0, np.intp)
 
 
@@ -46,7 +46,7 @@ class Dataset:
 
     @property
     def output_width(self) -> int:
-        """Numbers that a network has to give per sample: one per class, or per target."""
+        """Outputs per sample that a network must have: one per class, or per target."""
         return self.classes if self.classes is not None else int(self.targets.shape[1])
 
     def rows(self, split: SplitName) -> Rows:
@@ -54,11 +54,11 @@ class Dataset:
         return {"train": self.train, "validation": self.validation, "test": self.test}[split]
 
     def gather(self, rows: Rows, dtype: DTypeLike) -> tuple[Array, Array]:
-        """Inputs (scaled) and targets of these rows."""
+        """Return inputs (scaled) and targets of these rows."""
         return self.scaled(self.inputs[rows], dtype), self.typed(self.targets[rows], dtype)
 
     def scaled(self, stored: Array, dtype: DTypeLike) -> Array:
-        """Stored numbers as the network sees them."""
+        """Scale stored inputs for the network."""
         x = stored.astype(dtype)
         if self.factor != 1.0:
             x *= np.asarray(self.factor, dtype)
@@ -67,13 +67,13 @@ class Dataset:
         return x
 
     def typed(self, targets: Array, dtype: DTypeLike) -> Array:
-        """Targets as the loss wants them: class numbers as they are, real values in the trial's precision."""
+        """Convert targets for the loss: class numbers unchanged, real values in the trial's precision."""
         return targets if self.classes is not None else targets.astype(dtype)
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known of a task before its data are made: enough to lay out a network and estimate its cost."""
+    """What is known about a task before its data are loaded: enough to lay out a network and estimate its cost."""
 
     input_width: int
     output_width: int
@@ -87,22 +87,22 @@ class Facts:
 
     @property
     def evaluated(self) -> int:
-        """Rows that are evaluated after an epoch."""
+        """Number of rows that an evaluation uses."""
         return self.validation + self.test
 
 
 class Task(Part):
-    """A task makes a data set from two generators: one for the samples, one for the split.
+    """Makes a data set from two generators: one for the samples, one for the split.
 
     All randomness comes from the generators it is given; the same generators give the same bits.
     """
 
     part: ClassVar[str] = "task"
     location: ClassVar[tuple[str, ...]] = ()
-    """Parameters that only say where data lie; the fingerprint says what they are."""
+    """Parameters that only say where the data are; the fingerprint identifies them."""
 
     def fingerprint(self) -> str:
-        """A hash of data that come from outside the parameters; empty for data made from them."""
+        """Return a hash of data from outside the parameters; empty if the parameters determine the data."""
         return ""
 
     @abstractmethod

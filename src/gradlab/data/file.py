@@ -1,4 +1,4 @@
-"""The user's own arrays: npz (never pickled), csv or parquet, classification or regression inferred and stated."""
+"""The user's own arrays from npz (never pickled), csv or parquet; infers classification or regression."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from pydantic import Field
 from gradlab.data.base import Array, Dataset, Facts, Task
 from gradlab.errors import DataError, nearest, shortened
 
-MOST_CLASSES = 1000
+MAX_CLASSES = 1000
 Fraction = Annotated[float, Field(ge=0, lt=1)]
 
 
 class File(Task):
-    """Samples by row. npz: arrays `x` and `y`; csv and parquet: the target is one column, the rest are inputs.
+    """Samples by row. npz: arrays `x` and `y`; csv and parquet: one column is the target, the others are inputs.
 
-    Targets stored as integers or text, with at most 1,000 distinct values, are classes; anything else is a
-    regression; `kind` overrides the guess. Inputs are standardized per column unless `standardize` is off.
+    Integer or text targets with at most 1,000 distinct values are classes; anything else is a regression; `kind`
+    overrides the guess. Inputs are standardized per column unless `standardize` is off.
     """
 
     name = "file"
@@ -42,27 +42,27 @@ class File(Task):
     standardize: bool = True
 
     def fingerprint(self) -> str:
-        """Of the file's bytes."""
-        self._status()
+        """Hash the file's bytes."""
+        self._stat()
         try:
             return sha256(Path(self.path).read_bytes()).hexdigest()
         except OSError as error:
             raise DataError(f"data file {shortened(self.path)}: {error.strerror or error}") from None
 
-    def _status(self) -> os.stat_result:
-        """Of a file that is there and is one: reading a pipe or a device could wait for ever."""
+    def _stat(self) -> os.stat_result:
+        """Stat the file and refuse anything but a regular file: reading a pipe or a device could block forever."""
         try:
             found = os.stat(self.path)
         except OSError as error:
             raise DataError(f"data file {shortened(self.path)}: {error.strerror or error}") from None
-        except ValueError as error:  # a name that no file can have
-            raise DataError(f"data.path: {shortened(self.path)} cannot be the name of a file: {error}") from None
+        except ValueError as error:  # not a valid file name
+            raise DataError(f"data.path: {shortened(self.path)} is not a valid file name: {error}") from None
         if not stat.S_ISREG(found.st_mode):
-            raise DataError(f"data file {shortened(self.path)}: it is a folder, a pipe or a device, not a file")
+            raise DataError(f"data file {shortened(self.path)}: it is a folder, a pipe or a device, not a regular file")
         return found
 
     def facts(self) -> Facts:
-        """Reads the file: its sizes are not known otherwise."""
+        """Read the file to find its sizes."""
         x, y, classes = self._read()
         train, validation, test = self._counts(len(x))
         task = "regression" if classes is None else f"classification with {classes} classes"
@@ -72,7 +72,7 @@ class File(Task):
         return Facts(x.shape[1], outputs, train, classes, 3 * (x.nbytes + y.nbytes), validation, test, stated)
 
     def load(self, samples: np.random.Generator, split: np.random.Generator) -> Dataset:
-        """Rows are shuffled by the split's stream, then cut; scaling uses the training rows alone."""
+        """Shuffle rows by the split's stream, then cut; scaling uses the training rows only."""
         x, y, classes = self._read()
         train, validation, _ = self._counts(len(x))
         order = split.permutation(len(x))
@@ -90,16 +90,16 @@ class File(Task):
         return train, validation, test
 
     def _read(self) -> tuple[Array, Array, int | None]:
-        return _read(self.path, self._status().st_mtime_ns, self.inputs, self.target, self.kind)
+        return _read(self.path, self._stat().st_mtime_ns, self.inputs, self.target, self.kind)
 
 
 @lru_cache(maxsize=4)
 def _read(path: str, changed: int, inputs: str, target: str, kind: str) -> tuple[Array, Array, int | None]:
-    """Inputs (n, d) as float64, targets, number of classes; `changed` makes an edited file a new entry."""
+    """Return inputs (n, d) as float64, targets, number of classes; `changed` separates versions of an edited file."""
     readers = {".npz": _npz, ".csv": _csv, ".parquet": _parquet}
     reader = readers.get(Path(path).suffix.lower())
     if reader is None:
-        raise DataError(f"data file {path}: not a kind the lab reads; use {', '.join(readers)}")
+        raise DataError(f"data file {path}: unsupported file type; use {', '.join(readers)}")
     try:
         x, y = reader(path, inputs, target)
     except DataError:
@@ -109,19 +109,19 @@ def _read(path: str, changed: int, inputs: str, target: str, kind: str) -> tuple
     except Exception as error:  # a damaged file can fail anywhere inside its reader
         raise DataError(f"data file {path}: cannot be read, {type(error).__name__}: {str(error)[:200]}") from None
     try:
-        return _checked(path, x, _as_words(path, y), kind)
+        return _validate(path, x, _decode_text(path, y), kind)
     except MemoryError:
         raise DataError(f"data file {path}: does not fit in memory") from None
 
 
-def _as_words(path: str, y: Any) -> Any:
-    """Targets that are text or bytes as text; anything else as it is."""
+def _decode_text(path: str, y: Any) -> Any:
+    """Decode targets that are bytes to text; leave numeric targets unchanged."""
     if y.dtype.kind not in "OS":
         return y
     flat = y.ravel().tolist()
     odd = next((each for each in flat if not isinstance(each, str | bytes | bool | int | float)), None)
     if odd is not None:
-        raise DataError(f"data file {path}: targets hold {shortened(odd)}; give one number or one word per sample")
+        raise DataError(f"data file {path}: targets contain {shortened(odd)}; give one number or string per sample")
     words = [each.decode("utf8", "backslashreplace") if isinstance(each, bytes) else str(each) for each in flat]
     return np.array(words, dtype=str).reshape(y.shape)
 
@@ -144,7 +144,7 @@ def _csv(path: str, inputs: str, target: str) -> tuple[Any, Any]:
     import pandas as pd
 
     with warnings.catch_warnings():
-        warnings.simplefilter("error", pd.errors.ParserWarning)  # a row longer than the header: not cut, refused
+        warnings.simplefilter("error", pd.errors.ParserWarning)  # refuse a row longer than the header, do not cut it
         return _columns(path, pd.read_csv(path, index_col=False), target)
 
 
@@ -162,18 +162,18 @@ def _columns(path: str, frame: Any, target: str) -> tuple[Any, Any]:
         )
     x = frame.drop(columns=target)
     if len(names) == 1:
-        raise DataError(f"data file {path}: {target!r} is its only column; there is nothing to learn it from")
+        raise DataError(f"data file {path}: {target!r} is its only column; there are no inputs")
     if frame[target].isna().any():
         raise DataError(f"data file {path}: {int(frame[target].isna().sum())} targets are missing")
     if len(frame) == 0:
-        raise DataError(f"data file {path}: has a header and no rows")
+        raise DataError(f"data file {path}: it has a header but no rows")
     for name in x.columns:
         if x[name].dtype.kind not in "biuf":
             raise DataError(f"data file {path}: column {name!r} is not numeric; encode it as numbers")
     return x.to_numpy(np.float64), frame[target].to_numpy()
 
 
-def _checked(path: str, x: Any, y: Any, kind: str) -> tuple[Array, Array, int | None]:
+def _validate(path: str, x: Any, y: Any, kind: str) -> tuple[Array, Array, int | None]:
     if x.dtype.kind not in "biuf":
         raise DataError(f"data file {path}: inputs are {x.dtype}, not numbers")
     if x.ndim < 2 or x.size == 0 or y.ndim < 1 or y.size == 0 or len(x) != len(y) or len(x) == 0:
@@ -191,7 +191,7 @@ def _checked(path: str, x: Any, y: Any, kind: str) -> tuple[Array, Array, int | 
     if integral and y.dtype.kind == "f" and not np.isfinite(y).all():
         raise DataError(f"data file {path}: {int((~np.isfinite(y)).sum())} targets are NaN or infinite")
     classes = None if not integral else np.unique(y.astype(str)) if y.dtype.kind in "OUS" else np.unique(y)
-    few = classes is not None and len(classes) <= MOST_CLASSES
+    few = classes is not None and len(classes) <= MAX_CLASSES
     if kind == "classification" and not few:
         raise DataError(f"data file {path}: targets {y.dtype} {y.shape} are not classes; use kind: regression")
     if kind != "regression" and few and classes is not None:
@@ -199,7 +199,7 @@ def _checked(path: str, x: Any, y: Any, kind: str) -> tuple[Array, Array, int | 
             raise DataError(f"data file {path}: all targets are {classes[0]}; a classification needs two classes")
         return x, np.searchsorted(classes, y.astype(classes.dtype)), len(classes)
     if y.dtype.kind not in "biuf":
-        raise DataError(f"data file {path}: targets are {y.dtype}, neither numbers nor at most {MOST_CLASSES} classes")
+        raise DataError(f"data file {path}: targets are {y.dtype}, neither numbers nor at most {MAX_CLASSES} classes")
     y = y.reshape(len(y), -1).astype(np.float64)
     if not np.isfinite(y).all():
         raise DataError(f"data file {path}: {int((~np.isfinite(y)).sum())} targets are NaN or infinite")

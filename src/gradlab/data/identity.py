@@ -1,4 +1,4 @@
-"""Distant identity: give back the input, through many layers."""
+"""Distant identity: reproduce the input through many layers."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from gradlab.data.base import Array, Dataset, Facts, Task
 class Identity(Task):
     """x ~ U(−half_range, half_range)^dim, target = x.
 
-    A network that ends in a ReLU cannot give negative numbers; its loss has a floor of
-    E[min(x, 0)²] = half_range²/6, and always answering 0 costs half_range²/3.
+    A network that ends in a ReLU cannot output negative numbers; its loss has a floor of E[min(x, 0)²] = half_range²/6,
+    and always predicting 0 costs half_range²/3.
     """
 
     name = "identity"
@@ -33,6 +33,6 @@ class Identity(Task):
         return Dataset(x, y, train=np.arange(self.samples))
 
     def fresh(self, generator: np.random.Generator, count: int) -> tuple[Array, Array]:
-        """New vectors."""
+        """Draw new vectors."""
         x = self.half_range * (2.0 * generator.random((count, self.dim)) - 1.0)
         return x, x

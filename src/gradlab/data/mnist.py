@@ -21,7 +21,7 @@ from gradlab.errors import DataError, StudyError
 PACKED = Path(__file__).with_name("mnist.xz")
 SHA256 = "e9b40985d011bd5a36195bdeb447f26b7824f3acd02e51a1636098d784d5fe98"
 RAW_SHA256 = "c2069063c1105f2bf96266aef1ff68c6e13bdda7a54e37bf19c16f1db24efc83"
-"""Of the unpacked bytes."""
+"""SHA-256 of the unpacked bytes."""
 TRAIN, TEST, PIXELS = 60_000, 10_000, 784
 
 MEAN, STD = 0.1307, 0.3081
@@ -39,7 +39,7 @@ class Mnist(Task):
     """(p/255 − 0.1307)/0.3081, or p/255, or p itself."""
 
     def fingerprint(self) -> str:
-        """Of the packed file."""
+        """The hash of the packed file."""
         return SHA256
 
     def facts(self) -> Facts:
@@ -53,7 +53,7 @@ class Mnist(Task):
         return Facts(PIXELS, 10, self.train, 10, size, validation=self.validation, test=self.test)
 
     def load(self, samples: np.random.Generator, split: np.random.Generator) -> Dataset:
-        """The images as stored, with rows drawn for each split."""
+        """Return the images as stored, with rows drawn for each split."""
         images, labels = images_and_labels()
         factor, offset = {
             "standardized": (1 / (255 * STD), -MEAN / STD),
@@ -76,16 +76,16 @@ class Mnist(Task):
 
 @lru_cache(maxsize=1)
 def images_and_labels() -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """All 70,000 images (training first) and labels, read-only.
+    """Return all 70,000 images (training images first) and labels, read-only.
 
-    Unpacking takes most of a second, so that an unpacked copy is kept in the cache; it is checked like the packed file.
+    Unpacking takes most of a second, so an unpacked copy is kept in the cache. Its checksum is verified too.
     """
     folder = cache_folder("data")
     copy = None if folder is None else folder / f"mnist-{RAW_SHA256[:16]}.raw"
-    raw = _checked_copy(copy)
+    raw = _read_copy(copy)
     if raw is None:
-        raw = unpacked()
-        _keep(copy, raw)
+        raw = unpack()
+        _write_copy(copy, raw)
     pixels = (TRAIN + TEST) * PIXELS
     flat = np.frombuffer(raw, np.uint8)
     images, labels = flat[:pixels].reshape(-1, PIXELS), flat[pixels:].astype(np.int64)
@@ -93,7 +93,7 @@ def images_and_labels() -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     return images, labels
 
 
-def _checked_copy(copy: Path | None) -> bytes | None:
+def _read_copy(copy: Path | None) -> bytes | None:
     try:
         raw = copy.read_bytes() if copy is not None else b""
     except OSError:
@@ -101,19 +101,19 @@ def _checked_copy(copy: Path | None) -> bytes | None:
     return raw if sha256(raw).hexdigest() == RAW_SHA256 else None
 
 
-def _keep(copy: Path | None, raw: bytes) -> None:
+def _write_copy(copy: Path | None, raw: bytes) -> None:
     if copy is None:
         return
-    beside = copy.with_name(f".{copy.name}.{os.getpid()}")
+    temporary = copy.with_name(f".{copy.name}.{os.getpid()}")
     with suppress(OSError):
-        beside.write_bytes(raw)
-        os.replace(beside, copy)
+        temporary.write_bytes(raw)
+        os.replace(temporary, copy)
     with suppress(OSError):
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
 
 
-def unpacked(path: Path = PACKED, expected: str = SHA256) -> bytes:
-    """Pixels of all images, then labels; the packed file is checked before it is used."""
+def unpack(path: Path = PACKED, expected: str = SHA256) -> bytes:
+    """Return the pixels of all images, then the labels, after verifying the packed file's checksum."""
     try:
         packed = path.read_bytes()
     except OSError as error:

@@ -1,4 +1,4 @@
-"""One-sample regression: a single random input and one target value, to look at one backward pass."""
+"""One-sample regression: a single random input and one target value, to study one backward pass."""
 
 from __future__ import annotations
 
@@ -30,6 +30,6 @@ class OneSample(Task):
         return Dataset(x, y, train=np.arange(1))
 
     def fresh(self, generator: np.random.Generator, count: int) -> tuple[Array, Array]:
-        """New inputs with the same target."""
+        """Draw new inputs with the same target."""
         x = standard_normal(generator.random((count, self.dim)) + 2.0**-54)
         return x, np.full((count, self.outputs), self.target)

@@ -1,4 +1,4 @@
-"""What an engine is: it makes trainers for realized trials, and says what it can train and under which id."""
+"""The base class of engines. An engine makes trainers for realized trials, and says what it can train."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ class Engine(Part):
 
     part: ClassVar[str] = "engine"
     numerics: ClassVar[int] = 1
-    """Version of the engine's bits: raise it whenever they change. It is part of every trial's id."""
+    """Version of the engine's bits; increment it whenever they change. It is part of every trial's id."""
     calls_per_layer_step: ClassVar[int] = 18
-    """Calls from the interpreter per layer and step, for time estimates; 0 if whole stretches are compiled."""
+    """Interpreter calls per layer and step, for time estimates; 0 if whole stretches are compiled."""
 
     @abstractmethod
     def trainer(self, setup: Setup) -> Trainer:
-        """A trainer for this trial, at its initial parameters.
+        """Return a trainer for this trial, at its initial parameters.
 
         `setup` holds everything that was decided before training: data, θ, the batch order, the learning rate of every
-        step. An engine draws no random number of its own.
+        step. An engine draws no random numbers.
         """
 
     def train(self, setup: Setup, tick: Tick | None = None) -> Outcome:
@@ -51,23 +51,23 @@ class Engine(Part):
         return [self.train(setup, tick) for setup, tick in zip(setups, ticks, strict=True)]
 
     def session(self) -> AbstractContextManager[None]:
-        """Settings of a library that hold while a trial trains, and are restored afterwards."""
+        """Return a context with library settings for training; they are restored afterwards."""
         return nullcontext()
 
     def numerics_of(self, config: Config, catalog: Catalog) -> str:
-        """What a trial's bits depend on besides its configuration: part of its id."""
+        """Return what a trial's bits depend on besides its configuration: part of its id."""
         return f"{self.name}-{self.numerics}"
 
     def refusal(self, config: Config, catalog: Catalog) -> str | None:
-        """Why this engine cannot train such a trial; None if it can."""
+        """Return why this engine cannot train such a trial; None if it can."""
         return None
 
     def choose(self, config: Config, catalog: Catalog) -> tuple[Engine, str | None]:
-        """The engine that really trains such a trial (this one), and the reason where users should know it."""
+        """Return the engine that actually trains such a trial (this one), and a reason if users should know it."""
         return self, None
 
     def announcement(self, config: Config, catalog: Catalog) -> str | None:
-        """What to tell the user before the first trial of this kind, such as a compilation that takes a while."""
+        """Return a notice for the user before the first such trial, for example about a long compilation."""
         return None
 
     def group_size(self, config: Config, catalog: Catalog) -> int:
@@ -80,6 +80,6 @@ class Engine(Part):
 
 
 def one_blas_thread() -> threadpool_limits:
-    """A context in which BLAS uses one thread: the number of threads changes the bits of float32 products."""
-    np.ones((2, 2)) @ np.ones((2, 2))  # the BLAS has to be loaded before it can be limited
+    """Return a context in which BLAS uses one thread: the number of threads changes the bits of float32 products."""
+    np.ones((2, 2)) @ np.ones((2, 2))  # BLAS must be loaded before it can be limited
     return threadpool_limits(1)

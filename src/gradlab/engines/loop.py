@@ -1,9 +1,9 @@
-"""The training loop, once for every engine. An engine only advances its network and answers questions about it.
+"""The training loop, once for every engine. An engine only advances its network and reports its state.
 
     until the last step, or until the loss is not finite:
         advance     to the next step at which something is due
         evaluate    on validation and test data
-        measure     what the probes see, on the probe batch
+        measure     run the probes on the probe batch
         keep        a snapshot of the parameters
         tick        report the step and the latest loss
 
@@ -30,7 +30,7 @@ from gradlab.trials.setup import Setup
 
 Array = NDArray[Any]
 Tick = Callable[[int, float], None]
-"""Called now and then with the number of steps done and the latest loss."""
+"""Called regularly with the number of steps done and the latest loss."""
 
 
 @dataclass
@@ -41,7 +41,7 @@ class Stretch:
     correct: list[int] = field(default_factory=list)
     sizes: list[int] = field(default_factory=list)
     seconds: float | None = None
-    """How long they took, where the trainer knows better than a clock around the call."""
+    """Their duration, if the trainer knows it better than a clock around the call."""
 
     def add(self, loss: float, correct: int, size: int) -> bool:
         """Append a step; False if its loss is not finite, so that it is the last."""
@@ -53,40 +53,40 @@ class Stretch:
 
 @dataclass(frozen=True)
 class State:
-    """A network between two steps, in the lab's own layout."""
+    """A network between two steps, in Gradlab's parameter layout."""
 
     theta: Array
     """All parameters, flat."""
     running: Sequence[Running]
     """Running statistics of the norms, one entry per layer."""
     update: Array | None
-    """What the latest step added to θ; None before the first."""
+    """The change of θ in the latest step; None before the first."""
 
 
 class Trainer(ABC):
-    """One trial in training: the arithmetic of an engine, and nothing else."""
+    """One trial in training: only the arithmetic of an engine."""
 
     longest: int = 20
-    """At most so many steps per call of `advance`: after each call a run can report progress and be stopped."""
+    """Maximum number of steps per call of `advance`. After each call a run can report progress and stop."""
 
     @abstractmethod
     def advance(self, start: int, stop: int) -> Stretch:
-        """Train the steps from `start` to `stop` − 1 (counted from 0); return early after a loss that is not finite.
+        """Train the steps from `start` to `stop` − 1 (counted from 0); return early after a non-finite loss.
 
-        Calls follow each other without gaps. The step whose loss is not finite changes no parameter.
+        Calls follow each other without gaps. The step with a non-finite loss changes no parameter.
         """
 
     @abstractmethod
     def state(self) -> State:
-        """Parameters, running statistics and the latest update, as they are now."""
+        """Return the current parameters, running statistics and latest update."""
 
     @abstractmethod
     def predict(self, x: Array) -> Array:
-        """Outputs of shape (n, output width) for inputs of shape (n, input width), in evaluation mode."""
+        """Return outputs of shape (n, output width) for inputs of shape (n, input width), in evaluation mode."""
 
     @abstractmethod
     def first_loss(self) -> float:
-        """Loss of the first batch in training mode, without a step: for trials that only look at the start."""
+        """Return the loss of the first batch in training mode, without a step, for trials without training."""
 
 
 def train(setup: Setup, trainer: Trainer, tick: Tick | None = None) -> Outcome:
@@ -95,7 +95,7 @@ def train(setup: Setup, trainer: Trainer, tick: Tick | None = None) -> Outcome:
 
 
 def train_together(setups: Sequence[Setup], trainers: Sequence[Trainer], ticks: Sequence[Tick | None]) -> list[Outcome]:
-    """Train several trials that have the same steps and the same moments, all of them from one stop to the next."""
+    """Train several trials with the same steps and moments together, from one stop to the next."""
     require_denormals()
     with np.errstate(all="ignore"):  # overflow is an outcome here, not a warning
         trials = [_Trial(*each) for each in zip(setups, trainers, ticks, strict=True)]
@@ -124,7 +124,7 @@ class _Trial:
         return self._record.diverged_step is not None
 
     def begin(self) -> None:
-        self._look(0)
+        self._measure_and_keep(0)
         if self._setup.steps == 0:
             self._record.first_loss = self._trainer.first_loss()
 
@@ -136,12 +136,12 @@ class _Trial:
             return
         if evaluation_is_due(self._setup, stop):
             self._record.add_evaluation(evaluate(self._setup, self._trainer.predict))
-        self._look(stop)
+        self._measure_and_keep(stop)
         if self._tick is not None:
             self._tick(stop, self._record.latest_loss)
 
-    def _look(self, step: int) -> None:
-        """Measure and keep, where that is due after this step."""
+    def _measure_and_keep(self, step: int) -> None:
+        """Measure and take a snapshot, if they are due after this step."""
         setup = self._setup
         if step not in setup.moments and step not in setup.snapshots:
             return
@@ -158,21 +158,21 @@ class _Trial:
 
 
 def _stops(setup: Setup, longest: int) -> list[int]:
-    """The steps after which something is due: measures, snapshots, evaluations, and a tick every `longest` steps."""
+    """Return the steps after which something is due: measures, snapshots, evaluations, a tick every `longest` steps."""
     due = {*setup.moments, *setup.snapshots, *evaluation_steps(setup), setup.steps}
     due |= set(range(longest, setup.steps + 1, longest))
     return sorted(step for step in due if step > 0)
 
 
 def require_denormals() -> None:
-    """Refuse a thread that flushes denormal numbers to zero.
+    """Raise if this thread flushes denormal numbers to zero.
 
     The vanishing values of a plain deep network are denormal float32 numbers. Flushing them changes results, and some
-    libraries switch it on for the thread that loads them.
+    libraries enable it for the thread that loads them.
     """
     if np.float32(1e-38) * np.float32(0.01) == 0:
         raise EnvironmentFault(
             "this thread flushes denormal numbers to zero, so vanishing gradients would be wrong; something "
-            "loaded into this process switched it on (torch.set_flush_denormal, or a library built with "
-            "-ffast-math): switch it off, or run the lab in a process of its own"
+            "loaded into this process enabled it (torch.set_flush_denormal, or a library built with "
+            "-ffast-math): disable it, or run gradlab in a separate process"
         )

@@ -1,4 +1,4 @@
-"""The reference engine: plain NumPy, written to be read. It is the lab's definition of training.
+"""The reference engine: plain NumPy, written to be read. It is the definition of training.
 
     for each step:
         x, y ← the rows of this batch                   decided before training, see trials/setup.py
@@ -9,7 +9,7 @@
         Δ, state ← optimizer(g, state, θ, η_step)       optim/optimizers/
         θ ← θ + Δ
 
-What happens between the steps (evaluation, probes, snapshots) is in loop.py, the same for every engine.
+Evaluation, probes and snapshots between the steps are in loop.py, the same for every engine.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradlab.engines.base import Engine, State, Stretch, Trainer
-from gradlab.optim.clipping import clipped
+from gradlab.optim.clipping import clip_gradient
 from gradlab.trials.recorder import count_correct
 from gradlab.trials.setup import Setup
 
@@ -29,13 +29,13 @@ Array = NDArray[Any]
 
 
 class Reference(Engine):
-    """NumPy, any network, optimizer and measure the lab can express, float32 and float64."""
+    """NumPy; supports every network, optimizer and measure, float32 and float64."""
 
     name = "reference"
     numerics: ClassVar[int] = 1
 
     def trainer(self, setup: Setup) -> Trainer:
-        """The loop above."""
+        """Return the loop above as a trainer."""
         return ReferenceTrainer(setup)
 
 
@@ -64,14 +64,14 @@ class ReferenceTrainer(Trainer):
             if not stretch.add(loss, correct, len(x)):
                 break
             mlp.backward(self._p, tape, d_output, self._g)
-            gradient = clipped(self._gradient, clip)
+            gradient = clip_gradient(self._gradient, clip)
             self._delta, self._state = setup.optimizer.update(gradient, self._state, theta, float(setup.rates[step]))
             theta += self._delta
             self._running = tape.running
         return stretch
 
     def state(self) -> State:
-        """θ itself, not a copy."""
+        """Return θ itself, not a copy."""
         return State(self._theta, self._running, self._delta)
 
     def predict(self, x: Array) -> Array:

@@ -1,4 +1,4 @@
-"""Optimizers and schedules: pure init/update pairs; a schedule is a function of the step."""
+"""Optimizers and schedules: an optimizer is a pure init/update pair, a schedule a function of the step."""
 
 from gradlab.optim.optimizers.base import Optimizer
 from gradlab.optim.schedules.base import Horizon, Schedule

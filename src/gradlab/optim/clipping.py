@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-def clipped(gradient: NDArray[Any], largest: float | None) -> NDArray[Any]:
-    """g · min(1, c/(‖g‖ + 10⁻⁶)), torch's definition; the norm is taken over all parameters, in float64."""
+def clip_gradient(gradient: NDArray[Any], largest: float | None) -> NDArray[Any]:
+    """Return g · min(1, c/(‖g‖ + 10⁻⁶)), PyTorch's definition; the norm covers all parameters, in float64."""
     if largest is None:
         return gradient
     norm = float(np.linalg.norm(gradient.astype(np.float64)))

@@ -1,4 +1,4 @@
-"""The learning rate of every step, computed once and handed to any engine."""
+"""The learning rate of every step, computed once for any engine."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gradlab.optim.schedules.base import Horizon, Schedule
 
 
 def learning_rates(schedule: Schedule, lr: float, warmup: int, horizon: Horizon) -> NDArray[np.float64]:
-    """η of each step: lr (t + 1)/warmup while warming up; then the schedule over the steps that are left."""
+    """Return η of each step: lr (t + 1)/warmup during the warm-up, then the schedule over the remaining steps."""
     warm = min(warmup, horizon.steps)
     rest = Horizon(horizon.steps - warm, horizon.steps_per_epoch)
     rates = np.empty(horizon.steps)

@@ -1,4 +1,4 @@
-"""Study -> trials with content ids and paired seeds, and what they will cost."""
+"""Plans: a study's trials with content ids and paired seeds, and their cost."""
 
 from gradlab.plans.plan import Plan, PlannedGroup, make_plan
 

@@ -1,4 +1,4 @@
-"""The plan of a study of somebody's own code: names, settings and hashes; the rest comes back with the results."""
+"""The plan of a study of users' code: names, settings and hashes. The rest is known only from the results."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from gradlab.spec.question import Condition
 from gradlab.spec.selection import chosen
 from gradlab.trials.trial import TrialLabel, group_id, trial_id
 
-A_WHILE = 60.0
-"""Seconds of a trial, for want of knowledge: each is handed out by itself."""
+UNKNOWN_SECONDS = 60.0
+"""Assumed seconds per trial, because the real time is unknown. Each trial is submitted by itself."""
 
 
 @dataclass(frozen=True)
 class CodeGroup:
-    """An arm; of its trials nothing is known before they ran."""
+    """An arm. Nothing is known about its trials before they run."""
 
     group: Condition
     content: str
@@ -33,24 +33,24 @@ class CodeGroup:
     classes: int | None = None
     config: Config | None = None
     cost: Cost | None = None
-    rough_seconds: float = A_WHILE
+    rough_seconds: float = UNKNOWN_SECONDS
 
     @property
     def id(self) -> str:
-        """The hash of all that decides its results but the seed, as far as the lab can see."""
+        """Hash of everything but the seed that determines its results, as far as is known."""
         return group_id(self.content, self.numerics)
 
 
 @dataclass(frozen=True)
 class CodePlan:
-    """Every arm under every seed, seed by seed."""
+    """Every arm with every seed, seed by seed."""
 
     study: CodeStudy
     groups: tuple[CodeGroup, ...]
 
     @cached_property
     def trials(self) -> tuple[TrialLabel, ...]:
-        """All trials, so ordered that arms stay paired if a run is cut short."""
+        """All trials, ordered so that arms stay paired if a run is interrupted."""
         return tuple(
             TrialLabel(trial_id(arm.id, seed), arm.group.name, seed)
             for seed in self.study.trial_seeds
@@ -59,28 +59,28 @@ class CodePlan:
 
     @property
     def catalog(self) -> Catalog:
-        """The built-in parts: figures."""
+        """The built-in parts, for figures."""
         return BUILT_IN
 
     @property
     def quick(self) -> bool:
-        """The budget is the function's own."""
+        """False: the function defines its own budget."""
         return False
 
     @property
     def announcements(self) -> tuple[str, ...]:
-        """None: the lab trains nothing here."""
+        """Empty: no engine is involved."""
         return ()
 
     @property
     def own_code(self) -> bool:
-        """It is somebody's own code that is compared."""
+        """True: the trials call user code."""
         return True
 
 
 def code_plan(study: CodeStudy, numerics: str) -> CodePlan:
-    """The trials of a comparison; a `StudyError` where a claim speaks of an arm that is not there."""
-    plan = planned(study, [numerics] * len(study.arms))
+    """Plan the trials of a comparison; a `StudyError` if a claim names an arm that does not exist."""
+    plan = plan_arms(study, [numerics] * len(study.arms))
     for index, claim in enumerate(study.claims):
         if claim.metric is not None:
             try:
@@ -90,8 +90,8 @@ def code_plan(study: CodeStudy, numerics: str) -> CodePlan:
     return plan
 
 
-def planned(study: CodeStudy, numerics: Sequence[str]) -> CodePlan:
-    """The plan of arms that were computed under these numerics."""
+def plan_arms(study: CodeStudy, numerics: Sequence[str]) -> CodePlan:
+    """Plan the arms with these numerics."""
     arms = zip(study.arms.items(), numerics, strict=True)
     groups = tuple(
         CodeGroup(Condition(name, dict(settings)), content_id([study.code.sha256, settings]), own)

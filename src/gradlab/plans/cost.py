@@ -1,4 +1,4 @@
-"""What a trial costs: arithmetic and memory from its sizes, time from this machine's measured speed."""
+"""The cost of a trial: arithmetic and memory from its sizes, time from this machine's measured speed."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from gradlab.optim.schedules.base import Horizon
 from gradlab.trials.measuring import EVALUATION_ROWS
 
 _PARAMETER_COPIES = 9  # θ, g, Δ, two moments, and the temporaries of an update
-_ACTIVATION_COPIES = 7  # what a layer's record keeps, and the temporaries of a backward pass
-_STEP_BYTES = 96  # learning rate, loss and its place in the table
+_ACTIVATION_COPIES = 7  # a layer's record, and the temporaries of a backward pass
+_STEP_BYTES = 96  # learning rate, loss and its row in the table
 _CALLS_PER_LAYER_MOMENT = 120  # all probes at one moment
 _CALLS_PER_TRIAL = 500  # streams, data, initial parameters
 
 
 @dataclass(frozen=True)
 class Cost:
-    """Of one trial."""
+    """The cost of one trial."""
 
     parameters: int
     layers: int
@@ -32,7 +32,7 @@ class Cost:
     bytes: int
     step_calls: int
     look_calls: int
-    """Calls from the interpreter, for the steps (as the engine says) and for set-up and probes, whatever the sizes."""
+    """Interpreter calls, independent of sizes: for the steps (as the engine says), and for set-up and probes."""
 
 
 def trial_cost(
@@ -47,7 +47,7 @@ def trial_cost(
     snapshots: int,
     calls_per_layer_step: int,
 ) -> Cost:
-    """Matrix products of training and evaluation; parameters, activations and data in memory."""
+    """Estimate the matrix products of training and evaluation, and the memory of parameters, activations and data."""
     samples = min(horizon.steps * batch, horizon.steps * facts.samples // max(horizon.steps_per_epoch, 1))
     flops = mlp.flops(samples, backward=True) + evaluations * mlp.flops(facts.evaluated, backward=False)
     widths = sum(layer.fan_in + layer.fan_out for layer in mlp.layers)
@@ -61,35 +61,35 @@ def trial_cost(
 
 @dataclass(frozen=True)
 class Speed:
-    """Of this machine, on one core."""
+    """The speed of this machine, on one core."""
 
     flops_per_second: float
     seconds_per_call: float
 
     def seconds(self, cost: Cost) -> float:
-        """A rough time: arithmetic plus the interpreter's share."""
+        """Estimate the time: arithmetic plus the interpreter's share."""
         return cost.flops / self.flops_per_second + (cost.look_calls + cost.step_calls) * self.seconds_per_call
 
 
-ROUGHLY = Speed(2e10, 2e-6)
-"""Of any machine: good enough to divide work, not to promise a time."""
+NOMINAL_SPEED = Speed(2e10, 2e-6)
+"""A typical machine: good enough to divide work, not to predict a time."""
 
 
 def measure_speed() -> Speed:
-    """Two quick timings (about 0.1 s): a mid-sized product, and the small NumPy calls that make up a layer's step.
+    """Time a mid-sized matrix product and the small NumPy calls of a layer's step (about 0.1 s in total).
 
-    On one BLAS thread, as trials run: on a busy machine several wait for each other, a hundred times as long.
+    Uses one BLAS thread, as trials do: on a busy machine several threads wait for each other and take 100 times longer.
     """
     rng = np.random.default_rng(0)
     a, b = rng.random((256, 128), np.float32), rng.random((128, 128), np.float32)
     small = rng.random((64, 64), np.float32)
     with one_blas_thread():
-        product = _best(lambda: a @ b)
-        call = _best(lambda: np.maximum(small, 0))
+        product = _time_best(lambda: a @ b)
+        call = _time_best(lambda: np.maximum(small, 0))
     return Speed(2 * a.size * 128 / product, call)
 
 
-def _best(action: object, rounds: int = 20, repeat: int = 20) -> float:
+def _time_best(action: object, rounds: int = 20, repeat: int = 20) -> float:
     times = []
     for _ in range(rounds):
         start = perf_counter()

@@ -1,7 +1,7 @@
-"""A plan as everything to its right sees it: who is compared, by which trials, and what is known of them beforehand.
+"""The interface of a plan for the rooms to its right: the groups, their trials, and what is known beforehand.
 
-The plan of a `Study` knows all; of code that somebody else has written the lab knows names, settings and hashes, and
-learns the rest from what comes back.
+The plan of a `Study` knows everything. For users' code, only names, settings and hashes are known; the results provide
+the rest.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ class Entry(Protocol):
 
     @property
     def group(self) -> Condition:
-        """Its name, and how it differs."""
+        """Its name and settings."""
 
     @property
     def id(self) -> str:
-        """The hash of all that decides its results but the seed."""
+        """Hash of everything but the seed that determines its results."""
 
     @property
     def content(self) -> str:
@@ -37,7 +37,7 @@ class Entry(Protocol):
 
     @property
     def engine(self) -> str:
-        """Who trains it."""
+        """The engine that trains it."""
 
     @property
     def stated(self) -> str:
@@ -45,27 +45,27 @@ class Entry(Protocol):
 
     @property
     def classes(self) -> int | None:
-        """Of a classification."""
+        """Number of classes; None for a regression."""
 
     @property
     def config(self) -> Config | None:
-        """Of a network of the lab; None of somebody's own code."""
+        """Configuration of a Gradlab network; None for user code."""
 
     @property
     def cost(self) -> Cost | None:
-        """Of one trial; None where only running it would tell."""
+        """Cost of one trial; None if it is unknown before running."""
 
     @property
     def rough_seconds(self) -> float:
-        """A guess at the time of a trial."""
+        """A rough estimate of the time of a trial."""
 
 
 class Outline(Protocol):
-    """A plan, of whichever kind of study."""
+    """A plan of either kind of study."""
 
     @property
     def study(self) -> Question:
-        """Whose plan it is."""
+        """The study."""
 
     @property
     def groups(self) -> Sequence[Entry]:
@@ -73,11 +73,11 @@ class Outline(Protocol):
 
     @property
     def trials(self) -> Sequence[TrialLabel]:
-        """Seed by seed, so that groups stay paired if a run is cut short."""
+        """Seed by seed, so that groups stay paired if a run is interrupted."""
 
     @property
     def catalog(self) -> Catalog:
-        """The parts that figures and names are looked up in."""
+        """The parts, for figures and names."""
 
     @property
     def quick(self) -> bool:
@@ -85,8 +85,8 @@ class Outline(Protocol):
 
     @property
     def announcements(self) -> Sequence[str]:
-        """What to tell the user before the first trial, such as a compilation that takes a while."""
+        """Notices for the user before the first trial, such as a compilation that takes a while."""
 
     @property
     def own_code(self) -> bool:
-        """Whether the trials are calls of code that somebody else has written."""
+        """Whether the trials call user code."""

@@ -13,7 +13,7 @@ from gradlab.network.initial import check_bias
 from gradlab.network.losses.base import Loss
 from gradlab.network.mlp import MLP
 from gradlab.parts import Catalog
-from gradlab.plans.cost import ROUGHLY, Cost, Speed, measure_speed, trial_cost
+from gradlab.plans.cost import NOMINAL_SPEED, Cost, Speed, measure_speed, trial_cost
 from gradlab.plans.resources import available_bytes
 from gradlab.spec.config import Config
 from gradlab.spec.expand import Group
@@ -22,46 +22,46 @@ from gradlab.spec.place import At
 from gradlab.spec.selection import chosen
 from gradlab.spec.study import Study
 from gradlab.trials.recorder import METRICS
-from gradlab.trials.setup import horizon_of, moments_of, steps_of
+from gradlab.trials.setup import make_horizon, moments_of, steps_of
 from gradlab.trials.trial import Trial, group_content, group_id, trial_id
 
-MOST_TRIALS = 1_000_000
+MAX_TRIALS = 1_000_000
 
 
 @dataclass(frozen=True)
 class PlannedGroup:
-    """A group with what one of its trials costs; `stated` is what was inferred from the data."""
+    """A group with the cost of one trial; `stated` is what was inferred from the data."""
 
     group: Group
     cost: Cost
     classes: int | None
-    """Of a classification; None for a regression."""
+    """Number of classes; None for a regression."""
     stated: str
     engine: str
-    """Who will train it."""
+    """The engine that will train it."""
     reason: str | None
-    """Why not the fast one."""
+    """Why the fast engine is not used; None if it is."""
     numerics: str
     """What the bits of its trials depend on besides their configuration."""
     id: str = ""
-    """The hash of all that decides its results but the seed."""
+    """Hash of everything but the seed that determines its results."""
     content: str = ""
-    """The same without the numerics: what is asked for, whoever computes it."""
+    """The same without the numerics: what is to be computed, independent of the engine."""
 
     @property
     def config(self) -> Config:
-        """What its trials are."""
+        """The configuration of its trials."""
         return self.group.config
 
     @property
     def rough_seconds(self) -> float:
-        """A guess at the time of a trial, whatever the machine: good enough to divide work."""
-        return ROUGHLY.seconds(self.cost)
+        """A rough estimate of the time of a trial on any machine, good enough to divide work."""
+        return NOMINAL_SPEED.seconds(self.cost)
 
 
 @dataclass(frozen=True)
 class Plan:
-    """All trials, seed by seed (so that arms stay paired if a run is cut short), and their cost."""
+    """All trials, seed by seed (so that arms stay paired if a run is interrupted), and their cost."""
 
     resolved: Resolved
     groups: tuple[PlannedGroup, ...]
@@ -69,7 +69,7 @@ class Plan:
 
     @property
     def study(self) -> Study:
-        """Whose plan it is."""
+        """The study."""
         return self.resolved.study
 
     @property
@@ -84,22 +84,22 @@ class Plan:
 
     @property
     def own_code(self) -> bool:
-        """These are networks of the lab."""
+        """False: the trials train Gradlab networks."""
         return False
 
     @property
     def flops(self) -> int:
-        """Of all trials."""
+        """FLOPs of all trials."""
         return sum(planned.cost.flops for planned in self.groups) * len(self.resolved.study.trial_seeds)
 
     @property
     def bytes(self) -> int:
-        """Of the largest trial."""
+        """Memory of the largest trial."""
         return max(planned.cost.bytes for planned in self.groups)
 
     @property
     def announcements(self) -> tuple[str, ...]:
-        """What the engines want to say before the first trial."""
+        """The engines' notices before the first trial."""
         found = []
         for planned in self.groups:
             engine: Engine = planned.config.train.engine.build(self.catalog)
@@ -108,39 +108,40 @@ class Plan:
         return tuple(dict.fromkeys(text for text in found if text is not None))
 
     def seconds(self, speed: Speed | None = None) -> float:
-        """A rough time for all trials, one after the other, on one core of this machine."""
+        """Estimate the time of all trials, one after the other, on one core of this machine."""
         speed = speed or measure_speed()
         each = [speed.seconds(planned.cost) for planned in self.groups]
         return sum(each) * len(self.resolved.study.trial_seeds)
 
 
 def make_plan(resolved: Resolved) -> Plan:
-    """Check every group, name every trial; a `StudyError` where a group cannot be trained."""
+    """Check every group and list every trial; a `StudyError` if a group cannot be trained."""
     study, catalog = resolved.study, resolved.catalog
-    if len(resolved.groups) * len(study.trial_seeds) > MOST_TRIALS:
+    if len(resolved.groups) * len(study.trial_seeds) > MAX_TRIALS:
         raise StudyError(
-            f"{study.name}: {len(resolved.groups):,} groups × {len(study.trial_seeds):,} seeds is too much"
+            f"{study.name}: {len(resolved.groups):,} groups × {len(study.trial_seeds):,} seeds are more than "
+            f"{MAX_TRIALS:,} trials"
         )
     planned = []
     for group in resolved.groups:
         try:
             task: Task = group.config.data.build(catalog)
-            found = PlannedGroup(group, *_checked(group.config, task, catalog))
+            found = PlannedGroup(group, *_check_group(group.config, task, catalog))
         except StudyError as error:
             raise StudyError(f"{study.name}: in {group.name!r}: {error}") from None
         content = group_content(group.config, study.seed, catalog, task)
         planned.append(replace(found, id=group_id(content, found.numerics), content=content))
     plan = Plan(resolved, tuple(planned), ())
-    _fits_in_memory(plan)
+    _check_memory(plan)
     try:
         _check_references(plan)
     except StudyError as error:
         raise StudyError(f"{study.name}: {error}") from None
-    return replace(plan, trials=trials_of(resolved, [found.id for found in planned]))
+    return replace(plan, trials=list_trials(resolved, [found.id for found in planned]))
 
 
-def trials_of(resolved: Resolved, ids: Sequence[str]) -> tuple[Trial, ...]:
-    """Every trial of a study whose groups have these ids, seed by seed."""
+def list_trials(resolved: Resolved, ids: Sequence[str]) -> tuple[Trial, ...]:
+    """Return every trial of a study whose groups have these ids, seed by seed."""
     study, catalog = resolved.study, resolved.catalog
     return tuple(
         Trial(trial_id(identity, seed), group.name, seed, study.seed, group.config, catalog)
@@ -150,24 +151,24 @@ def trials_of(resolved: Resolved, ids: Sequence[str]) -> tuple[Trial, ...]:
 
 
 def _check_references(plan: Plan) -> None:
-    """The headline, the published numbers and the claims name groups, metrics, layers and steps that exist."""
+    """Check that headline, published numbers and claims name existing groups, metrics, layers and steps."""
     study = plan.resolved.study
     if study.headline is not None:
         for planned in plan.groups:
-            _check_named("headline", study.headline.metric, study.headline.at, planned, plan)
+            _check_metric("headline", study.headline.metric, study.headline.at, planned, plan)
     by_name = {planned.group.name: planned for planned in plan.groups}
     for index, entry in enumerate(study.published):
         if entry.arms not in by_name:
             hint = nearest(entry.arms, by_name)
             raise StudyError(f"published.{index}.arms: {shortened(entry.arms)} is not a group of this study{hint}")
         for at in entry.at.places():
-            _check_named(f"published.{index}", entry.metric, at, by_name[entry.arms], plan)
+            _check_metric(f"published.{index}", entry.metric, at, by_name[entry.arms], plan)
     if not plan.resolved.quick:
         _check_claims(plan)
 
 
 def _check_claims(plan: Plan) -> None:
-    """Every claim names groups, metrics and places that exist; a reduced budget may lack some."""
+    """Check that claims name existing groups, metrics and places. A reduced budget may lack some and is not checked."""
     groups = [planned.group for planned in plan.groups]
     by_name = {planned.group.name: planned for planned in plan.groups}
     for index, claim in enumerate(plan.resolved.study.claims):
@@ -181,13 +182,13 @@ def _check_claims(plan: Plan) -> None:
         for name in dict.fromkeys(name for row in named for name in row):
             for at in claim.at.places():
                 for metric in claim.metric.split("/") if claim.metric != "diverged" else ():
-                    _check_named(where, metric.strip(), at, by_name[name], plan)
+                    _check_metric(where, metric.strip(), at, by_name[name], plan)
         if claim.figure is not None and claim.figure not in plan.resolved.catalog.names("figure"):
             accepted = plan.resolved.catalog.names("figure")
             raise StudyError(f"{where}.figure: {shortened(claim.figure)} is not known{nearest(claim.figure, accepted)}")
 
 
-def _check_named(where: str, metric: str, at: At, planned: PlannedGroup, plan: Plan) -> None:
+def _check_metric(where: str, metric: str, at: At, planned: PlannedGroup, plan: Plan) -> None:
     config, catalog = planned.group.config, plan.resolved.catalog
     chosen = catalog.names("probe") if config.measure.probes == "all" else config.measure.probes
     measures = [m for name in chosen for m in catalog.get("probe", name).measures]  # type: ignore[attr-defined]
@@ -207,7 +208,7 @@ def _check_named(where: str, metric: str, at: At, planned: PlannedGroup, plan: P
     step = 0 if at.step == "start" else at.step if isinstance(at.step, int) else planned.cost.steps
     moments = moments_of(config.measure, planned.cost.steps)
     if step not in moments:
-        raise StudyError(f"{where}.at.step: the inside is not measured after step {step}; add it to measure.layers")
+        raise StudyError(f"{where}.at.step: layers are not measured after step {step}; add it to measure.layers")
 
 
 def _check_metric_exists(where: str, metric: str, planned: PlannedGroup) -> None:
@@ -215,10 +216,10 @@ def _check_metric_exists(where: str, metric: str, planned: PlannedGroup) -> None
     if kind == "steps" and planned.group.config.measure.target is None:
         raise StudyError(f"{where}.metric: {metric!r} needs measure.target")
     if kind == "accuracy" and planned.classes is None:
-        raise StudyError(f"{where}.metric: {metric!r} does not exist, the task is a regression")
+        raise StudyError(f"{where}.metric: {metric!r} does not exist because the task is a regression")
 
 
-def _checked(config: Config, task: Task, catalog: Catalog) -> tuple[Cost, int | None, str, str, str | None, str]:
+def _check_group(config: Config, task: Task, catalog: Catalog) -> tuple[Cost, int | None, str, str, str | None, str]:
     facts = task.facts()
     loss: Loss = config.train.loss.build(catalog)
     wanted = "classes" if facts.classes is not None else "values"
@@ -232,9 +233,9 @@ def _checked(config: Config, task: Task, catalog: Catalog) -> tuple[Cost, int | 
     _check_target(config, facts, task)
     _check_probe_batch(config, facts, task)
     check_bias(config.model.init.build(catalog), config.model.init)
-    _fits_roughly(config, facts)
+    _check_size(config, facts)
     mlp = MLP.of(config.model, facts.input_width, facts.output_width, catalog)
-    horizon, batch = horizon_of(config.train, facts.samples)
+    horizon, batch = make_horizon(config.train, facts.samples)
     moments = len(moments_of(config.measure, horizon.steps))
     snapshots = len(steps_of(config.measure.weights, horizon.steps, "measure.weights"))
     epochs = -(-horizon.steps // horizon.steps_per_epoch)
@@ -284,8 +285,8 @@ def _check_probe_batch(config: Config, facts: Facts, task: Task) -> None:
         raise StudyError(f"measure.probe.batch: the task {task.name!r} has no {batch} samples; use train")
 
 
-def _fits_roughly(config: Config, facts: Facts) -> None:
-    """Refuse absurd sizes before even laying them out."""
+def _check_size(config: Config, facts: Facts) -> None:
+    """Refuse absurd sizes before computing a layout."""
     width, free = config.model.width, available_bytes()
     least = 4 * (config.model.depth * width * width) if config.model.depth > 1 else 4 * width * facts.input_width
     if free and least > free:
@@ -295,15 +296,15 @@ def _fits_roughly(config: Config, facts: Facts) -> None:
         )
 
 
-def fitting_workers(plan: Plan, wanted: int | None) -> int:
-    """How many trials may run at a time: as many as wanted or as there are cores, if memory allows."""
+def limit_workers(plan: Plan, wanted: int | None) -> int:
+    """Return how many trials may run at a time: `wanted`, or one per core, as far as memory allows."""
     if wanted is not None and wanted < 1:
         raise StudyError(f"workers: at least 1, not {shortened(wanted)}")
     free, most = available_bytes(), wanted or os.cpu_count() or 1
     return max(1, min(most, int(free // max(plan.bytes, 1)))) if free else most
 
 
-def _fits_in_memory(plan: Plan) -> None:
+def _check_memory(plan: Plan) -> None:
     free = available_bytes()
     for planned in plan.groups:
         if free and planned.cost.bytes > free:

@@ -1,4 +1,4 @@
-"""What this process may use: address space and memory."""
+"""Resources of this process: address space and memory."""
 
 from __future__ import annotations
 
@@ -6,27 +6,27 @@ import os
 
 from gradlab.errors import EnvironmentFault
 
-LEAST_ADDRESSES = 1_300 * 2**20
-"""Address space that compiler, NumPy and Arrow take before anything is trained; with less, they abort the process."""
+MIN_ADDRESS_SPACE = 1_300 * 2**20
+"""Address space that compiler, NumPy and Arrow take before training. With less, they abort the process."""
 
 
 def require_address_space() -> None:
-    """Refuse a process whose address space is limited so far that libraries would end it without a word."""
+    """Refuse to run if the address space limit is so low that libraries would abort without a message."""
     try:
         import resource
 
         most = resource.getrlimit(resource.RLIMIT_AS)[0]
     except (ImportError, OSError, ValueError):
         return
-    if 0 <= most < LEAST_ADDRESSES:
+    if 0 <= most < MIN_ADDRESS_SPACE:
         raise EnvironmentFault(
-            f"this process may use {most / 2**20:,.0f} MiB of address space (ulimit -v), and a run needs at least "
-            f"{LEAST_ADDRESSES / 2**20:,.0f} MiB; raise the limit"
+            f"this process may use {most / 2**20:,.0f} MiB of address space (ulimit -v), but a run needs at least "
+            f"{MIN_ADDRESS_SPACE / 2**20:,.0f} MiB; raise the limit"
         )
 
 
 def available_bytes() -> int:
-    """Memory that a new process could use now (0 where the system does not tell)."""
+    """Return the memory that a new process could use now; 0 if the system does not report it."""
     try:
         with open("/proc/meminfo", encoding="ascii") as lines:
             for line in lines:
@@ -38,7 +38,7 @@ def available_bytes() -> int:
 
 
 def _container_bytes() -> int:
-    """What the container this runs in still allows; no limit where there is none."""
+    """Return the memory that the container's limit leaves; a huge number if there is no limit."""
     try:
         with open("/sys/fs/cgroup/memory.max", encoding="ascii") as limit:
             most = int(limit.read())

@@ -1,4 +1,4 @@
-"""A plan as plain data and back: a run can be looked at later without its data, at no cost of planning again."""
+"""Convert a plan to plain data and back, so that a run can be opened without its data and without planning again."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from gradlab.plans import code
 from gradlab.plans.code import CodePlan
 from gradlab.plans.cost import Cost
 from gradlab.plans.outline import Outline
-from gradlab.plans.plan import Plan, PlannedGroup, trials_of
+from gradlab.plans.plan import Plan, PlannedGroup, list_trials
 from gradlab.spec.code import CodeStudy
-from gradlab.spec.expand import in_full
+from gradlab.spec.expand import to_full_tree
 from gradlab.spec.files import Resolved, to_yaml
 from gradlab.spec.yaml_text import dump
 from gradlab.trials.trial import group_id, trial_id
@@ -31,7 +31,7 @@ _KEYS = {"study": str, "question": str, "quick": bool, "seeds": list, "groups": 
 
 
 def saved(plan: Outline) -> dict[str, Any]:
-    """The study and all that planning found out, group by group."""
+    """Return the study and everything that planning computed, group by group."""
     if isinstance(plan, Plan):
         groups = [
             {"name": found.group.name, **{name: getattr(found, name) for name in _FIELDS}, "cost": asdict(found.cost)}
@@ -56,12 +56,12 @@ def saved(plan: Outline) -> dict[str, Any]:
 
 
 def papers(plan: Outline) -> dict[str, bytes]:
-    """What was run, for people to read: files by name."""
+    """Return human-readable files that document what was run, by name."""
     if isinstance(plan, Plan):
         files = enumerate(plan.catalog.files)
-        sources = {f"{PARTS}/{_part(number, file.path)}": Path(file.path).read_bytes() for number, file in files}
-        in_words = {"study.yaml": to_yaml(plan.study), "resolved.yaml": dump(in_full(plan.resolved.groups))}
-        return {**sources, **{name: text.encode() for name, text in in_words.items()}}
+        sources = {f"{PARTS}/{_part_name(number, file.path)}": Path(file.path).read_bytes() for number, file in files}
+        texts = {"study.yaml": to_yaml(plan.study), "resolved.yaml": dump(to_full_tree(plan.resolved.groups))}
+        return {**sources, **{name: text.encode() for name, text in texts.items()}}
     assert isinstance(plan, CodePlan)
     tree = plan.study.model_dump(mode="json", exclude={"code"}, exclude_unset=True, exclude_none=True)
     return {"comparison.yaml": dump(tree).encode(), "code.py": plan.study.code.text.encode()}
@@ -69,63 +69,63 @@ def papers(plan: Outline) -> dict[str, bytes]:
 
 def _part_entry(number: int, file: PartFile) -> dict[str, Any]:
     helpers = {"helpers": dict(file.helpers)} if file.helpers else {}
-    return {"file": _part(number, file.path), "sha256": file.sha256, **helpers}
+    return {"file": _part_name(number, file.path), "sha256": file.sha256, **helpers}
 
 
 def part_files(tree: Mapping[str, Any], folder: Path) -> tuple[PartFile, ...]:
-    """The user's part files of a saved run, where they lie; a `StoreError` where one is said to lie elsewhere."""
+    """Return the user's part files in a run folder; a `StoreError` if one is outside the folder."""
     found = []
     for part in tree.get("parts", ()):
         place = PurePosixPath(part["file"])
         path = folder / PARTS / place
         if place.is_absolute() or ".." in place.parts or not path.resolve().is_relative_to(folder.resolve()):
-            raise StoreError(f"{folder}: the part file {shortened(part['file'])} is not inside the run's folder")
+            raise StoreError(f"{folder}: the part file {shortened(part['file'])} is not inside the run folder")
         found.append(PartFile(str(path), part["sha256"], tuple(sorted(part.get("helpers", {}).items()))))
     return tuple(found)
 
 
 def load_parts(files: Sequence[PartFile]) -> Catalog:
-    """Run the code of a saved run's part files, if they are what was written."""
+    """Run the code of a run's part files, after checking that they are unchanged."""
     for file in files:
         try:
             content = Path(file.path).read_bytes()
         except OSError as error:
             raise StoreError(f"cannot read {file.path}: {error.strerror or error}") from None
         if sha256(content).hexdigest() != file.sha256:
-            raise StoreError(f"{file.path} is not the file that the run was made with: its checksum does not fit")
+            raise StoreError(f"{file.path} is not the file that the run was made with: its checksum does not match")
     catalog = Catalog.with_files([file.path for file in files])
     if catalog.files != tuple(files):
-        raise StoreError(f"{files[0].path}: modules that it imports are not those that the run was made with")
+        raise StoreError(f"{files[0].path}: the modules that it imports are not those that the run was made with")
     return catalog
 
 
-def _part(number: int, path: str) -> str:
+def _part_name(number: int, path: str) -> str:
     return f"{number}/{Path(path).name}"
 
 
 def check_saved(tree: Mapping[str, Any]) -> None:
-    """A `ValueError` if this is not what `saved` gave, as far as that can be seen without a checksum."""
+    """Raise a `ValueError` if this is not the output of `saved`, as far as that is visible without a checksum."""
     for key, kind in _KEYS.items():
         if not isinstance(tree.get(key), kind):
-            raise ValueError(f"{key!r} is missing or not what was written")
+            raise ValueError(f"{key!r} is missing or invalid")
     if not tree["groups"] or not all(isinstance(seed, int) for seed in tree["seeds"]):
-        raise ValueError("its groups or seeds are not what was written")
+        raise ValueError("its groups or seeds are invalid")
     known = {"name", *_COMMON} if tree.get("kind") == CODE else {"name", "cost", *_FIELDS}
     for group in tree["groups"]:
         if not isinstance(group, dict) or not known <= group.keys():
-            raise ValueError("its groups are not what was written")
+            raise ValueError("its groups are invalid")
         words = ("name", *_COMMON, *(("stated", "engine") if "engine" in known else ()))
         if not all(isinstance(group[word], str) for word in words):
-            raise ValueError("its groups are not what was written")
+            raise ValueError("its groups are invalid")
         if group["id"] != group_id(group["content"], group["numerics"]):
-            raise ValueError(f"the id of {group['name']!r} is not that of its content")
+            raise ValueError(f"the id of {group['name']!r} does not match its content")
     for part in tree.get("parts", ()):
         if not (isinstance(part, dict) and isinstance(part.get("file"), str) and isinstance(part.get("sha256"), str)):
-            raise ValueError("its parts are not what was written")
+            raise ValueError("its parts are invalid")
 
 
 def restored(tree: Mapping[str, Any], resolved: Resolved) -> Plan:
-    """The plan of a resolved study, from what `saved` gave."""
+    """Rebuild the plan of a resolved study from the output of `saved`."""
     found = {group["name"]: group for group in tree["groups"]}
     names = [group.name for group in resolved.groups]
     if sorted(found) != sorted(names) or list(resolved.study.trial_seeds) != tree["seeds"]:
@@ -134,21 +134,21 @@ def restored(tree: Mapping[str, Any], resolved: Resolved) -> Plan:
         PlannedGroup(group, Cost(**found[group.name]["cost"]), **{name: found[group.name][name] for name in _FIELDS})
         for group in resolved.groups
     )
-    return Plan(resolved, groups, trials_of(resolved, [group.id for group in groups]))
+    return Plan(resolved, groups, list_trials(resolved, [group.id for group in groups]))
 
 
 def restored_code(tree: Mapping[str, Any], source: str) -> CodePlan:
-    """The plan of a comparison of somebody's code, from what `saved` gave; the code itself is not needed."""
+    """Rebuild the plan of a comparison from the output of `saved`; the code itself is not needed."""
     try:
         study = CodeStudy.model_validate(tree["tree"])
-        plan = code.planned(study, [group["numerics"] for group in tree["groups"]])
+        plan = code.plan_arms(study, [group["numerics"] for group in tree["groups"]])
     except (ValidationError, ValueError) as error:
         raise StoreError(f"{source} is damaged: {error}") from None
     if [group["id"] for group in tree["groups"]] != [arm.id for arm in plan.groups]:
-        raise StoreError(f"{source} is damaged: its arms are not what was written")
+        raise StoreError(f"{source} is damaged: its arms do not match their ids")
     return plan
 
 
 def trial_ids(tree: Mapping[str, Any]) -> dict[str, tuple[str, int]]:
-    """Trial id -> (group, seed) of a saved plan."""
+    """Map the trial ids of a saved plan to (group, seed)."""
     return {trial_id(group["id"], seed): (group["name"], seed) for seed in tree["seeds"] for group in tree["groups"]}

@@ -88,7 +88,7 @@ def verify_run(
     tree = plan_of(path)
     if lock.is_held(path):
         raise StoreError(
-            f"{path} is being written to ({lock.described(lock.holder(path))}); verify it when that has ended"
+            f"{path} is being written to ({lock.describe_holder(lock.holder(path))}); verify it when that has ended"
         )
     history = read_history(path, required=tree["format"] > LEDGERLESS)
     result = open_run(path, trust=trust)

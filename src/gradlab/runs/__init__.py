@@ -1,4 +1,4 @@
-"""Where trials run: `executors/` has one file for each way, all behind one small interface."""
+"""Running trials: the coordinator, and `executors/` with one file for each way to run them."""
 
 from gradlab.runs.executors.base import Executor
 from gradlab.runs.monitor import Monitor

@@ -1,6 +1,6 @@
-"""Runs what is left of a plan and keeps every result: the one process that hands out trials and writes.
+"""Runs the remaining trials of a plan and stores every result: the only process that submits trials and writes.
 
-plan ─▶ what is already there? ─▶ bundles ─▶ executor ─▶ results ─▶ committed within half a second
+plan ─▶ what is already stored? ─▶ bundles ─▶ executor ─▶ results ─▶ committed within half a second
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from gradlab.trials.result import TrialResult
 from gradlab.trials.trial import TrialLabel
 
 COMMIT_SECONDS = 0.5
-"""A finished trial is on the disk after so long at most; in a long run the pause grows, to keep chunks few."""
-LONGEST_PAUSE = 30.0
+"""Maximum delay until a finished trial is on disk; in a long run the pause grows, to keep chunks few."""
+MAX_PAUSE = 30.0
 
 
 Start = Callable[[Collection[str], Monitor], Generator[list[TrialResult]]]
 
 
 class Tally:
-    """How far a run is: counts, rate, time left, and what is running now."""
+    """The progress of a run: counts, rate, time left, and running trials."""
 
     def __init__(self, plan: Outline, todo: Sequence[TrialLabel], before: Counter[str], monitor: Monitor) -> None:
         self.planned = len({trial.id for trial in plan.trials})
@@ -49,26 +49,26 @@ class Tally:
         self._start = monotonic()
 
     def add(self, results: Sequence[TrialResult]) -> None:
-        """These trials are finished."""
+        """Count finished trials."""
         self.counts.update(result.status for result in results)
         self._done += sum(self._cost[result.trial.group] for result in results)
         self._finished += len(results)
 
     @property
     def failed(self) -> int:
-        """Trials that ended in an error."""
+        """Number of trials that ended in an error."""
         return self.counts["failed"]
 
     @property
     def share(self) -> float:
-        """How much of the work of this call is done, by estimated cost, from 0 to 1."""
+        """Finished share of the work of this call, by estimated cost, from 0 to 1."""
         running = sum(
             self._cost[live.trial.group] * live.steps / self._steps[live.trial.group] for live in self.monitor.running()
         )
         return min(1.0, (self._done + running) / self._todo) if self._todo else 1.0
 
-    def look(self) -> dict[str, Any]:
-        """Everything as plain data."""
+    def snapshot(self) -> dict[str, Any]:
+        """Return everything as plain data."""
         now, share = monotonic(), self.share
         elapsed = now - self._start
         return {
@@ -95,12 +95,12 @@ class Tally:
 
 
 @dataclass(frozen=True)
-class Conducted:
-    """What a call of `conduct` leaves."""
+class ConductResult:
+    """The result of `conduct`."""
 
     records: Records
     stopped: bool
-    """By Ctrl-C or SIGTERM."""
+    """Whether Ctrl-C or SIGTERM stopped it."""
 
 
 def conduct(
@@ -112,10 +112,10 @@ def conduct(
     on_start: Callable[[Tally], None] | None = None,
     on_results: Callable[[Sequence[TrialResult]], None] | None = None,
     on_stop: Callable[[], None] | None = None,
-) -> Conducted:
-    """Run every trial of the plan that has no result yet. With a folder, results are committed as they come.
+) -> ConductResult:
+    """Run every trial of the plan that has no result yet. With a folder, results are committed as they arrive.
 
-    `start` is given the ids of those trials, and gives their results as they are finished.
+    `start` gets the ids of those trials and yields their results as they finish.
     """
     before = folder.records() if folder is not None else Records(())
     finished = before.finished
@@ -124,7 +124,7 @@ def conduct(
     tally = Tally(plan, todo, _counts(before, plan, finished), monitor)
     if on_start is not None:
         on_start(tally)
-    keeper = _Keeper(folder, monitor)
+    committer = _Committer(folder, monitor)
     stopped = False
 
     def stop() -> None:
@@ -137,23 +137,23 @@ def conduct(
     with ExitStack() as stack:
         stack.enter_context(on_interrupt(stop))
         if folder is not None and todo:
-            stack.enter_context(Heartbeat(folder.path, tally.look))
-        stack.enter_context(keeper)
-        coming = start([trial.id for trial in todo], monitor)
+            stack.enter_context(Heartbeat(folder.path, tally.snapshot))
+        stack.enter_context(committer)
+        incoming = start([trial.id for trial in todo], monitor)
         try:
-            for results in coming:
-                keeper.add(results)
+            for results in incoming:
+                committer.add(results)
                 tally.add(results)
                 if on_results is not None:
                     on_results(results)
                 if fail_fast and tally.failed:
                     monitor.stop()
-        except KeyboardInterrupt:  # from a callback, or in a thread that takes no signals
+        except KeyboardInterrupt:  # from a callback, or in a thread that receives no signals
             stop()
         finally:
             monitor.stop()
-            coming.close()
-    return Conducted(keeper.records(), stopped)
+            incoming.close()
+    return ConductResult(committer.records(), stopped)
 
 
 def _counts(records: Records, plan: Outline, finished: set[str]) -> Counter[str]:
@@ -164,19 +164,19 @@ def _counts(records: Records, plan: Outline, finished: set[str]) -> Counter[str]
     return Counter(status[trial] for trial in wanted)
 
 
-class _Keeper:
-    """Keeps results: in memory, or with a folder in a thread that commits what has come within the last moment."""
+class _Committer:
+    """Stores results: in memory or, with a folder, in a thread that commits recent results in batches."""
 
     def __init__(self, folder: RunFolder | None, monitor: Monitor) -> None:
         self._folder = folder
         self._monitor = monitor
-        self._kept: list[TrialResult] = []
+        self._results: list[TrialResult] = []
         self._queue: queue.Queue[Sequence[TrialResult] | None] = queue.Queue()
         self._fault: BaseException | None = None
         self._start = monotonic()
         self._thread = threading.Thread(target=self._commit_all, name="gradlab-commit", daemon=True)
 
-    def __enter__(self) -> _Keeper:
+    def __enter__(self) -> _Committer:
         if self._folder is not None:
             self._thread.start()
         return self
@@ -194,21 +194,21 @@ class _Keeper:
         if not results:
             return
         if self._folder is None:
-            self._kept += results
+            self._results += results
         else:
             self._queue.put(results)
 
     def records(self) -> Records:
         if self._folder is not None:
             return self._folder.records()
-        return Records([MemoryChunk.of(self._kept)])
+        return Records([MemoryChunk.of(self._results)])
 
     def _commit_all(self) -> None:
         assert self._folder is not None
         try:
             while (first := self._queue.get()) is not None:
                 gathered, more = list(first), True
-                pause = min(max(COMMIT_SECONDS, (monotonic() - self._start) / 400), LONGEST_PAUSE)
+                pause = min(max(COMMIT_SECONDS, (monotonic() - self._start) / 400), MAX_PAUSE)
                 deadline = monotonic() + pause
                 while more and (left := deadline - monotonic()) > 0:
                     try:
@@ -220,6 +220,6 @@ class _Keeper:
                 self._folder.commit(gathered)
                 if not more:
                     return
-        except BaseException as fault:  # a full disk: nothing more can be kept, so nothing more is run
+        except BaseException as fault:  # for example, the disk is full: stop, because nothing more can be stored
             self._fault = fault
             self._monitor.stop()

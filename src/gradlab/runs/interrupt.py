@@ -1,4 +1,4 @@
-"""Ctrl-C: the first keeps what is finished and lets the run end in order, the second stops the process at once."""
+"""Ctrl-C: the first stops the run in order and keeps finished trials, the second ends the process at once."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from types import FrameType
 from gradlab.errors import INTERRUPTED
 
 _SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
-"""SIGHUP: the terminal is gone (a dropped connection); what is finished is kept all the same."""
+"""SIGHUP: the terminal is closed (a dropped connection); finished trials are kept."""
 
 
 @contextmanager
 def on_interrupt(action: Callable[[], None]) -> Iterator[None]:
-    """Inside, the first SIGINT, SIGTERM or SIGHUP calls `action`; a second ends the process with code 130.
+    """Call `action` on the first SIGINT, SIGTERM or SIGHUP inside the block; a second ends the process with code 130.
 
-    Ending at once is safe: results are committed whole or not at all. In a thread that is not the main one signals
-    cannot be taken, and nothing changes.
+    Ending at once is safe: results are committed whole or not at all. Outside the main thread signals cannot be
+    handled, and the block does nothing.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -31,7 +31,7 @@ def on_interrupt(action: Callable[[], None]) -> Iterator[None]:
     def handle(number: int, frame: FrameType | None) -> None:
         nonlocal seen
         if seen and number == getattr(signal, "SIGHUP", None):
-            return  # a terminal that closes says so twice, and nobody pressed anything
+            return  # a closing terminal sends it twice without a key press
         if seen:
             for worker in multiprocessing.active_children():
                 worker.kill()
@@ -39,7 +39,7 @@ def on_interrupt(action: Callable[[], None]) -> Iterator[None]:
         seen = True
         action()
 
-    # a signal that is ignored on purpose (nohup, a background job), or that some other library has taken, stays so
+    # a signal that is ignored on purpose (nohup, a background job), or handled outside Python, keeps its handler
     ours = [number for number in _SIGNALS if signal.getsignal(number) not in (signal.SIG_IGN, None)]
     before = {number: signal.signal(number, handle) for number in ours}
     try:

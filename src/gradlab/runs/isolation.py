@@ -1,4 +1,4 @@
-"""Call a function in a process of its own, so that a user part that kills its process does not kill ours."""
+"""Call a function in a separate process, so that a user part that kills its process does not kill this one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def call(isolated: bool, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-    """`function(*arguments, **options)`, in a new process if `isolated`."""
+    """Return `function(*arguments, **options)`, computed in a new process if `isolated`."""
     if not isolated:
         return function(*arguments, **options)
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:

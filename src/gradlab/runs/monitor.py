@@ -1,4 +1,4 @@
-"""What the coordinator and its workers say to each other while trials run: what is running, and when to stop."""
+"""Communication between the coordinator and its workers: what is running, and when to stop."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from gradlab.trials.trial import TrialLabel
 
 
 class Stopped(BaseException):
-    """Raised inside a trial when the run is to stop; such a trial has no result and is run again later."""
+    """Raised inside a trial when the run is stopping; such a trial has no result and is run again later."""
 
 
 @dataclass(frozen=True)
 class Live:
-    """A trial in training: how far it is and its latest loss."""
+    """A trial in training: its progress and its latest loss."""
 
     trial: TrialLabel
     steps: int
@@ -30,31 +30,31 @@ class Monitor:
         self._running: dict[str, Live] = {}
 
     def stop(self) -> None:
-        """No further trial begins, and those in training end at their next sign of life."""
+        """Start no further trial, and end those in training at their next tick."""
         self._stop = True
 
     @property
     def stopping(self) -> bool:
-        """Whether the run is to stop."""
+        """Whether the run is stopping."""
         return self._stop
 
     def began(self, trial: TrialLabel) -> None:
-        """A worker takes up a trial; `Stopped` if none is to begin."""
+        """Register a trial that a worker starts; raise `Stopped` if the run is stopping."""
         if self.stopping:
             raise Stopped
         self._running[trial.id] = Live(trial, 0, float("nan"), monotonic())
 
     def tick(self, trial: TrialLabel, steps: int, loss: float) -> None:
-        """A sign of life; `Stopped` if the run is to stop."""
+        """Record progress; raise `Stopped` if the run is stopping."""
         if self.stopping:
             raise Stopped
         before = self._running.get(trial.id)
         self._running[trial.id] = Live(trial, steps, loss, before.started if before else monotonic())
 
     def ended(self, trial: TrialLabel) -> None:
-        """A trial is finished, or given up."""
+        """Unregister a trial that has finished or was abandoned."""
         self._running.pop(trial.id, None)
 
     def running(self) -> tuple[Live, ...]:
-        """The trials in training now, oldest first."""
+        """Return the trials in training, oldest first."""
         return tuple(sorted(self._running.copy().values(), key=lambda live: live.started))

@@ -1,6 +1,6 @@
-"""What a worker does, wherever it lives: run a bundle of trials and return their results.
+"""The work of a worker, wherever it runs: run a bundle of trials and return their results.
 
-`run_bundle` is a plain function of trials (which can be pickled) that returns results (which can be pickled).
+`run_bundle` is a plain function from trials to results; both can be pickled.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from gradlab.trials.setup import prepare
 from gradlab.trials.trial import Trial
 
 Bundle = tuple[Trial, ...]
-"""Trials that one worker runs in one call, so that the cost of the call is small beside them."""
+"""Trials that one worker runs in one call, so that the overhead of the call is negligible."""
 
 
 def run_trial(trial: Trial, tick: Tick | None = None) -> TrialResult:
-    """Prepare and train one trial; a failure is recorded, it does not stop the others."""
+    """Prepare and train one trial; a failure is recorded and does not stop the others."""
     start = perf_counter()
     try:
         engine: Engine = trial.config.train.engine.build(trial.catalog)
         outcome, error = engine.train(prepare(trial), tick), None
     except (KeyboardInterrupt, GeneratorExit, Stopped):
         raise
-    except BaseException as fault:  # a part of the user's may call sys.exit, or raise what it likes
+    except BaseException as fault:  # a user part may call sys.exit, or raise anything
         outcome, error = None, described(fault)
     return TrialResult(trial, outcome, error, perf_counter() - start, digest(trial.id, outcome, error))
 
 
 def run_bundle(bundle: Bundle, monitor: Monitor) -> list[TrialResult]:
-    """The trials of a bundle one after the other; those that finished, if it is stopped on the way."""
+    """Run the trials of a bundle one after the other; if stopped, return those that have finished."""
     finished: list[TrialResult] = []
     with suppress(Stopped):
         for trials in group_trials(bundle):
@@ -50,7 +50,7 @@ def run_bundle(bundle: Bundle, monitor: Monitor) -> list[TrialResult]:
 
 
 def group_trials(bundle: Sequence[Trial]) -> list[list[Trial]]:
-    """The trials of a bundle as their engines like to be handed them: most alone, tiny networks several at once."""
+    """Group a bundle's trials for `train_together`: most are alone, tiny networks several per call."""
     groups: list[list[Trial]] = []
     open_groups: list[tuple[list[Trial], Engine, int]] = []
     for trial in bundle:
@@ -68,7 +68,7 @@ def group_trials(bundle: Sequence[Trial]) -> list[list[Trial]]:
 
 
 def run_together(trials: Sequence[Trial], ticks: Sequence[Tick | None]) -> list[TrialResult]:
-    """Trials that one engine call can train; if anything goes wrong, one by one, so that a failure has one owner."""
+    """Train trials in one engine call; if anything fails, one by one, so that the error belongs to one trial."""
     if len(trials) > 1:
         start = perf_counter()
         engine: Engine = trials[0].config.train.engine.build(trials[0].catalog)
@@ -76,7 +76,7 @@ def run_together(trials: Sequence[Trial], ticks: Sequence[Tick | None]) -> list[
             outcomes = engine.train_together([prepare(trial) for trial in trials], ticks)
         except (KeyboardInterrupt, GeneratorExit, Stopped):
             raise
-        except BaseException:  # one of them fails: which, its own call will say
+        except BaseException:  # one of them fails; separate calls show which
             return [run_trial(trial, tick) for trial, tick in zip(trials, ticks, strict=True)]
         each = (perf_counter() - start) / len(trials)
         return [

@@ -1,4 +1,4 @@
-"""What is to be run: frozen models, YAML in and out, JSON Schema. No numerics."""
+"""Specifications of studies: frozen models, YAML in and out, JSON Schema. No numerics."""
 
 from gradlab.spec.claims import Claim
 from gradlab.spec.config import Config, Measure, Model, ProbeBatch, Target, Train

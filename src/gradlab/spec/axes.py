@@ -1,12 +1,12 @@
-"""The values of an axis: a list, or a range that stands for one.
+"""The values of an axis: a list, or a rule that generates one.
 
     train.lr: [1e-4, 1e-3, 1e-2]                the values themselves
     train.lr: {log: [1e-4, 1e-1], points: 7}    equal ratios, both ends included
     train.lr: {linear: [0.1, 0.5], points: 5}   equal steps
-    model.depth: {range: [2, 50], step: 4}      whole numbers, both ends if the step meets them
+    model.depth: {range: [2, 50], step: 4}      integers, both ends included if the step fits
 
-Whole numbers at both ends of a log or linear range give whole numbers. Values between other ends are rounded to
-four digits, or to as many as they need to differ, so that a point's name can be read and typed again.
+Integer ends of a log or linear range give integers. Other values are rounded to four digits, or to as many as they
+need to differ, so that the name of a point is easy to read and type.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import BeforeValidator, Field, ValidationError, WithJsonSchema, model_validator
 
-from gradlab.spec.base import Frozen, refusal
-from gradlab.spec.refusals import first_problem
+from gradlab.spec.base import Frozen, spec_error
+from gradlab.spec.messages import first_problem
 
 DIGITS = 4
-MOST_VALUES = 10_000
-Points = Annotated[int, Field(ge=2, le=MOST_VALUES, strict=True)]
+MAX_VALUES = 10_000
+Points = Annotated[int, Field(ge=2, le=MAX_VALUES, strict=True)]
 End = Annotated[int, Field(strict=True)] | Annotated[float, Field(strict=True)]
 Ends = tuple[End, End]
 
 
 class Range(Frozen):
-    """A rule for the values of an axis."""
+    """A rule that generates the values of an axis."""
 
     noun: ClassVar[str] = "an axis"
 
@@ -39,49 +39,49 @@ class Range(Frozen):
     step: Annotated[int, Field(ge=1, strict=True)] = 1
 
     @model_validator(mode="after")
-    def _one_rule(self) -> Self:
+    def _check_rule(self) -> Self:
         given = [name for name in ("log", "linear", "range") if getattr(self, name) is not None]
         if len(given) != 1:
-            raise refusal("an axis is a list of values, or one of log, linear and range")
+            raise spec_error("give a list of values, or one of log, linear and range")
         if given == ["range"]:
             if self.points is not None:
-                raise refusal("a range of whole numbers has a step, not points", where="points")
+                raise spec_error("a range of integers has a step, not points", where="points")
         elif self.points is None:
-            raise refusal(f"say how many: {{{given[0]}: [from, to], points: 5}}", where="points")
+            raise spec_error(f"give the number of points: {{{given[0]}: [from, to], points: 5}}", where="points")
         if self.log is not None and min(self.log) <= 0:
-            raise refusal(f"both ends of a log range have to be above 0, not {list(self.log)}", where="log")
+            raise spec_error(f"both ends of a log range must be above 0, not {list(self.log)}", where="log")
         return self
 
     def values(self) -> tuple[int | float, ...]:
-        """The values that the rule stands for, each once, in order."""
+        """Return the values of the rule, each once, in order."""
         if self.range is not None:
             first, last = self.range
             way = self.step if last >= first else -self.step
-            if abs(last - first) // self.step >= MOST_VALUES:
-                raise refusal(f"more than {MOST_VALUES:,} values", where="range")
+            if abs(last - first) // self.step >= MAX_VALUES:
+                raise spec_error(f"more than {MAX_VALUES:,} values", where="range")
             return tuple(range(first, last + (1 if way > 0 else -1), way))
         ends = self.log or self.linear
         assert ends is not None
         assert self.points is not None
         try:
-            found = _spread(*ends, self.points, by_ratio=self.log is not None)
+            found = _space_values(*ends, self.points, by_ratio=self.log is not None)
         except OverflowError:
-            raise refusal("its ends are too large", where="log" if self.log else "linear") from None
+            raise spec_error("the ends are too large", where="log" if self.log else "linear") from None
         if all(isinstance(end, int) for end in ends):
             return tuple(dict.fromkeys(round(value) for value in found))
-        return _readable(found, ends)
+        return _round_values(found, ends)
 
 
-def _spread(low: float, high: float, points: int, by_ratio: bool) -> list[float]:
-    """Values from one end to the other."""
+def _space_values(low: float, high: float, points: int, by_ratio: bool) -> list[float]:
+    """Return evenly spaced values from one end to the other."""
     if by_ratio:
         low, high = math.log(low), math.log(high)
     places = [low + (high - low) * index / (points - 1) for index in range(points)]
     return [math.exp(place) if by_ratio else float(place) for place in places]
 
 
-def _readable(values: list[float], ends: Ends) -> tuple[float, ...]:
-    """Rounded to so few digits that they still differ; the ends as they were written."""
+def _round_values(values: list[float], ends: Ends) -> tuple[float, ...]:
+    """Round the values to the fewest digits at which they still differ; keep the ends as written."""
     first, last = float(ends[0]), float(ends[1])
     for digits in range(DIGITS, 18):
         inner = [float(f"{value:.{digits}g}") for value in values[1:-1]]
@@ -91,20 +91,20 @@ def _readable(values: list[float], ends: Ends) -> tuple[float, ...]:
     return tuple(dict.fromkeys([first, *values[1:-1], last]))
 
 
-def _listed(raw: Any) -> Any:
+def _expand_range(raw: Any) -> Any:
     if not isinstance(raw, Mapping):
         return raw
     try:
         return Range.model_validate(raw).values()
     except ValidationError as error:
         where, message = first_problem(error)
-        raise refusal(message, where=where) from None
+        raise spec_error(message, where=where) from None
 
 
 Axis = Annotated[
     tuple[Any, ...],
-    Field(min_length=1, max_length=MOST_VALUES),
-    BeforeValidator(_listed),
+    Field(min_length=1, max_length=MAX_VALUES),
+    BeforeValidator(_expand_range),
     WithJsonSchema({"anyOf": [{"type": "array", "minItems": 1}, Range.model_json_schema()]}),
 ]
-"""An axis as it is written; a rule becomes its values."""
+"""An axis as written in a study; a rule becomes its values."""

@@ -1,4 +1,4 @@
-"""The ground of every specification: frozen, closed, and helpful about misspelled keys."""
+"""The base of every specification: frozen, without unknown keys, with hints for misspelled ones."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from pydantic_core import PydanticCustomError
 from gradlab.errors import nearest, shortened
 
 Scale = float | Literal["1/sqrt(depth)"]
-"""A number, or the one expression in use: `1/sqrt(depth)`."""
+"""A number, or the expression `1/sqrt(depth)`."""
 
 
 def scale_value(scale: Scale, depth: int) -> float:
-    """The number that a scale stands for in a network of this depth."""
+    """Return the value of a scale in a network of this depth."""
     return depth**-0.5 if isinstance(scale, str) else float(scale)
 
 
@@ -27,22 +27,22 @@ class Frozen(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _known_keys_only(cls, raw: Any) -> Any:
+    def _refuse_unknown_keys(cls, raw: Any) -> Any:
         if not isinstance(raw, Mapping):
             return raw
         for key in raw:
             if key not in cls.model_fields and cls.model_config.get("extra") != "allow":
                 accepted = list(cls.model_fields)
-                raise refusal(
+                raise spec_error(
                     f"unknown key {shortened(key)} in {cls.noun}; "
                     f"accepted: {', '.join(accepted)}{nearest(key, accepted)}",
                     where=str(key),
                 )
-        return cls._with_default_names(raw)
+        return cls._add_default_names(raw)
 
     @classmethod
-    def _with_default_names(cls, raw: Mapping[Any, Any]) -> Mapping[Any, Any]:
-        """`init: {scale: 2}` sets a field of the default init: its name need not be repeated."""
+    def _add_default_names(cls, raw: Mapping[Any, Any]) -> Mapping[Any, Any]:
+        """Allow `init: {scale: 2}` to set a field of the default init without repeating its name."""
         filled = dict(raw)
         for name, field in cls.model_fields.items():
             key = getattr(field.annotation, "key", None)
@@ -51,6 +51,6 @@ class Frozen(BaseModel):
         return filled
 
 
-def refusal(message: str, *, where: str = "", value: object = None) -> PydanticCustomError:
-    """A validation error whose message is already complete; `where` is the path below the field."""
+def spec_error(message: str, *, where: str = "", value: object = None) -> PydanticCustomError:
+    """Return a validation error with a complete message; `where` is the path below the field."""
     return PydanticCustomError("gradlab", "{message}", {"message": message, "where": where, "value": value})

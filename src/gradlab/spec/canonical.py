@@ -1,4 +1,4 @@
-"""One text for one meaning: canonical JSON, and the hash that names a trial."""
+"""Canonical JSON (equal values give equal text), and the hash that identifies a trial."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def plain_json(value: Any) -> Any:
-    """JSON has no NaN: non-finite numbers become the strings "nan", "inf", "-inf"; missing stays null."""
+    """Convert non-finite numbers to the strings "nan", "inf" and "-inf", which JSON lacks; None stays null."""
     if isinstance(value, float) and not math.isfinite(value):
         return "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
     if isinstance(value, dict):
@@ -20,10 +20,10 @@ def plain_json(value: Any) -> Any:
 
 
 def canonical_json(value: Any) -> str:
-    """Sorted keys, no spaces, shortest exact floats: equal meaning, equal text."""
+    """Return JSON with sorted keys, no spaces and shortest exact floats: equal values give equal text."""
     return json.dumps(plain_json(value), sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=True)
 
 
 def content_id(value: Any) -> str:
-    """The first 16 hex digits of the SHA-256 of the canonical JSON."""
+    """Return the first 16 hex digits of the SHA-256 of the canonical JSON."""
     return sha256(canonical_json(value).encode()).hexdigest()[:16]

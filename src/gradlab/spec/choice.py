@@ -1,10 +1,10 @@
-"""A choice of a part: a name, and the part's own parameters beside it.
+"""A choice of a part: its name and its parameters.
 
     activation: relu                                       # short
     activation: {kind: leaky_relu, negative_slope: 0.2}    # with parameters
 
-Reading a choice checks the name against the catalog and the parameters against the part, and fills in
-every default, so that a resolved study states all it depends on.
+Validation checks the name against the catalog and the parameters against the part, and fills in every default, so that
+a resolved study states everything it depends on.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pydantic import ConfigDict, ValidationError, ValidationInfo, model_serializ
 
 from gradlab.errors import PartError, nearest, shortened
 from gradlab.parts import BUILT_IN, Catalog, explain
-from gradlab.spec.base import Frozen, Scale, refusal
+from gradlab.spec.base import Frozen, Scale, spec_error
 
 
 class Choice(Frozen):
@@ -39,24 +39,24 @@ class Choice(Frozen):
         if isinstance(raw, str):
             raw = {cls.key: raw}
         if not isinstance(raw, Mapping):
-            raise refusal(f"{shortened(raw)} is not a name or a mapping with the key {cls.key!r}", value=raw)
+            raise spec_error(f"{shortened(raw)} is neither a name nor a mapping with the key {cls.key!r}", value=raw)
         if cls.key not in raw:
-            raise refusal(f"the key {cls.key!r} is missing: it names the {cls.part}", where=cls.key)
+            raise spec_error(f"the key {cls.key!r} is missing: it names the {cls.part}", where=cls.key)
         catalog: Catalog = (info.context or {}).get("catalog", BUILT_IN)
         try:
             part = catalog.get(cls.part, raw[cls.key])
         except PartError as error:
-            raise refusal(str(error), where=cls.key if isinstance(raw[cls.key], str) else "") from None
+            raise spec_error(str(error), where=cls.key if isinstance(raw[cls.key], str) else "") from None
         for name in part.parameter_names() if catalog.executed else ():
             if name in cls.model_fields:
-                raise refusal(f"the {cls.part} {raw[cls.key]!r} has a parameter {name!r}, a name the lab uses itself")
+                raise spec_error(f"the {cls.part} {raw[cls.key]!r} has a parameter {name!r}, which is a reserved name")
         own = {key: value for key, value in raw.items() if key in cls.model_fields}
         rest = {key: value for key, value in raw.items() if key not in own}
         accepted = part.parameter_names()
         for key in rest:
             if not part.accepts(key):
                 names = [*accepted, *cls.own_fields()]
-                raise refusal(
+                raise spec_error(
                     f"unknown key {shortened(key)} of {cls.part} {raw[cls.key]!r}; "
                     f"accepted: {', '.join(names) or 'none'}{nearest(key, names)}",
                     where=str(key),
@@ -65,10 +65,10 @@ class Choice(Frozen):
             return own | part.parse(rest).parameters()
         except ValidationError as error:
             where, value, message = explain(error)
-            raise refusal(f"{message}, not {shortened(value)}", where=where) from None
+            raise spec_error(f"{message}, not {shortened(value)}", where=where) from None
 
     @model_serializer(mode="plain")
-    def _short(self) -> Any:
+    def _serialize(self) -> Any:
         values = {name: getattr(self, name) for name in type(self).model_fields} | self.parameters
         return values[self.key] if len(values) == 1 else values
 
@@ -83,18 +83,18 @@ class Choice(Frozen):
         return dict(self.__pydantic_extra__ or {})
 
     def build(self, catalog: Catalog) -> Any:
-        """The part itself."""
+        """Build the part."""
         return catalog.make(self.part, self.name, self.parameters)
 
 
 class KindChoice(Choice):
-    """A choice whose name stands under `kind`."""
+    """A choice whose name is under `kind`."""
 
     kind: str
 
 
 class ActivationChoice(KindChoice):
-    """Which nonlinearity."""
+    """The nonlinearity."""
 
     part = "activation"
 
@@ -106,19 +106,19 @@ class SkipChoice(KindChoice):
 
 
 class NormChoice(KindChoice):
-    """Which normalization stands before the nonlinearity."""
+    """The normalization before the nonlinearity."""
 
     part = "norm"
 
 
 class LossChoice(KindChoice):
-    """What is minimized."""
+    """The loss to minimize."""
 
     part = "loss"
 
 
 class OptimizerChoice(KindChoice):
-    """Which optimizer."""
+    """The optimizer."""
 
     part = "optimizer"
 
@@ -130,17 +130,17 @@ class ScheduleChoice(KindChoice):
 
 
 class EngineChoice(KindChoice):
-    """Who trains it."""
+    """The engine that trains it."""
 
     part = "engine"
 
 
 class InitChoice(KindChoice):
-    """How weights start: a distribution, an explicit scale on top, and what biases start from."""
+    """The initial weights: a distribution, an explicit scale factor, and the initial biases."""
 
     part = "init"
     scale: Scale = 1.0
-    """Multiplies the drawn weight matrices (never the biases)."""
+    """Multiplies the drawn weight matrices, not the biases."""
     scale_on: Literal["all", "blocks"] = "all"
     """Which weight matrices the scale multiplies: all, or only those inside blocks (not stem and head)."""
     bias: Literal["zeros", "same"] = "zeros"
@@ -148,7 +148,7 @@ class InitChoice(KindChoice):
 
 
 class DataChoice(Choice):
-    """Which task, its own fields, and whether its split is shared by all trials of the study."""
+    """The task, its parameters, and whether all trials of the study share its split."""
 
     part = "task"
     key = "task"

@@ -1,6 +1,6 @@
-"""A study of training code that somebody has written: arms are what the code is called with, the lab calls it.
+"""A study of users' training code: an arm is a set of arguments with which the code is called.
 
-It asks, claims and compares as any study does; what a trial is, only the code knows.
+It has a question, claims and comparisons as any study; only the code knows what a trial does.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from gradlab.spec.base import Frozen
 from gradlab.spec.claims import Claim
 from gradlab.spec.config import Target
 from gradlab.spec.place import Label, Text
-from gradlab.spec.study import Headline, Level, Name, Published, Seeds, Tree, listed
+from gradlab.spec.study import Headline, Level, Name, Published, Seeds, Tree, list_seeds
 
 
 class Code(Frozen):
-    """The function, as it stood when it was called."""
+    """The function at the time of the call."""
 
     noun: ClassVar[str] = "code"
 
     function: str
     sha256: str
-    """Of the function and of all of the user's own that it uses."""
+    """Hash of the function and of all user code that it uses."""
     text: str
-    """The same, to be read."""
+    """The same as readable source text."""
 
 
 class CodeStudy(Frozen):
-    """What is compared: `code` called with the settings of each arm, under each seed."""
+    """A comparison: `code` is called with the settings of each arm and each seed."""
 
     noun: ClassVar[str] = "comparison"
 
@@ -46,27 +46,27 @@ class CodeStudy(Frozen):
     levels: tuple[Level, ...] = ()
     figures: tuple[str, ...] | None = None
     remarks: tuple[Text, ...] = ()
-    """What the reader has to know before all else."""
+    """Notes for the reader, shown before anything else."""
     watched: bool = False
-    """Whether somebody else ran the code, and the lab only looked on."""
+    """Whether the user ran the code and it was only watched."""
     code: Code
 
     @property
     def trial_seeds(self) -> tuple[int, ...]:
-        """The seeds that every arm is trained under."""
-        return listed(self.seeds)
+        """The seeds that every arm is trained with."""
+        return list_seeds(self.seeds)
 
     @property
     def seed(self) -> int:
-        """There is no root seed: the function is given the trial's own."""
+        """0: there is no root seed; the function gets the trial's seed."""
         return 0
 
     @property
     def target(self) -> Target | None:
-        """What is timed, the function decides."""
+        """None: the function decides what is timed."""
         return None
 
     @property
     def other_data(self) -> str | None:
-        """Data are the function's own."""
+        """None: the function brings its own data."""
         return None

@@ -1,4 +1,4 @@
-"""Study -> groups: each arm, or each point of the grid, resolved to a whole configuration."""
+"""Expand a study to groups: resolve each arm, or each point of the grid, to a whole configuration."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from pydantic import ValidationError
 from gradlab.errors import StudyError, nearest, shortened
 from gradlab.parts import Catalog
 from gradlab.spec.config import BASE_SECTIONS, Config
+from gradlab.spec.messages import study_error
 from gradlab.spec.paths import flatten, label, value_at, with_all
 from gradlab.spec.question import Condition
-from gradlab.spec.refusals import study_error
 from gradlab.spec.study import Study
 
-MOST_GROUPS = 100_000
+MAX_GROUPS = 100_000
 
 
 @dataclass(frozen=True)
 class Group(Condition):
-    """One arm or grid point: what it is called, how it differs, and its configuration."""
+    """One arm or grid point: its name, its settings, and its configuration."""
 
     config: Config
 
 
 def expand(study: Study, catalog: Catalog) -> tuple[Group, ...]:
-    """Every group of the study; a `StudyError` says where in the file a group goes wrong."""
+    """Return every group of the study; a `StudyError` says where in the file a group is invalid."""
     if catalog.executed:
         _check_probes(study, catalog)
         _check_figures(study, catalog)
@@ -51,8 +51,8 @@ def expand(study: Study, catalog: Catalog) -> tuple[Group, ...]:
     return tuple(groups)
 
 
-def in_full(groups: Sequence[Group]) -> dict[str, Any]:
-    """Every field with its default filled in: what all groups share, and each group's own values by path."""
+def to_full_tree(groups: Sequence[Group]) -> dict[str, Any]:
+    """Return every field with its default: the values that all groups share, and each group's own values by path."""
     leaves = [dict(_leaves(group.config.model_dump(mode="json"))) for group in groups]
     first = leaves[0]
     shared = [path for path in first if all(path in own and own[path] == first[path] for own in leaves[1:])]
@@ -77,7 +77,7 @@ def _leaves(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, An
 
 
 def _variants(study: Study) -> list[tuple[str, Mapping[str, Any], str]]:
-    """(name, overrides, where they are written) of each group."""
+    """Return (name, overrides, path in the file) of each group."""
     if study.arms is not None:
         return [(name, overrides, f"arms.{name}") for name, overrides in study.arms.items()]
     if study.axes is None and study.zip is None:
@@ -85,13 +85,13 @@ def _variants(study: Study) -> list[tuple[str, Mapping[str, Any], str]]:
     together = study.zip or {}
     rows = [dict(zip(together, values, strict=True)) for values in zip(*together.values(), strict=True)] or [{}]
     axes = study.axes or {}
-    if len(rows) * prod(len(values) for values in axes.values()) > MOST_GROUPS:
-        raise StudyError(f"axes: the grid has more than {MOST_GROUPS:,} points")
+    if len(rows) * prod(len(values) for values in axes.values()) > MAX_GROUPS:
+        raise StudyError(f"axes: the grid has more than {MAX_GROUPS:,} points")
     points = [row | dict(zip(axes, values, strict=True)) for row in rows for values in product(*axes.values())]
-    return [(_point_name(point), point, "axes" if axes else "zip") for point in points]
+    return [(_name_point(point), point, "axes" if axes else "zip") for point in points]
 
 
-def _point_name(point: Mapping[str, Any]) -> str:
+def _name_point(point: Mapping[str, Any]) -> str:
     return ", ".join(f"{path.split('.')[-1]}={label(value)}" for path, value in point.items())
 
 
@@ -99,7 +99,7 @@ def _resolve(study: Study, overrides: Mapping[str, Any], written: str, catalog: 
     for section in overrides:
         if str(section).split(".")[0] not in BASE_SECTIONS:
             raise StudyError(
-                f"{written}.{section}: {shortened(section)} is not a path of the base; it starts with "
+                f"{written}.{section}: {shortened(section)} is not a path below base; it starts with "
                 f"{', '.join(BASE_SECTIONS)}{nearest(str(section).split('.')[0], BASE_SECTIONS)}"
             )
     if "measure" in study.base:
@@ -120,7 +120,7 @@ def _resolve(study: Study, overrides: Mapping[str, Any], written: str, catalog: 
         raise study_error(error, "", place) from None
 
 
-def _known(path: str, value: str, accepted: list[str]) -> None:
+def _check_known(path: str, value: str, accepted: list[str]) -> None:
     if value not in accepted:
         raise StudyError(
             f"{path}: {shortened(value)} is not known; accepted: {', '.join(accepted)}{nearest(value, accepted)}"
@@ -129,9 +129,9 @@ def _known(path: str, value: str, accepted: list[str]) -> None:
 
 def _check_probes(study: Study, catalog: Catalog) -> None:
     for probe in () if study.measure.probes == "all" else study.measure.probes:
-        _known("measure.probes", probe, catalog.names("probe"))
+        _check_known("measure.probes", probe, catalog.names("probe"))
 
 
 def _check_figures(study: Study, catalog: Catalog) -> None:
     for figure in study.figures or ():
-        _known("figures", figure, catalog.names("figure"))
+        _check_known("figures", figure, catalog.names("figure"))

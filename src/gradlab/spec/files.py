@@ -1,4 +1,4 @@
-"""Study files: read, override, resolve, write."""
+"""Read, override, resolve and write study files."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from gradlab.parts import BUILT_IN, Catalog
 from gradlab.spec import yaml_text
 from gradlab.spec.config import BASE_SECTIONS
 from gradlab.spec.expand import Group, expand
+from gradlab.spec.messages import study_error
 from gradlab.spec.paths import flatten, with_value
-from gradlab.spec.refusals import study_error
 from gradlab.spec.study import Study
 
 
 @dataclass(frozen=True)
 class Resolved:
-    """A study with its parts loaded and every group resolved: all that a plan needs."""
+    """A study with its parts loaded and every group resolved, ready for planning."""
 
     study: Study
     groups: tuple[Group, ...]
@@ -31,31 +31,31 @@ class Resolved:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """The raw tree of a study file, named after the file unless it names itself."""
+    """Read the raw tree of a study file; the default name comes from the file name."""
     try:
         text = path.read_text(encoding="utf8")
     except UnicodeDecodeError:
         raise StudyError(f"{path}: not a UTF-8 text file") from None
     except (OSError, ValueError) as error:
         raise StudyError(f"{str(path)[:200]}: {getattr(error, 'strerror', None) or error}") from None
-    tree = checked_tree(yaml_text.parse(text, str(path)), str(path))
+    tree = check_tree(yaml_text.parse(text, str(path)), str(path))
     tree.setdefault("name", name_from(path.stem))
-    return _anchored(tree, path.resolve().parent)
+    return _resolve_paths(tree, path.resolve().parent)
 
 
-def _anchored(tree: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Relative paths of parts and data files are relative to the study file, wherever the lab is started."""
+def _resolve_paths(tree: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Make the paths of parts and data files relative to the study file, wherever the process is started."""
     if isinstance(tree.get("parts"), list):
         tree["parts"] = [str(folder / part) if isinstance(part, str) else part for part in tree["parts"]]
     for section in ("base", "axes", "zip"):
-        tree[section] = _anchored_data(tree.get(section), folder)
+        tree[section] = _resolve_data_paths(tree.get(section), folder)
     if isinstance(tree.get("arms"), Mapping):
-        tree["arms"] = {name: _anchored_data(arm, folder) for name, arm in tree["arms"].items()}
+        tree["arms"] = {name: _resolve_data_paths(arm, folder) for name, arm in tree["arms"].items()}
     return {key: value for key, value in tree.items() if value is not None}
 
 
-def _anchored_data(tree: Any, folder: Path) -> Any:
-    """`data.path`, `data: {path: …}` and lists of either, made absolute."""
+def _resolve_data_paths(tree: Any, folder: Path) -> Any:
+    """Make `data.path`, `data: {path: …}` and lists of either absolute."""
 
     def path(value: Any) -> Any:
         if isinstance(value, list):
@@ -73,8 +73,8 @@ def _anchored_data(tree: Any, folder: Path) -> Any:
     return {key: change.get(key, lambda value: value)(value) for key, value in tree.items()}
 
 
-def checked_tree(raw: Any, source: str) -> dict[str, Any]:
-    """The raw tree, if it is a mapping with words as keys."""
+def check_tree(raw: Any, source: str) -> dict[str, Any]:
+    """Return the raw tree as a dict; a `StudyError` if it is not a mapping."""
     if not isinstance(raw, Mapping):
         raise StudyError(
             f"{source}: a study is a mapping with a question, a base and arms or axes, not {shortened(raw)}"
@@ -83,24 +83,24 @@ def checked_tree(raw: Any, source: str) -> dict[str, Any]:
 
 
 def name_from(stem: str) -> str:
-    """A study name from a file name: small letters, digits, dot, dash."""
+    """Make a study name from a file name: lowercase letters, digits, dot, dash."""
     return re.sub(r"[^a-z0-9._-]+", "-", stem.lower()).strip("-._")[:60] or "study"
 
 
 def apply_overrides(tree: Mapping[str, Any], overrides: Iterable[str | tuple[str, Any]]) -> dict[str, Any]:
-    """`path=value` texts or pairs, applied in order; paths below data, model and train belong to the base."""
+    """Apply `path=value` texts or pairs in order; paths below data, model and train belong to the base."""
     result = dict(tree)
     for override in overrides:
-        path, value = _parsed(override) if isinstance(override, str) else override
+        path, value = _parse_override(override) if isinstance(override, str) else override
         result = _override(result, path, value)
     return result
 
 
-def _parsed(text: str) -> tuple[str, Any]:
+def _parse_override(text: str) -> tuple[str, Any]:
     path, equals, value = text.partition("=")
     path = path.strip()
     if not equals or not path:
-        raise StudyError(f"--set {shortened(text)}: write it as path=value, like train.lr=3e-4")
+        raise StudyError(f"--set {shortened(text)}: write it as path=value, such as train.lr=3e-4")
     return path, yaml_text.parse(value, f"--set {path}")
 
 
@@ -115,13 +115,13 @@ def _override(tree: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
     if first not in Study.model_fields:
         accepted = [*BASE_SECTIONS, *Study.model_fields]
         raise StudyError(
-            f"--set {path}: {first!r} is not a part of a study; a path starts with one of "
+            f"--set {path}: {first!r} is not a field of a study; a path starts with one of "
             f"{', '.join(accepted)}{nearest(first, accepted)}"
         )
     if first in ("axes", "zip") and rest:
         axes = tree.get(first) or {}
         if not isinstance(axes, Mapping):
-            raise StudyError(f"{first}: a mapping from paths to lists of values, not {shortened(axes)}")
+            raise StudyError(f"{first}: give a mapping from paths to lists of values, not {shortened(axes)}")
         return tree | {first: {**axes, rest: value if isinstance(value, list | Mapping) else [value]}}
     if first == "arms" and rest:
         return tree | {"arms": _override_arm(tree.get("arms"), rest, value)}
@@ -134,14 +134,14 @@ def _override_arm(arms: Any, path: str, value: Any) -> dict[str, Any]:
         if path.startswith(name + "."):
             below, own = path[len(name) + 1 :], known[name] or {}
             if not isinstance(own, Mapping):
-                raise StudyError(f"arms.{name}: a mapping from paths to values, not {shortened(own)}")
+                raise StudyError(f"arms.{name}: give a mapping from paths to values, not {shortened(own)}")
             kept = {p: v for p, v in flatten(own) if p != below and not p.startswith(below + ".")}
             return {**known, name: {**kept, below: value}}
     raise StudyError(f"--set arms.{path}: the study's arms are {', '.join(map(str, known)) or 'none'}")
 
 
 def with_overrides(tree: Mapping[str, Any], overrides: Iterable[str | tuple[str, Any]], seeds: Any) -> dict[str, Any]:
-    """The tree with overrides and, if given, another number or list of seeds."""
+    """Return the tree with overrides and, if given, another number or list of seeds."""
     changed = apply_overrides(tree, overrides)
     if seeds is not None:
         changed["seeds"] = list(seeds) if isinstance(seeds, tuple | range) else seeds
@@ -149,7 +149,7 @@ def with_overrides(tree: Mapping[str, Any], overrides: Iterable[str | tuple[str,
 
 
 def check_quick(tree: Mapping[str, Any], source: str) -> None:
-    """A `StudyError` if the study's own reduced form cannot be run."""
+    """Raise a `StudyError` if the study's reduced form cannot be run."""
     try:
         resolve(quick_form(tree), "")
     except StudyError as error:
@@ -157,10 +157,10 @@ def check_quick(tree: Mapping[str, Any], source: str) -> None:
 
 
 def quick_form(tree: Mapping[str, Any]) -> dict[str, Any]:
-    """The tree with its own `quick` overrides applied."""
+    """Return the tree with its `quick` overrides applied."""
     quick = tree.get("quick")
     if not isinstance(quick, Mapping) or not quick:
-        raise StudyError("quick: this study states no reduced budget (a `quick:` section with overrides)")
+        raise StudyError("quick: this study defines no reduced budget (a `quick:` section with overrides)")
     result = dict(tree)
     for path, value in flatten(quick):
         result = _override(result, path, value)
@@ -168,9 +168,9 @@ def quick_form(tree: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def resolve(tree: Mapping[str, Any], source: str, *, quick: bool = False, catalog: Catalog | None = None) -> Resolved:
-    """The study of a raw tree, with its parts loaded and every group checked; `quick` only marks it so.
+    """Resolve a raw tree to a study with its parts loaded and every group checked; `quick` only marks it as reduced.
 
-    With a `catalog`, the files that the study names are not looked at.
+    If a `catalog` is given, the part files that the study names are not loaded.
     """
     try:
         study = Study.model_validate(tree)
@@ -187,5 +187,5 @@ def resolve(tree: Mapping[str, Any], source: str, *, quick: bool = False, catalo
 
 
 def to_yaml(study: Study) -> str:
-    """The study as YAML, with the fields it sets."""
+    """Return the study as YAML, with the fields that it sets."""
     return yaml_text.dump(study.model_dump(mode="json", exclude_unset=True, exclude_none=True))

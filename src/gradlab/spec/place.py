@@ -22,6 +22,6 @@ class At(Frozen):
     layer: LayerNumber | Literal["last"] | tuple[LayerNumber, ...] | None = None
 
     def places(self) -> tuple[At, ...]:
-        """One place per layer."""
+        """Return one place per layer."""
         layers = self.layer if isinstance(self.layer, tuple) else (self.layer,)
         return tuple(self.model_copy(update={"layer": layer}) for layer in layers)

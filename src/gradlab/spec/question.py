@@ -1,7 +1,7 @@
-"""What every study is, whoever trains its arms: a question, conditions to be compared, claims, published numbers.
+"""The interface of every study: a question, conditions to compare, claims, published numbers.
 
-The lab's own networks are declared by a `Study`; training code that somebody has written is a `CodeStudy`. Whatever
-lies to the right (results, statistics, verdicts, reports) asks for no more than this.
+A `Study` declares Gradlab networks, and a `CodeStudy` declares users' training code. The rooms to the right (results,
+statistics, verdicts, reports) use only this interface.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Condition:
-    """One arm or grid point: what it is called, and how it differs."""
+    """One arm or grid point: its name and settings."""
 
     name: str
     settings: Mapping[str, Any]
 
 
 class Question(Protocol):
-    """What results are held against."""
+    """A study, as seen by the analysis of its results."""
 
     @property
     def name(self) -> str:
-        """Of the study, and of its folder."""
+        """Name of the study and of its folder."""
 
     @property
     def question(self) -> str:
-        """In the asker's words."""
+        """The question, in the author's words."""
 
     @property
     def source(self) -> str | None:
@@ -41,11 +41,11 @@ class Question(Protocol):
 
     @property
     def factor(self) -> tuple[str, ...]:
-        """In what the conditions are allowed to differ."""
+        """The settings in which the conditions may differ."""
 
     @property
     def arms(self) -> Mapping[str, Any] | None:
-        """Conditions that have names of their own; None where they are points of a grid."""
+        """Named conditions; None if they are points of a grid."""
 
     @property
     def trial_seeds(self) -> tuple[int, ...]:
@@ -57,36 +57,36 @@ class Question(Protocol):
 
     @property
     def target(self) -> Target | None:
-        """A value of a metric whose reaching is timed."""
+        """A metric value; the time to reach it is recorded."""
 
     @property
     def headline(self) -> Headline | None:
-        """The number that answers the question."""
+        """The metric that answers the question."""
 
     @property
     def claims(self) -> tuple[Claim, ...]:
-        """To be judged."""
+        """The claims to judge."""
 
     @property
     def published(self) -> tuple[Published, ...]:
-        """To stand beside what is measured."""
+        """Published numbers to show beside the measured ones."""
 
     @property
     def levels(self) -> tuple[Level, ...]:
-        """Values that mean something."""
+        """Reference values of metrics."""
 
     @property
     def other_data(self) -> str | None:
-        """The data, where the claims were published on others."""
+        """The data set, if the claims were published for another one."""
 
     @property
     def figures(self) -> tuple[str, ...] | None:
-        """Of the report; None: all that apply."""
+        """Figures of the report; None: all that apply."""
 
     @property
     def watched(self) -> bool:
-        """Whether somebody else ran the training, and the lab only looked on."""
+        """Whether the user ran the training and it was only watched."""
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What the reader has to know before all else."""
+        """Notes for the reader, shown before anything else."""

@@ -1,4 +1,4 @@
-"""The JSON Schema of a study file, made from the models and the parts that exist."""
+"""The JSON Schema of a study file, generated from the models and the existing parts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gradlab.spec.study import Study
 
 
 def study_schema(catalog: Catalog = BUILT_IN) -> dict[str, Any]:
-    """Editors complete and check study files with it."""
+    """Return the schema with which editors complete and check study files."""
     schema = Study.model_json_schema()
     base = Config.model_json_schema()
     definitions = schema.setdefault("$defs", {}) | base.pop("$defs", {})
@@ -36,7 +36,7 @@ def _choices() -> list[type[choice.Choice]]:
 
 
 def _choice_schema(kind: type[choice.Choice], catalog: Catalog) -> dict[str, Any]:
-    """A name, or one mapping per part with its parameters."""
+    """Return the schema of a choice: a name, or one mapping per part with its parameters."""
     names = catalog.names(kind.part)
     own = kind.model_json_schema()["properties"]
     forms: list[dict[str, Any]] = [{"enum": names}]

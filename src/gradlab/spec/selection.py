@@ -1,4 +1,4 @@
-"""Which groups a claim speaks of: by name, by what sets them apart, by where they lie on the axes."""
+"""Select the groups that a claim is about: by name, by settings, by position on the axes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gradlab.spec.question import Condition
 
 
 def axes_of(groups: Sequence[Condition]) -> dict[str, tuple[Any, ...]]:
-    """Paths in which groups differ, each with its values in the order they first occur."""
+    """Return the paths in which groups differ, each with its values in order of first occurrence."""
     found: dict[str, list[Any]] = {}
     for group in groups:
         for path, value in group.settings.items():
@@ -24,54 +24,56 @@ def axes_of(groups: Sequence[Condition]) -> dict[str, tuple[Any, ...]]:
 
 
 def chosen(claim: Claim, groups: Sequence[Condition]) -> tuple[tuple[str, ...], ...]:
-    """The groups that the claim compares, in its order: one tuple for each instance of the claim.
+    """Return the groups that the claim compares, in its order: one tuple for each instance of the claim.
 
-    An instance has one group (against a value), two (one against the other) or a whole row of them (an order).
+    An instance has one group (compared with a value), two (compared with each other) or a whole row (an order).
     """
     axes = axes_of(groups)
-    there = [group for group in groups if _lies(group, claim.at.axes, axes)]
+    there = [group for group in groups if _is_at(group, claim.at.axes, axes)]
     if not there:
-        raise StudyError(f"at: no group lies at {label(claim.at.axes)}")
+        raise StudyError(f"at: no group has {label(claim.at.axes)}")
     if claim.effects is not None:
         for axis in claim.effects:
             if path_of(axis, axes) is None:
                 words = [known.split(".")[-1] for known in axes]
                 raise StudyError(f"effects: {shortened(axis)} is not an axis of this study; it has {', '.join(words)}")
         return (tuple(group.name for group in there),)
-    picked = [_matching(selector, there, axes) for selector in claim.selectors]
+    picked = [_select(selector, there, axes) for selector in claim.selectors]
     if claim.op in ALONG_AN_AXIS:
-        return tuple(_rows(claim, picked[0] if picked else there, axes))
+        return tuple(_rows_along(claim, picked[0] if picked else there, axes))
     if len(picked) < 2:
         return tuple((group.name,) for group in (picked[0] if picked else there))
-    return _paired(claim, picked)
+    return _pair_groups(claim, picked)
 
 
 def path_of(axis: str, axes: Mapping[str, Any]) -> str | None:
-    """The path that an axis is called by, in full or by its last word."""
+    """Return the full path of an axis given by its path or its last word; None if it is unknown or ambiguous."""
     fitting = [path for path in axes if axis in (path, path.split(".")[-1])]
     return fitting[0] if len(fitting) == 1 else None
 
 
-def _lies(group: Condition, at: Mapping[str, Any], axes: Mapping[str, Any]) -> bool:
+def _is_at(group: Condition, at: Mapping[str, Any], axes: Mapping[str, Any]) -> bool:
     for axis, wanted in at.items():
         path = path_of(axis, axes)
         if path is None:
             words = [known.split(".")[-1] for known in axes]
             raise StudyError(
                 f"at.{axis}: {shortened(axis)} is not an axis of this study; it has {', '.join(words) or 'none'}, "
-                f"and every claim may name step and layer{nearest(axis, [*words, 'step', 'layer'])}"
+                f"and a claim may also name step and layer{nearest(axis, [*words, 'step', 'layer'])}"
             )
         values = wanted if isinstance(wanted, list | tuple) else [wanted]
         for value in values:
-            if not any(_is(own, value) for own in axes[path]):
-                raise StudyError(f"at.{axis}: {shortened(value)} is not on the axis; it has {_shown(axes[path])}")
-        if not any(_is(group.settings[path], value) for value in values):
+            if not any(_matches(own, value) for own in axes[path]):
+                raise StudyError(
+                    f"at.{axis}: {shortened(value)} is not on the axis; it has {_format_values(axes[path])}"
+                )
+        if not any(_matches(group.settings[path], value) for value in values):
             return False
     return True
 
 
-def _is(own: Any, wanted: Any) -> bool:
-    """Whether a value is meant: itself, its label, or the name of the part it is."""
+def _matches(own: Any, wanted: Any) -> bool:
+    """Whether `wanted` denotes the value: by itself, by its label, or by its part's name."""
     if isinstance(own, bool) or isinstance(wanted, bool):
         return str(own).lower() == str(wanted).lower()
     key = naming_key(own)
@@ -82,17 +84,17 @@ def _is(own: Any, wanted: Any) -> bool:
     return own == wanted or str(wanted) in (label(own), named)
 
 
-def _matching(selector: str, groups: Sequence[Condition], axes: Mapping[str, Any]) -> list[Condition]:
+def _select(selector: str, groups: Sequence[Condition], axes: Mapping[str, Any]) -> list[Condition]:
     by_name = [group for group in groups if group.name == selector]
     if by_name:
         return by_name
     wanted = [part.partition("=") for part in selector.split(", ")]
     if all(equals and path_of(key, axes) for key, equals, _ in wanted):
-        fitting = [group for group in groups if all(_is(group.settings[_path(k, axes)], v) for k, _, v in wanted)]
+        fitting = [group for group in groups if all(_matches(group.settings[_path(k, axes)], v) for k, _, v in wanted)]
         if fitting:
             return fitting
     names = [group.name for group in groups]
-    raise StudyError(f"arms: {shortened(selector)} is no group of this study{nearest(selector, names)}")
+    raise StudyError(f"arms: {shortened(selector)} is not a group of this study{nearest(selector, names)}")
 
 
 def _path(axis: str, axes: Mapping[str, Any]) -> str:
@@ -101,26 +103,26 @@ def _path(axis: str, axes: Mapping[str, Any]) -> str:
     return path
 
 
-def _paired(claim: Claim, picked: Sequence[Sequence[Condition]]) -> tuple[tuple[str, ...], ...]:
-    """First with first where each arm is one group; several are matched by all that the arms do not name."""
+def _pair_groups(claim: Claim, picked: Sequence[Sequence[Condition]]) -> tuple[tuple[str, ...], ...]:
+    """Pair the arms' groups: one by one, or by all settings that the arms do not name."""
     if all(len(groups) == 1 for groups in picked):
         return (tuple(groups[0].name for groups in picked),)
     named = {part.partition("=")[0] for selector in claim.selectors for part in selector.split(", ")}
-    tables = [{_rest(group, named): group.name for group in groups} for groups in picked]
+    tables = [{_other_settings(group, named): group.name for group in groups} for groups in picked]
     if any(len(table) < len(groups) for table, groups in zip(tables, picked, strict=True)):
-        raise StudyError("arms: several groups fit an arm, and nothing says which belongs to which; narrow them by at")
+        raise StudyError("arms: several groups match an arm, and it is ambiguous how to pair them; narrow them by at")
     shared = [key for key in tables[0] if all(key in table for table in tables[1:])]
     if not shared:
-        raise StudyError("arms: the groups of the arms have no settings in common to be paired by")
+        raise StudyError("arms: the groups of the arms have no common settings to pair them by")
     return tuple(tuple(table[key] for table in tables) for key in shared)
 
 
-def _rest(group: Condition, named: set[str]) -> tuple[tuple[str, str], ...]:
+def _other_settings(group: Condition, named: set[str]) -> tuple[tuple[str, str], ...]:
     return tuple((path, label(v)) for path, v in group.settings.items() if not {path, path.split(".")[-1]} & named)
 
 
-def _rows(claim: Claim, groups: Sequence[Condition], axes: Mapping[str, Any]) -> list[tuple[str, ...]]:
-    """The groups along the claim's axis, one row for each setting of the others."""
+def _rows_along(claim: Claim, groups: Sequence[Condition], axes: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    """Return the groups along the claim's axis, one row for each combination of the other settings."""
     path = path_of(str(claim.along), axes)
     if path is None:
         words = [known.split(".")[-1] for known in axes]
@@ -130,15 +132,15 @@ def _rows(claim: Claim, groups: Sequence[Condition], axes: Mapping[str, Any]) ->
         )
     rows: dict[Any, list[Condition]] = {}
     for group in groups:
-        rows.setdefault(_rest(group, {path}), []).append(group)
+        rows.setdefault(_other_settings(group, {path}), []).append(group)
     order = list(axes[path])
     if all(isinstance(value, int | float) and not isinstance(value, bool) for value in order):
         order.sort()
     found = [sorted(row, key=lambda group: order.index(group.settings[path])) for row in rows.values()]
     if any(len(row) < 2 for row in found):
-        raise StudyError(f"along: fewer than two groups lie along {path}")
+        raise StudyError(f"along: fewer than two groups are along {path}")
     return [tuple(group.name for group in row) for row in found]
 
 
-def _shown(values: Sequence[Any]) -> str:
+def _format_values(values: Sequence[Any]) -> str:
     return ", ".join(map(label, values[:12])) + (" …" if len(values) > 12 else "")

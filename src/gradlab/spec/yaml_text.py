@@ -1,4 +1,4 @@
-"""YAML in and out, strictly: no duplicate keys, no aliases, `1e-3` is a number, size limits."""
+"""Strict YAML input and output: no duplicate keys, no aliases, `1e-3` is a number, size limits."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import yaml
 
 from gradlab.errors import StudyError, shortened
 
-LARGEST = 1_000_000
-"""Characters; a study is a page, not a data file."""
+MAX_LENGTH = 1_000_000
+"""Maximum number of characters."""
 
 
 class _Loader(yaml.SafeLoader):
-    """SafeLoader that refuses what would surprise the reader."""
+    """A SafeLoader that refuses aliases, duplicate keys and keys that are not scalars."""
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         if self.check_event(yaml.AliasEvent):
@@ -30,9 +30,11 @@ class _Loader(yaml.SafeLoader):
         for key_node, _ in node.value:
             key = self.construct_object(key_node, deep=True)
             if not isinstance(key, str | int | float | bool):
-                raise yaml.MarkedYAMLError(problem="a key has to be a word", problem_mark=key_node.start_mark)
+                raise yaml.MarkedYAMLError(
+                    problem="a key must be a string or a number", problem_mark=key_node.start_mark
+                )
             if key in seen:
-                raise yaml.MarkedYAMLError(problem=f"the key {key!r} stands twice", problem_mark=key_node.start_mark)
+                raise yaml.MarkedYAMLError(problem=f"the key {key!r} is duplicated", problem_mark=key_node.start_mark)
             seen.add(key)
         return super().construct_mapping(node, deep)
 
@@ -51,9 +53,9 @@ _Loader.add_implicit_resolver(
 
 
 def parse(text: str, source: str) -> Any:
-    """The value of a YAML text; a `StudyError` names source, line and column."""
-    if len(text) > LARGEST:
-        raise StudyError(f"{source}: longer than {LARGEST:,} characters; that is not a study")
+    """Parse a YAML text; a `StudyError` names source, line and column."""
+    if len(text) > MAX_LENGTH:
+        raise StudyError(f"{source}: longer than {MAX_LENGTH:,} characters, too long for a study")
     try:
         return yaml.load(text, Loader=_Loader)
     except yaml.MarkedYAMLError as error:
@@ -82,5 +84,5 @@ _Dumper.add_representer(tuple, lambda dumper, values: _list(dumper, list(values)
 
 
 def dump(value: Any) -> str:
-    """YAML text in the order of the value's own keys."""
+    """Return YAML text with keys in the order of the value."""
     return yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)

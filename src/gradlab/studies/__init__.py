@@ -1,7 +1,7 @@
-"""The built-in studies: YAML files in this folder, with the published numbers they are compared with.
+"""The built-in studies: YAML files in this folder, with the published numbers to compare with.
 
-`index/` says which belong together: collections that run under one name, the write-ups and their confounds, and the
-verdicts of the full runs that are kept with the package.
+`index/` holds the collections that run under one name, the write-ups with their confounds, and the verdicts of the full
+runs that ship with the package.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Collection:
 
 @dataclass(frozen=True)
 class Confound:
-    """Something a write-up mixes up, and the claims (study -> their texts) that show it."""
+    """Something that a write-up confounds, and the claims (study -> their texts) that show it."""
 
     what: str
     shown: Mapping[str, tuple[str, ...]]
@@ -42,7 +42,7 @@ class Confound:
 
 @dataclass(frozen=True)
 class WriteUp:
-    """A public write-up: studies that run it as published, studies that separate its causes, what it confounds."""
+    """A public write-up: studies that run it as published, studies that separate its causes, and its confounds."""
 
     name: str
     title: str
@@ -50,22 +50,22 @@ class WriteUp:
     controlled: tuple[str, ...]
     confounds: tuple[Confound, ...]
     unfair: tuple[str, ...] = ()
-    """Studies that are there to fail their audit."""
+    """Studies that are expected to fail their audit."""
 
     @property
     def studies(self) -> tuple[str, ...]:
-        """All of them, published first."""
+        """All studies, published first."""
         return (*self.published, *self.controlled)
 
 
 def names() -> list[str]:
-    """A study exists because its file exists."""
+    """Return the names of the built-in studies. A study exists because its file exists."""
     return sorted(path.stem for path in FOLDER.glob("*.yaml"))
 
 
 @cache
 def collections() -> dict[str, Collection]:
-    """The built-in collections, by name."""
+    """Return the built-in collections by name."""
     return {
         name: Collection(name, each["question"], tuple(each["studies"])) for name, each in _read("collections").items()
     }
@@ -73,7 +73,7 @@ def collections() -> dict[str, Collection]:
 
 @cache
 def writeups() -> dict[str, WriteUp]:
-    """The four write-ups, by name."""
+    """Return the write-ups by name."""
     return {
         name: WriteUp(
             name,
@@ -97,13 +97,13 @@ def _read(name: str) -> dict[str, Any]:
 
 
 def claim_key(claim: Claim) -> str:
-    """What a claim says, as a hash: a verdict that was kept holds for this claim and no other."""
+    """Hash a claim, so that a stored verdict applies to exactly this claim."""
     return content_id(claim.model_dump(mode="json"))
 
 
 @cache
 def kept_verdicts() -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
-    """Study -> claim's key -> verdict of the full run that was made for this version of the package."""
+    """Return study -> claim key -> verdict of the full run that ships with this version of the package."""
     if not KEPT.is_file():
         return {}
     found: dict[str, Any] = json.loads(KEPT.read_text(encoding="utf8"))
@@ -111,7 +111,7 @@ def kept_verdicts() -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
 
 
 def locate(study: str) -> Path:
-    """The file of a built-in study, or a file of the user's; a `StudyError` where there is neither."""
+    """Return the path of a built-in study or of a user's file; a `StudyError` if there is neither."""
     if study in names():
         return FOLDER / f"{study}.yaml"
     if study in collections():
@@ -119,12 +119,12 @@ def locate(study: str) -> Path:
     path = Path(study)
     try:
         if path.is_dir():
-            raise StudyError(f"{study} is a folder; give a study file in it, or a built-in name: {', '.join(names())}")
+            raise StudyError(f"{study} is a folder; give a study file, or a built-in name: {', '.join(names())}")
         if path.suffix in (".yaml", ".yml") or path.is_file():
             return path
-    except (OSError, ValueError):  # a name that no file can have
+    except (OSError, ValueError):  # not a valid file name
         pass
     raise StudyError(
-        f"there is no built-in study {shortened(study)} and no file of that name; "
+        f"there is no built-in study {shortened(study)} and no such file; "
         f"built in: {', '.join(names())}{nearest(study, names())}"
     )

@@ -1,4 +1,4 @@
-"""Load a study: from a built-in name, a YAML file, a mapping or a `Study`, with overrides."""
+"""Load a study from a built-in name, a YAML file, a mapping or a `Study`, with overrides."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ StudyLike = str | Path | Mapping[str, Any] | Study | Resolved
 def load(
     study: StudyLike, *, overrides: Overrides = (), seeds: int | Sequence[int] | None = None, quick: bool = False
 ) -> Resolved:
-    """A study with its parts loaded and every group checked.
+    """Load a study with its parts and check every group.
 
     `study` is a built-in name, a YAML file, a mapping or a `Study`; `overrides` are `{"train.lr": 3e-4}` or
     `["train.lr=3e-4"]`.
@@ -32,17 +32,17 @@ def load(
     if isinstance(study, Study):
         tree, source = study.model_dump(mode="json", exclude_unset=True), study.name
     elif isinstance(study, Mapping):
-        tree, source = files.checked_tree(study, "study"), str(study.get("name", "study"))
+        tree, source = files.check_tree(study, "study"), str(study.get("name", "study"))
     else:
         path = studies.locate(str(study))
         tree, source = files.read(path), str(study)
-    changes = _pairs(overrides)
+    changes = _parse_overrides(overrides)
     with blaming(bool(tree.get("parts"))):
         return _resolve(tree, source, changes, seeds, quick)
 
 
 def plan(study: StudyLike | Plan, **options: Any) -> Plan:
-    """Every trial of a study and its cost; nothing is run. Options as for `load`."""
+    """Return every trial of a study and its cost without running it. Options as for `load`."""
     if isinstance(study, Plan):
         refuse_options(study, options.get("overrides"), options.get("seeds"), options.get("quick"))
         return study
@@ -52,13 +52,13 @@ def plan(study: StudyLike | Plan, **options: Any) -> Plan:
 
 
 def refuse_options(study: object, overrides: object, seeds: object, quick: object) -> None:
-    """Raise if options are given for something that is already loaded."""
+    """Raise if options are given for a study that is already loaded."""
     if overrides or seeds is not None or quick:
         raise StudyError(f"overrides, seeds and quick do not apply to a {type(study).__name__}; give them when loading")
 
 
 def python_call(study: object, overrides: Overrides, seeds: object, quick: bool) -> str:
-    """The call of `gradlab.run` that makes a result; a study that is neither name nor file is in the run's folder."""
+    """Return the `gradlab.run` call that makes a result; a study given as data is written to the run folder."""
     words = [repr(str(study)) if isinstance(study, str | Path) else '"study.yaml"']
     words += [f"overrides={overrides!r}"] if overrides else []
     words += [f"seeds={seeds!r}"] if seeds is not None else []
@@ -75,11 +75,11 @@ def _resolve(tree: Mapping[str, Any], source: str, changes: Any, seeds: Any, qui
     return files.resolve(files.with_overrides(files.quick_form(tree), changes, seeds), source, quick=True)
 
 
-def _pairs(overrides: Any) -> list[str | tuple[str, Any]]:
+def _parse_overrides(overrides: Any) -> list[str | tuple[str, Any]]:
     if isinstance(overrides, str):
         return [overrides]
     if isinstance(overrides, Mapping):
         return [(str(path), value) for path, value in overrides.items()]
     if isinstance(overrides, Sequence):
         return list(overrides)
-    raise StudyError(f"overrides: a mapping from paths to values or a list of path=value, not {overrides!r}")
+    raise StudyError(f"overrides: give a mapping from paths to values or a list of path=value, not {overrides!r}")

@@ -1,4 +1,4 @@
-"""The public write-ups, reproduced: audit, run, judge, one scoreboard."""
+"""Reproduce the public write-ups: audit, run, judge, and make one scoreboard."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def reproduce(
     out: str | Path = "runs",
     workers: int | None = None,
 ) -> Scoreboard:
-    """Run the studies of these write-ups (all), judge every claim, write one scoreboard to `out/reproduce`."""
+    """Run the studies of these write-ups (default: all), judge every claim, write a scoreboard to `out/reproduce`."""
     known = studies.writeups()
     for name in names:
         if name not in known:
@@ -65,7 +65,7 @@ def _scoreboard(
             study in writeup.unfair,
             len(results[study].study.trial_seeds),
             len(results[study].measured.trials),
-            tuple(ScoredClaim(verdict, _kept(study, verdict)) for verdict in results[study].verdicts),
+            tuple(ScoredClaim(verdict, _kept_verdict(study, verdict)) for verdict in results[study].verdicts),
         )
         for writeup in chosen
         for study in writeup.studies
@@ -92,8 +92,8 @@ def _scoreboard(
     return Scoreboard(titles, entries, confounds, quick, command, seconds, failed, stopped)
 
 
-def _kept(study: str, verdict: Verdict) -> Mapping[str, Any] | None:
-    """What the full run found, for a claim that a reduced budget left untested."""
+def _kept_verdict(study: str, verdict: Verdict) -> Mapping[str, Any] | None:
+    """Return the full run's verdict for a claim that a reduced budget left untested."""
     if verdict.outcome != "not tested":
         return None
     return studies.kept_verdicts().get(study, {}).get(studies.claim_key(verdict.claim))

@@ -1,12 +1,12 @@
-"""The lab's instruments for PyTorch: modules of the lab's networks, and the probe and the audit for anybody's code.
+"""PyTorch instruments: Gradlab networks as modules, and the probe and the watch for any PyTorch code.
 
 >>> import gradlab
 >>> with gradlab.probe(model) as p:                     # any nn.Module
 ...     loss_fn(model(x), y).backward()
 >>> p.table(); p.diagnose(); p.figure()
->>> gradlab.torch.to_module("identity", "residual")     # a network of a study as an nn.Module
+>>> gradlab.torch.to_module("identity", "residual")     # a study's network as an nn.Module
 
-Nothing here is imported before it is asked for; without torch the error names the extra.
+Imports are lazy; without torch, the error names the extra to install.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from importlib import import_module
 from typing import Any
 
 _HOMES = {
-    "Probe": "gradlab.torch.probing",
-    "Watch": "gradlab.torch.watching",
-    "to_module": "gradlab.torch.modules",
+    "Probe": ("gradlab.torch.probing", "ModuleProbe"),
+    "Watch": ("gradlab.torch.watching", "Watch"),
+    "to_module": ("gradlab.torch.modules", "to_module"),
 }
 
 __all__ = ["Probe", "Watch", "to_module"]
@@ -28,5 +28,6 @@ def __getattr__(name: str) -> Any:
         from gradlab.engines.torch.require import require_torch
 
         require_torch()
-        return getattr(import_module(_HOMES[name]), name)
+        module, attribute = _HOMES[name]
+        return getattr(import_module(module), attribute)
     raise AttributeError(f"module 'gradlab.torch' has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""Two probes side by side: before a fix and after it."""
+"""Compare two probes: before a fix and after it."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from gradlab.torch.probing import ModuleProbe
-    from gradlab.torch.seeing import Seen
+    from gradlab.torch.statistics import ModuleStatistics
 
 
 @dataclass(frozen=True)
 class Change:
-    """What a fix did: `after.against(before)`."""
+    """The effect of a fix: `after.against(before)`."""
 
     before: ModuleProbe
     after: ModuleProbe
@@ -32,29 +32,29 @@ class Change:
 
     @property
     def gone(self) -> tuple[Finding, ...]:
-        """Wrong before, and no more."""
+        """Findings of the first probe that the second does not have."""
         first, second = self._found
         return tuple(finding for finding in first.found if finding.name not in second.names)
 
     @property
     def new(self) -> tuple[Finding, ...]:
-        """Not wrong before, and wrong now."""
+        """Findings of the second probe that the first does not have."""
         first, second = self._found
         return tuple(finding for finding in second.found if finding.name not in first.names)
 
     @property
     def still(self) -> tuple[Finding, ...]:
-        """Wrong before, and still; told as it is now."""
+        """Findings that both probes have, as the second reports them."""
         first, second = self._found
         return tuple(finding for finding in second.found if finding.name in first.names)
 
     def table(self) -> pd.DataFrame:
-        """One row per module: activations and backprop signal before and after. Modules pair by name."""
+        """One row per module: activations and backprop signal before and after. Modules are paired by name."""
         import pandas as pd
 
         rows = []
-        for name in dict.fromkeys([*_named(self.before), *_named(self.after)]):
-            first, second = _named(self.before).get(name), _named(self.after).get(name)
+        for name in dict.fromkeys([*_modules_by_name(self.before), *_modules_by_name(self.after)]):
+            first, second = _modules_by_name(self.before).get(name), _modules_by_name(self.after).get(name)
             rows.append(
                 {
                     "name": name,
@@ -72,10 +72,12 @@ class Change:
         """The backprop signal by module, before and after."""
         lines = []
         for index, (label, probe) in enumerate((("before", self.before), ("after", self.after))):
-            deltas = np.array([np.nan if seen.delta is None else seen.delta for seen in _named(probe).values()])
-            there = np.isfinite(deltas)
-            if there.any():
-                places, values = np.arange(1.0, len(deltas) + 1)[there], deltas[there]
+            deltas = np.array(
+                [np.nan if seen.delta is None else seen.delta for seen in _modules_by_name(probe).values()]
+            )
+            finite = np.isfinite(deltas)
+            if finite.any():
+                places, values = np.arange(1.0, len(deltas) + 1)[finite], deltas[finite]
                 lines.append(Line(label, places, values, values, values, index, markers=True))
         chart = LineChart(
             "Backprop signal before and after",
@@ -88,7 +90,7 @@ class Change:
         return draw_one(chart, ax)
 
     def to_json(self) -> dict[str, Any]:
-        """Findings that are gone, new and still there, and the table."""
+        """Findings that are gone, new and still present, and the table."""
         parts = {"gone": self.gone, "new": self.new, "still": self.still}
         return {
             **{name: [vars(f) for f in found] for name, found in parts.items()},
@@ -99,7 +101,7 @@ class Change:
         lines = [f"Gone: {finding.name} ({finding.where}): {finding.evidence}." for finding in self.gone]
         lines += [f"New: {finding}" for finding in self.new]
         lines += [f"Still: {finding}" for finding in self.still]
-        lines += [_moved(self.before, self.after)]
+        lines += [_describe_signal(self.before, self.after)]
         nothing = "" if self.gone or self.new or self.still else "Nothing was wrong before, and nothing is now. "
         return nothing + "\n".join(filter(None, lines))
 
@@ -111,14 +113,14 @@ class Change:
         return "".join(f"<p>{escape(line)}</p>" for line in str(self).splitlines()) + str(self.table().to_html())
 
 
-def _named(probe: ModuleProbe) -> dict[str, Seen]:
-    return {seen.name: seen for seen in sorted(probe.seen.values(), key=lambda each: each.order)}
+def _modules_by_name(probe: ModuleProbe) -> dict[str, ModuleStatistics]:
+    return {seen.name: seen for seen in sorted(probe.modules.values(), key=lambda each: each.order)}
 
 
-def _moved(before: ModuleProbe, after: ModuleProbe) -> str:
-    """How far the backprop signal carries, then and now."""
-    told = []
+def _describe_signal(before: ModuleProbe, after: ModuleProbe) -> str:
+    """Describe how far the backprop signal carries before and after."""
+    ratios = []
     for probe in (before, after):
-        deltas = [seen.delta for seen in _named(probe).values() if seen.delta]
-        told.append(f"{deltas[0] / deltas[-1]:.2g}" if len(deltas) > 1 else "–")
-    return f"The backprop signal at the first module over that at the last: {told[0]} before, {told[1]} after."
+        deltas = [seen.delta for seen in _modules_by_name(probe).values() if seen.delta]
+        ratios.append(f"{deltas[0] / deltas[-1]:.2g}" if len(deltas) > 1 else "–")
+    return f"The backprop signal at the first module over that at the last: {ratios[0]} before, {ratios[1]} after."

@@ -1,8 +1,8 @@
-"""A diagnosis of any network, from a probe's numbers: a name, the evidence, and what usually helps.
+"""Diagnose any network from a probe's numbers: name the problem, the evidence, and what usually helps.
 
-Judged are ratios, never absolute sizes: how the backprop signal and the activations change from the first module to
-the last, and, where an optimizer was given, how far its step moved each weight; an adaptive optimizer rescales
-gradients, so a small one is no harm as long as its weight moves.
+The rules look at ratios, never at absolute sizes: how the backprop signal and the activations change from the first
+module to the last and, if an optimizer was given, how far its step moved each weight. An adaptive optimizer rescales
+gradients, so a small gradient does no harm as long as its weight moves.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ import numpy as np
 if TYPE_CHECKING:
     from gradlab.torch.overfitting import Overfit
     from gradlab.torch.probing import ModuleProbe, Weight
-    from gradlab.torch.seeing import Seen
+    from gradlab.torch.statistics import ModuleStatistics
 
 VANISHED, EXPLODED = 1e-4, 1e4
-"""First against last: below or above, a signal has vanished or exploded."""
+"""First module over last: below the first bound a signal has vanished, above the second it has exploded."""
 DEAD, SATURATED = 0.9, 0.9
 STUCK, STILL, WILD = 1e-10, 1e-7, 0.5
-"""Update ratios: below, a weight does not move at all; below, hardly; above, it is thrown about."""
+"""Update ratios: below STUCK a weight does not move, below STILL hardly, above WILD its step is too large."""
 ADAPTIVE = ("Adam", "RMSprop", "Adagrad", "Adadelta", "Lion", "Adafactor", "NAdam", "RAdam")
 BOUNDED = ("Tanh", "Sigmoid", "Hardtanh", "Hardsigmoid", "Softsign")
 
 
-LONGEST = 160
-"""Letters of an error that a note repeats."""
+MAX_ERROR_LENGTH = 160
+"""Maximum length of an error message in a note."""
 NOTHING_SEEN = "Nothing was seen: no forward pass of this model ran while the probe looked."
 SHARDED = (
     "Parameters are sharded over processes (DTensor, as under FSDP2): gradients, sizes and updates of parameters are "
@@ -39,7 +39,7 @@ NO_BACKWARD = "No backward pass was seen: only activations are judged."
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that is wrong."""
+    """One problem."""
 
     name: str
     where: str
@@ -53,27 +53,27 @@ class Finding:
 
 @dataclass(frozen=True)
 class Findings:
-    """All of them, the gravest first; empty when all is well."""
+    """All problems, the most severe first; empty if the network is healthy."""
 
     found: tuple[Finding, ...]
     overfit: Overfit | None = None
-    """What came of learning one batch by heart, if that was asked for."""
+    """The result of overfitting one batch, if requested."""
     notes: tuple[str, ...] = ()
     """What could not be judged."""
 
     @property
     def healthy(self) -> bool:
-        """Whether nothing was found, and there was something to look at."""
+        """Whether nothing was found, and at least one forward pass was recorded."""
         return not self.found and NOTHING_SEEN not in self.notes
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names alone."""
+        """The names of the findings."""
         return tuple(finding.name for finding in self.found)
 
     def __str__(self) -> str:
-        quiet = [] if NOTHING_SEEN in self.notes else ["Nothing is wrong that the probe can see."]
-        lines = [*([*map(str, self.found)] or quiet), *self.notes]
+        healthy = [] if NOTHING_SEEN in self.notes else ["Nothing is wrong that the probe can see."]
+        lines = [*([*map(str, self.found)] or healthy), *self.notes]
         lines += (
             [f"One batch can be learned by heart: {self.overfit.words}."] if self.overfit and self.overfit.ok else []
         )
@@ -87,27 +87,28 @@ class Findings:
         return "".join(f"<p>{escape(line)}</p>" for line in str(self).splitlines())
 
 
-def findings(probe: ModuleProbe, overfit: Overfit | None = None) -> Findings:
-    """What the numbers of a probe say, and the attempt to overfit, if there was one."""
-    seen = sorted(probe.seen.values(), key=lambda each: each.order)
-    broken = list(_not_finite(seen, probe.weights))
-    skipped = _not_looked_into(probe)
+def diagnose_probe(probe: ModuleProbe, overfit: Overfit | None = None) -> Findings:
+    """Diagnose the numbers of a probe and the attempt to overfit, if there was one."""
+    seen = sorted(probe.modules.values(), key=lambda each: each.order)
+    broken = list(_find_nonfinite(seen, probe.weights))
+    skipped = _describe_skipped(probe)
     if not seen:
         return Findings((), overfit, (NOTHING_SEEN, *skipped))
     notes = [*([] if any(each.deltas for each in seen) or probe._gradients else [NO_BACKWARD]), *skipped]
     notes += [SHARDED] if probe.sharded else []
-    found = broken or [*_signals(probe, seen), *_units(probe, seen)]
-    return Findings((*found, *_weights(probe), *_by_heart(probe, overfit)), overfit, tuple(notes))
+    found = broken or [*_find_signal_problems(probe, seen), *_find_unit_problems(probe, seen)]
+    return Findings((*found, *_find_weight_problems(probe), *_check_overfit(probe, overfit)), overfit, tuple(notes))
 
 
-def _not_looked_into(probe: ModuleProbe) -> list[str]:
+def _describe_skipped(probe: ModuleProbe) -> list[str]:
     if not probe.skipped:
         return []
     why = next(iter(probe.skipped.values()))
-    return [f"Not looked into: {_listed(list(probe.skipped))} ({why if len(why) < LONGEST else why[:LONGEST] + '…'})."]
+    shown = why if len(why) < MAX_ERROR_LENGTH else why[:MAX_ERROR_LENGTH] + "…"
+    return [f"Not looked into: {_join_names(list(probe.skipped))} ({shown})."]
 
 
-def _by_heart(probe: ModuleProbe, overfit: Overfit | None) -> Iterator[Finding]:
+def _check_overfit(probe: ModuleProbe, overfit: Overfit | None) -> Iterator[Finding]:
     if overfit is not None and not overfit.ok:
         yield Finding(
             "cannot overfit one batch", type(probe.model).__name__, overfit.words,
@@ -116,8 +117,8 @@ def _by_heart(probe: ModuleProbe, overfit: Overfit | None) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def _not_finite(seen: Sequence[Seen], weights: Sequence[Weight]) -> Iterator[Finding]:
-    """The first module whose output is not a number; else the last whose gradient is not."""
+def _find_nonfinite(seen: Sequence[ModuleStatistics], weights: Sequence[Weight]) -> Iterator[Finding]:
+    """Report the first module whose output is not finite, else the last whose gradient is not."""
     for each in seen:
         if each.nonfinite:
             yield Finding(
@@ -144,13 +145,13 @@ def _not_finite(seen: Sequence[Seen], weights: Sequence[Weight]) -> Iterator[Fin
         )
 
 
-def _signals(probe: ModuleProbe, seen: Sequence[Seen]) -> Iterator[Finding]:
-    """Backwards and forwards: from the first module to the last."""
+def _find_signal_problems(probe: ModuleProbe, seen: Sequence[ModuleStatistics]) -> Iterator[Finding]:
+    """Compare the backprop signal and the activations of the first module with those of the last."""
     moved = [w.update_ratio for w in probe.weights if w.update_ratio is not None and len(w.shape) > 1]
     adaptive = bool(probe.optimizers) and all(type(o).__name__.startswith(ADAPTIVE) for o in probe.optimizers)
     excused = adaptive and bool(moved) and min(moved) > STILL
     deltas = [(each.name, each.delta) for each in seen if each.delta is not None]
-    # a gradient that is exactly 0 everywhere is a cut, not a decay: told by the parameters
+    # a gradient that is exactly 0 everywhere is a cut, not a decay: the check of the weights reports it
     positive = [(name, value) for name, value in deltas if value > 0]
     if len(positive) >= 4 and not excused:
         values = [value for _, value in positive]
@@ -190,10 +191,10 @@ def _signals(probe: ModuleProbe, seen: Sequence[Seen]) -> Iterator[Finding]:
 
 
 def _first_to_last(values: Sequence[float]) -> float:
-    """How many times larger the first is than the last, as the table shows them.
+    """Return the ratio of the first value to the last, as the table shows them.
 
-    Where the medians of the first and the last quarter do not say so too, it is the odd size of one module and no
-    trend: then it is what they say, over as many modules as there are.
+    If the medians of the first and the last quarter do not confirm it, one module has an odd size and there is no
+    trend. Then return the ratio of the medians.
     """
     count = max(1, len(values) // 4)
     ends = values[0] / values[-1]
@@ -202,14 +203,14 @@ def _first_to_last(values: Sequence[float]) -> float:
     return ends if agree else quarters
 
 
-def _units(probe: ModuleProbe, seen: Sequence[Seen]) -> Iterator[Finding]:
+def _find_unit_problems(probe: ModuleProbe, seen: Sequence[ModuleStatistics]) -> Iterator[Finding]:
     owners = {weight.names[0].rpartition(".")[0] for weight in probe.weights if len(weight.shape) > 1}
-    quiet = {each.name for each in seen if "Dropout" in each.kind or each.kind == "Identity"} | owners
-    dead = [each for each in seen if each.dead > DEAD and each.name not in quiet]  # weights may begin at 0
+    exempt = {each.name for each in seen if "Dropout" in each.kind or each.kind == "Identity"} | owners
+    dead = [each for each in seen if each.dead > DEAD and each.name not in exempt]  # weights may start at 0
     if dead:
         yield Finding(
             "dead units", dead[0].name,
-            f"{100 * dead[0].dead:.0f} % of its units are 0 on the whole batch{_and_more(dead)}",
+            f"{100 * dead[0].dead:.0f} % of its units are 0 on the whole batch{_count_others(dead)}",
             "a smaller learning rate, biases that do not start far below 0, or an activation with a slope on "
             "both sides",
         )  # fmt: skip
@@ -217,40 +218,43 @@ def _units(probe: ModuleProbe, seen: Sequence[Seen]) -> Iterator[Finding]:
     if full:
         yield Finding(
             "saturated units", full[0].name,
-            f"{100 * full[0].saturated:.0f} % of its outputs are at the ends of their range{_and_more(full)}",
+            f"{100 * full[0].saturated:.0f} % of its outputs are at the ends of their range{_count_others(full)}",
             "smaller weights or inputs (Xavier's init), or normalization before the nonlinearity",
         )  # fmt: skip
 
 
-def _weights(probe: ModuleProbe) -> Iterator[Finding]:
+def _find_weight_problems(probe: ModuleProbe) -> Iterator[Finding]:
     ran = any(weight.grad_l2 is not None for weight in probe.weights)
-    # a branch that begins at 0 (ReZero, a norm's scale at 0, LoRA) has no gradient inside until its scale has moved
+    # a branch that starts at 0 (ReZero, a norm's scale at 0, LoRA) has no gradient inside until its scale has moved
     opening = any(w.weight_l2 == 0 and w.grad_l2 and not w.names[0].endswith("bias") for w in probe.weights)
     without = [
         w.names[0] for w in probe.weights if w.trainable and (w.grad_l2 is None or (w.grad_l2 == 0 and not opening))
     ]
     if ran and without:
         yield Finding(
-            "no gradient", _listed(without),
+            "no gradient", _join_names(without),
             f"{len(without)} of {len(probe.weights)} parameter tensors get none (or exactly 0)",
             "is the module used in forward? is there a detach, an argmax or a no_grad on the way?",
         )  # fmt: skip
     frozen = [w.names[0] for w in probe.weights if not w.trainable]
     if frozen:
         yield Finding(
-            "frozen", _listed(frozen), "requires_grad is False", "leave it so if it is meant; else requires_grad_(True)"
+            "frozen",
+            _join_names(frozen),
+            "requires_grad is False",
+            "leave it so if it is meant; else requires_grad_(True)",
         )
     loose = [w.names[0] for w in probe.weights if w.held is False and w.trainable and not w.update_ratio]
     if loose:
         yield Finding(
-            "not in the optimizer", _listed(loose), "the optimizer does not hold them, so they never change",
+            "not in the optimizer", _join_names(loose), "the optimizer does not hold them, so they never change",
             "build the optimizer after the model is complete, from model.parameters()",
         )  # fmt: skip
     still = [w for w in probe.weights if w.grad_l2 and w.held and w.update_ratio is not None and w.update_ratio < STUCK]
     matrices = [w for w in probe.weights if w.held and w.trainable and len(w.shape) > 1]
     if still and 2 * sum(len(w.shape) > 1 for w in still) >= len(matrices) > 0:
         yield Finding(
-            "does not move", _listed([w.names[0] for w in still]),
+            "does not move", _join_names([w.names[0] for w in still]),
             f"a step left {len(still)} parameter tensors where they were, although they have gradients",
             "is the learning rate 0, or so small that the step is rounded away (bfloat16 weights)?",
         )  # fmt: skip
@@ -263,9 +267,9 @@ def _weights(probe: ModuleProbe) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def _listed(names: Sequence[str]) -> str:
+def _join_names(names: Sequence[str]) -> str:
     return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
 
 
-def _and_more(found: Sequence[Seen]) -> str:
+def _count_others(found: Sequence[ModuleStatistics]) -> str:
     return f", and so in {len(found) - 1} more modules" if len(found) > 1 else ""

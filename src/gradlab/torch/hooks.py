@@ -1,7 +1,7 @@
-"""Hooks that are guests: they never break a pass, they know what they cost, and a copy of the model does not take them.
+"""Hooks that never break a pass, track their own cost, and are dropped when the model is copied.
 
-A model is copied or saved while it trains (a moving average, the best so far). A hook that is on it then copies, and
-pickles, as something of the standard library that does nothing.
+A model may be copied or saved while it trains (a moving average, the best checkpoint). An attached hook is then copied
+and pickled as a no-op from the standard library.
 """
 
 from __future__ import annotations
@@ -15,34 +15,34 @@ from weakref import ref
 from gradlab.errors import described
 
 
-class Host(Protocol):
-    """Whoever looks."""
+class HookOwner(Protocol):
+    """The object that a hook reports to."""
 
     seconds: float
     skipped: dict[str, str]
 
 
 class Hook:
-    """A method of a host, called at a place; what goes wrong in it is noted, and the pass goes on.
+    """Calls a method of its owner. An exception in it is recorded under `label`, and the pass continues.
 
-    The host is held weakly: parameters keep their hooks where no garbage collector looks.
+    The owner is held weakly: parameters hold their hooks where the garbage collector does not look.
     """
 
-    def __init__(self, host: Host, place: str, action: Callable[..., None], *given: Any) -> None:
-        self._host, self._place, self._action, self._given = ref(host), place, action, given
+    def __init__(self, owner: HookOwner, label: str, action: Callable[..., None], *given: Any) -> None:
+        self._owner, self._label, self._action, self._given = ref(owner), label, action, given
 
     def __call__(self, *arguments: Any) -> None:
-        """Look, whatever is handed over."""
-        host = self._host()
-        if host is None:
+        """Call the action. Never raises an `Exception`."""
+        owner = self._owner()
+        if owner is None:
             return
         start = perf_counter()
         try:
-            self._action(host, *self._given, *arguments)
-        except Exception as error:  # tensors without values (vmap, meta), a device that cannot
-            host.skipped.setdefault(self._place, described(error).splitlines()[0])
+            self._action(owner, *self._given, *arguments)
+        except Exception as error:  # tensors without values (vmap, meta), an operation that the device lacks
+            owner.skipped.setdefault(self._label, described(error).splitlines()[0])
         finally:
-            host.seconds += perf_counter() - start
+            owner.seconds += perf_counter() - start
 
     def __reduce__(self) -> Any:
         return getattr, (nullcontext(), "__exit__")

@@ -1,4 +1,4 @@
-"""A network of a study as a plain `nn.Module`, with the lab's own initial parameters."""
+"""A study's network as a plain `nn.Module`, with Gradlab's initial parameters."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from gradlab.trials.setup import prepare
 
 
 def to_module(study: StudyLike | Plan, group: str | None = None, seed: int | None = None) -> LabModule:
-    """The network of a group (the first) as it is before training at a seed (the first).
+    """Return a group's network (default: the first group) before training at a seed (default: the first).
 
-    `module.load_lab(result.weights(group, seed))` takes over trained parameters, `module.lab_weights()` gives them
-    back; `state_dict` has them by the same names, weights the torch way round.
+    `module.load_lab(result.weights(group, seed))` loads trained parameters, and `module.lab_weights()` returns them.
+    `state_dict` has the same names, with weights transposed to PyTorch's layout.
     """
     planned = plan(study)
     names = [each.group.name for each in planned.groups]
@@ -24,7 +24,7 @@ def to_module(study: StudyLike | Plan, group: str | None = None, seed: int | Non
         if trial.group == wanted and trial.seed == chosen:
             setup = prepare(trial)
             module = LabModule(setup.mlp, torch.float32 if setup.theta.dtype.itemsize == 4 else torch.float64)
-            module.take(setup.theta)
+            module.load_flat(setup.theta)
             return module
     if wanted not in names:
         raise StudyError(f"{wanted!r} is not a group of this study; it has {', '.join(names)}{nearest(wanted, names)}")

@@ -1,8 +1,7 @@
-"""Can a network learn one batch by heart? If not, data, depth and patience are not what it needs.
+"""Overfit one batch: a network that cannot do this has a bug that more data, depth or training will not fix.
 
-A copy of the model is trained, without dropout, by a copy of its optimizer (Adam where there is none). The loss has to
-go nine tenths of the way from where it began, and from the best answer that is the same for every sample, down to the
-least that any answers could reach.
+A copy of the model is trained without dropout by a copy of its optimizer (default: Adam). To pass, the loss must cover
+nine tenths of the distance to its lower bound, both from its initial value and from the best constant prediction.
 """
 
 from __future__ import annotations
@@ -20,37 +19,37 @@ from torch import Tensor, nn
 
 STEPS = 300
 RATE = 3e-3
-"""Adam's learning rate where no optimizer was given."""
-ENOUGH = 0.1
-"""So much of the way down to the floor may be left."""
-CLEARLY = 0.9
-"""A floor that is no lower than this share of the best constant answer's loss is none."""
+"""Adam's learning rate if no optimizer was given."""
+REMAINING = 0.1
+"""Share of the distance to the floor that may remain."""
+FLOOR_SHARE = 0.9
+"""A floor above this share of the best constant prediction's loss counts as none."""
 
 
 @dataclass(frozen=True)
 class Overfit:
-    """What came of it."""
+    """The result of overfitting one batch."""
 
     first: float
     last: float
-    """The lowest loss of the last tenth of the steps."""
+    """The lowest loss in the last tenth of the steps."""
     constant: float | None
-    """Of the best answer that is the same for every sample; None where no such answer can be made."""
+    """Loss of the best prediction that is the same for every sample; None if there is no such prediction."""
     floor: float
-    """The least that any answers could reach: 0, but for smoothed labels and their like."""
+    """The lowest loss that any outputs can reach: 0, except for smoothed labels and the like."""
     steps: int
     optimizer: str
 
     @property
     def ok(self) -> bool:
-        """Whether the batch was learned."""
-        told = self.constant is not None and self.constant - self.floor > ENOUGH * abs(self.first - self.floor)
-        bar = min(self.first, self.constant) if told and self.constant is not None else self.first
-        return math.isfinite(self.last) and self.last - self.floor <= max(ENOUGH * (bar - self.floor), 1e-12)
+        """Whether the batch was fitted."""
+        useful = self.constant is not None and self.constant - self.floor > REMAINING * abs(self.first - self.floor)
+        bar = min(self.first, self.constant) if useful and self.constant is not None else self.first
+        return math.isfinite(self.last) and self.last - self.floor <= max(REMAINING * (bar - self.floor), 1e-12)
 
     @property
     def words(self) -> str:
-        """The evidence."""
+        """The evidence, in words."""
         same = (
             ""
             if self.constant is None
@@ -64,12 +63,12 @@ class Overfit:
 def try_overfitting(
     model: nn.Module, batch: tuple[Any, Any], loss: Any, optimizers: Sequence[Any] = (), steps: int = STEPS
 ) -> Overfit:
-    """Train a copy on one batch of (input, target); the model itself is not touched."""
+    """Train a copy on one batch of (input, target). The model itself is not modified."""
     if not isinstance(batch, tuple | list) or len(batch) != 2:
-        raise InvalidInput("overfit: one batch, as (input, target)")
+        raise InvalidInput("overfit: give one batch as (input, target)")
     x, y = batch
     with seeded(0):
-        copied, its = _copies(model, optimizers)
+        copied, its = _copy_for_training(model, optimizers)
         losses: list[float] = []
         output: Any = None
 
@@ -92,15 +91,15 @@ def try_overfitting(
                 break
         tail = losses[-max(1, len(losses) // 10) :]
         names = ", ".join(dict.fromkeys(type(each).__name__ for each in its)) or "nothing (no parameter is trainable)"
-        free = _best(output, y, loss, same=False)
-        constant = _best(output, y, loss, same=True)
+        free = _minimize_output_loss(output, y, loss, same=False)
+        constant = _minimize_output_loss(output, y, loss, same=True)
         bar = losses[0] if constant is None else min(losses[0], constant)
-        floor = free if free is not None and free < CLEARLY * bar else 0.0  # of a loss that draws numbers there is none
+        floor = free if free is not None and free < FLOOR_SHARE * bar else 0.0  # a stochastic loss has no floor
         return Overfit(losses[0], min(tail), constant, floor, steps, names)
 
 
-def _copies(model: nn.Module, optimizers: Sequence[Any]) -> tuple[nn.Module, list[Any]]:
-    """Of model and optimizers, which go on holding the copy's parameters; without dropout."""
+def _copy_for_training(model: nn.Module, optimizers: Sequence[Any]) -> tuple[nn.Module, list[Any]]:
+    """Copy model and optimizers together, so that the copied optimizers hold the copy's parameters; disable dropout."""
     try:
         copied, its = deepcopy((model, list(optimizers)))
     except Exception as error:
@@ -108,7 +107,7 @@ def _copies(model: nn.Module, optimizers: Sequence[Any]) -> tuple[nn.Module, lis
             f"overfit: the model cannot be copied ({error}); try it on one that has not run yet"
         ) from None
     for original, each in zip(optimizers, its, strict=True):
-        if hasattr(original, "_params"):  # LBFGS: not part of what it lets be copied
+        if hasattr(original, "_params"):  # LBFGS does not copy these
             each._params, each._numel_cache = each.param_groups[0]["params"], None
     for module in copied.modules():
         if "Dropout" in type(module).__name__ and hasattr(module, "p"):
@@ -119,8 +118,8 @@ def _copies(model: nn.Module, optimizers: Sequence[Any]) -> tuple[nn.Module, lis
     return copied, its or ([torch.optim.Adam(held, RATE)] if held else [])
 
 
-def _best(output: Any, target: Any, loss: Any, *, same: bool) -> float | None:
-    """The loss of the best output, whatever it is, or of the best that does not depend on the sample."""
+def _minimize_output_loss(output: Any, target: Any, loss: Any, *, same: bool) -> float | None:
+    """Return the loss of the best output, or of the best output that is the same for every sample (`same`)."""
     if not isinstance(output, Tensor) or output.dim() < 1 or len(output) < 2:
         return None
     start = output.detach().mean(0, keepdim=True) if same else output.detach()
@@ -136,6 +135,6 @@ def _best(output: Any, target: Any, loss: Any, *, same: bool) -> float | None:
     try:
         by.step(closure)
         found = float(loss(answer.expand_as(output), target).detach())
-    except (RuntimeError, ValueError, IndexError, TypeError, AttributeError):  # a loss that wants more than the output
+    except (RuntimeError, ValueError, IndexError, TypeError, AttributeError):  # a loss that needs more than the output
         return None
     return found if math.isfinite(found) else None

@@ -1,9 +1,9 @@
-"""The probe: what one forward and backward pass does inside any `nn.Module`.
+"""The probe: measures what one forward and backward pass does inside any `nn.Module`.
 
-Every module that computes (a leaf, or one that owns parameters) gets a forward hook; the tensors it returns get a hook
-for their gradient, which is the backprop signal; every parameter gets one that sees its gradient as it is accumulated,
-before anybody clips, unscales or clears it. Nothing of the model is changed, and every hook is gone afterwards, also
-after an exception. There is no list of supported layers; a module that cannot be looked into is named in `skipped`.
+Every module that computes (a leaf, or one that owns parameters) gets a forward hook. The tensors it returns get a hook
+for their gradient, which is the backprop signal. Every parameter gets a hook that reads its gradient as it is
+accumulated, before it is clipped, unscaled or cleared. The model is not modified, and every hook is removed afterwards,
+even after an exception. There is no list of supported layers; `skipped` names the modules that could not be measured.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from torch.nn.parameter import is_lazy
 import torch
 from gradlab.engines.torch.tensors import optimizers_of, tensors_in
 from gradlab.errors import InvalidInput, described, shortened
-from gradlab.torch import seeing
-from gradlab.torch.eager import Eager
+from gradlab.torch import statistics
+from gradlab.torch.eager import EagerMode
 from gradlab.torch.hooks import Hook
 from gradlab.torch.overfitting import STEPS, try_overfitting
-from gradlab.torch.seeing import Gradient, Seen
+from gradlab.torch.statistics import GradientStatistics, ModuleStatistics
 from torch import Tensor, nn
 
 if TYPE_CHECKING:
@@ -32,25 +32,25 @@ if TYPE_CHECKING:
     from gradlab.torch.change import Change
     from gradlab.torch.diagnosis import Findings
 
-MOST = 65_536
-"""Entries of an activation that are looked at: every k-th of a larger one."""
+MAX_ENTRIES = 65_536
+"""Maximum number of entries of an activation that are measured: every k-th of a larger one."""
 
 
 @dataclass(frozen=True)
 class Weight:
-    """One parameter tensor, by all the names it goes by."""
+    """One parameter tensor, with all its names."""
 
     names: tuple[str, ...]
     shape: tuple[int, ...]
     trainable: bool
     held: bool | None
-    """Whether an optimizer has it; None where none was given."""
+    """Whether an optimizer holds it; None if no optimizer was given."""
     grad_l2: float | None
     grad_mean_abs: float | None
     weight_l2: float
-    """Before the step, if there was one."""
+    """Norm before the step, if there was one."""
     update_ratio: float | None
-    """‖ΔW‖/‖W‖ of the step; None where there was none, or where W was 0."""
+    """‖ΔW‖/‖W‖ of the step; None if there was no step, or if W was 0."""
     nonfinite: int
 
 
@@ -63,65 +63,65 @@ class ModuleProbe:
         optimizer: Any = None,
         *,
         scaler: Any = None,
-        sample: int = MOST,
+        sample: int = MAX_ENTRIES,
         watched: bool = False,
     ) -> None:
-        self.model = model_of(model)
+        self.model = unwrap_model(model)
         self.optimizers, self.scaler, self.sample = optimizers_of(optimizer), scaler, sample
         self._watched = watched
-        """Whether it is one of a watch: evaluations are left out, and the watch says when a step was made."""
+        """Whether a watch owns it: evaluation passes are then ignored, and the watch reports the steps."""
         self.seconds = 0.0
-        """What looking took."""
+        """Time spent in hooks."""
         self._handles: list[Any] = []
-        self._eager = Eager()
-        weakref.finalize(self, self._eager.end)  # one that is forgotten does not keep the compiler off
+        self._eager = EagerMode()
+        weakref.finalize(self, self._eager.end)  # an abandoned probe must not keep eager mode on
         self._clear()
 
     def _clear(self) -> None:
-        self.seen: dict[str, Seen] = {}
+        self.modules: dict[str, ModuleStatistics] = {}
         self.skipped: dict[str, str] = {}
-        """Module -> why it could not be looked into."""
+        """Module -> why it could not be measured."""
         self.weights: tuple[Weight, ...] = ()
         self.stepped = False
-        """Whether an optimizer made a step."""
+        """Whether an optimizer has made a step."""
         self._before: dict[int, Tensor] = {}
-        self._gradients: dict[int, Gradient] = {}
+        self._gradients: dict[int, GradientStatistics] = {}
         self._axes: dict[tuple[int, ...], int] = {}
 
-    # ------------------------------------------------------------------ in and out
+    # ------------------------------------------------------------------ hooks on and off
 
     def __enter__(self) -> Self:
         if self._handles:
-            raise InvalidInput("this probe is already looking; make another for another pass")
+            raise InvalidInput("this probe is already active; make another for another pass")
         self._clear()
         self._eager.begin()
         try:
             for name, module in self.model.named_modules():
                 if not list(module.children()) or list(module.parameters(recurse=False)):
                     self._attach(name or "(model)", module)
-            for parameter in self._ready():
+            for parameter in self._loaded_parameters():
                 if parameter.requires_grad:
-                    hook = Hook(self, "gradients", ModuleProbe._accumulated)
+                    hook = Hook(self, "gradients", ModuleProbe._on_parameter_gradient)
                     self._handles.append(parameter.register_post_accumulate_grad_hook(hook))
             for optimizer in () if self._watched else self.optimizers:
                 if hasattr(optimizer, "register_step_post_hook"):
-                    self._handles.append(optimizer.register_step_post_hook(Hook(self, "step", ModuleProbe._made_step)))
+                    self._handles.append(optimizer.register_step_post_hook(Hook(self, "step", ModuleProbe._on_step)))
             if self.optimizers:
-                self._before = {id(parameter): parameter.detach().clone() for parameter in self._ready()}
+                self._before = {id(parameter): parameter.detach().clone() for parameter in self._loaded_parameters()}
         except BaseException:
-            self._let_go()
+            self._remove_hooks()
             raise
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._let_go()
+        self._remove_hooks()
         if error is None:
-            for seen in self.seen.values():
+            for seen in self.modules.values():
                 seen.delta = max(seen.deltas, default=None) if seen.deltas else None
-            self.weights = tuple(self._weights())
+            self.weights = tuple(self._collect_weights())
         self._before.clear()
 
-    def _let_go(self) -> None:
+    def _remove_hooks(self) -> None:
         for handle in self._handles:
             handle.remove()
         self._handles.clear()
@@ -129,59 +129,61 @@ class ModuleProbe:
 
     def _attach(self, name: str, module: nn.Module) -> None:
         try:
-            self._handles.append(module.register_forward_hook(Hook(self, name, ModuleProbe._look, name)))
-        except (RuntimeError, AttributeError) as error:  # a scripted module may refuse
+            self._handles.append(module.register_forward_hook(Hook(self, name, ModuleProbe._on_forward, name)))
+        except (RuntimeError, AttributeError) as error:  # a scripted module may not accept hooks
             self.skipped[name] = described(error).splitlines()[0]
 
-    def _ready(self) -> Iterator[nn.Parameter]:
-        """Parameters that have values: a lazy module's have none before its first pass, one on `meta` never."""
+    def _loaded_parameters(self) -> Iterator[nn.Parameter]:
+        """Parameters with values: those of a lazy module have none before its first pass, those on `meta` never."""
         return (p for p in self.model.parameters() if not is_lazy(p) and p.device.type != "meta")
 
-    # ------------------------------------------------------------------ looking
+    # ------------------------------------------------------------------ hook actions
 
-    def _look(self, name: str, module: nn.Module, _: Any, output: Any) -> None:
+    def _on_forward(self, name: str, module: nn.Module, _: Any, output: Any) -> None:
         if self._watched and not self.model.training:
             return
         if self.scaler is not None and any(gradient.nonfinite for gradient in self._gradients.values()):
-            self._start_over()  # the scaler has skipped that step, as it is meant to
-        seen = self.seen.setdefault(name, Seen(name, type(module).__name__, len(self.seen) + 1))
+            self._discard_records()  # the scaler skips such a step, as designed
+        seen = self.modules.setdefault(name, ModuleStatistics(name, type(module).__name__, len(self.modules) + 1))
         seen.calls += 1
         tensors = [t for t in tensors_in(output) if (t.is_floating_point() or t.is_complex()) and t.numel()]
         for tensor in tensors:
             if tensor.requires_grad:
-                self._handles.append(tensor.register_hook(Hook(self, name, ModuleProbe._signal, seen)))
-        if tensors:  # further outputs are states of the same signal
-            seeing.look(seen, tensors[0], seeing.unit_axis(module, tensors[0], self._axes), self.sample)
+                self._handles.append(tensor.register_hook(Hook(self, name, ModuleProbe._on_output_gradient, seen)))
+        if tensors:  # only the first output is measured; the others are states of the same signal
+            statistics.record_activation(
+                seen, tensors[0], statistics.unit_axis(module, tensors[0], self._axes), self.sample
+            )
 
-    def _signal(self, seen: Seen, gradient: Tensor) -> None:
-        seeing.signal(seen, gradient, self._scale(), self.sample)
+    def _on_output_gradient(self, seen: ModuleStatistics, gradient: Tensor) -> None:
+        statistics.record_gradient(seen, gradient, self._scale(), self.sample)
 
-    def _accumulated(self, parameter: Tensor) -> None:
-        self._gradients[id(parameter)] = seeing.gradient_of(parameter, self._scale())
+    def _on_parameter_gradient(self, parameter: Tensor) -> None:
+        self._gradients[id(parameter)] = statistics.measure_gradient(parameter, self._scale())
 
-    def _made_step(self, *_: Any) -> None:
+    def _on_step(self, *_: Any) -> None:
         self.stepped = True
 
-    def _start_over(self) -> None:
-        self.seen.clear()
+    def _discard_records(self) -> None:
+        self.modules.clear()
         self._gradients.clear()
 
     def _scale(self) -> float:
         return 1.0 if self.scaler is None else float(self.scaler.get_scale())
 
-    def _weights(self) -> Iterator[Weight]:
+    def _collect_weights(self) -> Iterator[Weight]:
         names: dict[int, list[str]] = {}
         for name, parameter in self.model.named_parameters(remove_duplicate=False):
             names.setdefault(id(parameter), []).append(name)
         held = {id(p) for optimizer in self.optimizers for group in optimizer.param_groups for p in group["params"]}
-        for parameter in self._ready():
+        for parameter in self._loaded_parameters():
             key = id(parameter)
             gradient, before = self._gradients.get(key), self._before.get(key)
-            size = gradient.size if gradient is not None else seeing.norm(parameter)
+            size = gradient.size if gradient is not None else statistics.norm(parameter)
             moved = None
             if before is not None and (self.stepped or not torch.equal(before, parameter.detach())):
-                size = seeing.norm(before)
-                step = seeing.norm(seeing.precise(parameter.detach()) - seeing.precise(before))
+                size = statistics.norm(before)
+                step = statistics.norm(statistics.widen(parameter.detach()) - statistics.widen(before))
                 moved = step / size if size else None
             yield Weight(
                 tuple(names[key]),
@@ -195,18 +197,20 @@ class ModuleProbe:
                 0 if gradient is None else gradient.nonfinite,
             )
 
-    # ------------------------------------------------------------------ telling
+    # ------------------------------------------------------------------ results
 
     def table(self) -> pd.DataFrame:
-        """One row per module in the order in which it first ran: activations, and the backprop signal."""
+        """One row per module, in the order of first call: activations and the backprop signal."""
         import pandas as pd
 
-        columns = [each.name for each in fields(Seen) if each.name not in ("order", "deltas", "delta_nonfinite")]
-        rows = [{key: getattr(seen, key) for key in columns} for seen in self._in_order()]
+        columns = [
+            each.name for each in fields(ModuleStatistics) if each.name not in ("order", "deltas", "delta_nonfinite")
+        ]
+        rows = [{key: getattr(seen, key) for key in columns} for seen in self._modules_in_order()]
         return pd.DataFrame(rows, columns=columns)
 
     def parameters(self) -> pd.DataFrame:
-        """One row per parameter tensor: its gradient, its size, how far the optimizer moved it."""
+        """One row per parameter tensor: its gradient, its size, and how far the optimizer moved it."""
         import pandas as pd
 
         rows = [
@@ -226,37 +230,37 @@ class ModuleProbe:
 
     @property
     def sharded(self) -> bool:
-        """Whether a process holds only a part of some parameter, so that its numbers are of that part."""
+        """Whether this process holds only a shard of some parameter, so that its numbers describe that shard."""
         return any(hasattr(parameter, "placements") for parameter in self.model.parameters())
 
-    def _in_order(self) -> list[Seen]:
-        return sorted(self.seen.values(), key=lambda seen: seen.order)
+    def _modules_in_order(self) -> list[ModuleStatistics]:
+        return sorted(self.modules.values(), key=lambda seen: seen.order)
 
     def diagnose(self, *, overfit: tuple[Any, Any] | None = None, loss: Any = None, steps: int = STEPS) -> Findings:
-        """What is wrong, in words, with the evidence and what usually helps; quiet when all is well.
+        """Return the problems, with evidence and what usually helps; empty if the network is healthy.
 
-        With `overfit=(input, target)` and the `loss` function, a copy of the model is also trained on this one batch
-        for so many `steps`: a network that cannot learn it by heart has a fault that no amount of data will mend.
+        With `overfit=(input, target)` and the `loss` function, also train a copy of the model on this one batch for
+        `steps` steps: a network that cannot overfit it has a bug that no amount of data will fix.
         """
-        from gradlab.torch.diagnosis import findings
+        from gradlab.torch.diagnosis import diagnose_probe
 
         if overfit is None:
-            return findings(self)
+            return diagnose_probe(self)
         if loss is None:
             raise InvalidInput("diagnose: overfit needs the loss too: diagnose(overfit=(x, y), loss=loss_fn)")
-        return findings(self, try_overfitting(self.model, overfit, loss, self.optimizers, steps))
+        return diagnose_probe(self, try_overfitting(self.model, overfit, loss, self.optimizers, steps))
 
     def against(self, before: ModuleProbe) -> Change:
-        """This probe after a fix, and another before it: what is gone, what is new, what moved."""
+        """Compare this probe (after a fix) with `before`: findings that are gone and new, and what moved."""
         from gradlab.torch.change import Change
 
         if not isinstance(before, ModuleProbe):
-            raise InvalidInput(f"against: another probe, from before the fix, not {shortened(before)}")
+            raise InvalidInput(f"against: give the probe from before the fix, not {shortened(before)}")
         return Change(before, self)
 
     def figure(self, ax: Any = None) -> Any:
         """Activations and the backprop signal by module, on a log axis."""
-        from gradlab.torch.pictures import probe_figure
+        from gradlab.torch.figure import probe_figure
 
         return probe_figure(self, ax)
 
@@ -264,8 +268,8 @@ class ModuleProbe:
         return str(self.table().to_html()) + str(self.parameters().to_html())
 
 
-def model_of(model: Any) -> nn.Module:
-    """The module itself; a compiled one is looked into through its original."""
+def unwrap_model(model: Any) -> nn.Module:
+    """Return the module itself, or the original of a compiled one."""
     if not isinstance(model, nn.Module):
-        raise InvalidInput(f"a model is an nn.Module, not {shortened(model)}")
+        raise InvalidInput(f"model: must be an nn.Module, not {shortened(model)}")
     return getattr(model, "_orig_mod", model)

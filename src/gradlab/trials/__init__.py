@@ -1,4 +1,4 @@
-"""A trial, the unit of everything: what an engine is handed, and what it gives back."""
+"""A trial: its identity, the setup that an engine gets, and the outcome that it returns."""
 
 from gradlab.trials.outcome import Curve, LayerTable, Outcome, Snapshot
 from gradlab.trials.setup import Setup, prepare

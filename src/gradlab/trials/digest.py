@@ -1,4 +1,4 @@
-"""A short hash of everything a trial gave: equal digests, equal bits."""
+"""A short hash of a trial's results: equal digests mean equal bits."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _is_wall_time(name: str) -> bool:
 
 
 def digest(trial: str, outcome: Outcome | None, error: str | None) -> str:
-    """Of the trial's id, status, metrics, curves, layer measures and kept parameters, wall times aside."""
+    """Hash the trial's id, status, metrics, curves, layer measures and kept parameters, without wall times."""
     status = "failed" if outcome is None else outcome.status
     pieces: list[bytes] = [f"{trial} {status} {error}".encode()]
     if outcome is not None:

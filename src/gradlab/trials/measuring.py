@@ -1,4 +1,4 @@
-"""Look at a network in training, for any engine: evaluation on held-out data, and the probes. Both only read."""
+"""Measure a network during training, for any engine: evaluation on held-out data, and the probes. Both only read."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ EVALUATION_ROWS = 1000
 
 
 def has_evaluation(setup: Setup) -> bool:
-    """Whether there are validation or test data."""
+    """Whether the task has validation or test data."""
     return len(setup.dataset.validation) + len(setup.dataset.test) > 0
 
 
 def evaluation_steps(setup: Setup) -> range:
-    """The steps after which `measure.evaluate_every` epochs are over; the last step is one more."""
+    """The steps that complete `measure.evaluate_every` epochs. The last step is evaluated too, even if not included."""
     if not has_evaluation(setup):
         return range(0)
     every = setup.steps_per_epoch * setup.trial.config.measure.evaluate_every
@@ -32,12 +32,12 @@ def evaluation_steps(setup: Setup) -> range:
 
 
 def evaluation_is_due(setup: Setup, done: int) -> bool:
-    """Whether to evaluate after so many steps: after the last, and after every `measure.evaluate_every` epochs."""
+    """Whether to evaluate after `done` steps: after the last, and after every `measure.evaluate_every` epochs."""
     return has_evaluation(setup) and (done == setup.steps or done in evaluation_steps(setup))
 
 
 def evaluate(setup: Setup, predict: Callable[[Array], Array]) -> dict[str, float]:
-    """Loss and accuracy on validation and test data; `predict` gives the outputs of a batch in evaluation mode."""
+    """Return loss and accuracy on validation and test data; `predict` maps a batch to outputs in evaluation mode."""
     numbers = {}
     for split, rows in (("validation", setup.dataset.validation), ("test", setup.dataset.test)):
         if len(rows) == 0:
@@ -57,7 +57,7 @@ def evaluate(setup: Setup, predict: Callable[[Array], Array]) -> dict[str, float
 def measure(
     setup: Setup, step: int, theta: Array, running: Sequence[Running], update: Array | None
 ) -> Iterator[tuple[int, Mapping[str, float]]]:
-    """(layer number, measures) of every layer and probe: one forward and, if needed, one backward pass of their own."""
+    """Yield (layer number, measures) for every layer and probe, from one forward and, if needed, one backward pass."""
     moment = setup.moments[step]
     probes = [probe for probe in setup.probes if moment in probe.moments]
     mlp = setup.mlp

@@ -1,4 +1,4 @@
-"""What a trial gives back: numbers, curves and layer measures. Divergence is an outcome, not an exception."""
+"""The outcome of a trial: numbers, curves and layer measures. Divergence is an outcome, not an exception."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gradlab.network.layout import Layout
 
 @dataclass(frozen=True)
 class Curve:
-    """A metric over the steps at which it was taken. What was not taken is not there."""
+    """A metric at the steps at which it was recorded."""
 
     metric: str
     steps: NDArray[np.int64]
@@ -42,7 +42,7 @@ class Snapshot:
 
     @property
     def tensors(self) -> dict[str, NDArray[Any]]:
-        """All of them by name, like `layer3.weight`."""
+        """All tensors by name, such as `layer3.weight`."""
         return {**self.layout.named(self.theta), **self.running}
 
 
@@ -57,4 +57,4 @@ class Outcome:
     theta: NDArray[Any]
     """Parameters after the last step, flat."""
     snapshots: tuple[Snapshot, ...] = ()
-    """Parameters that are to be kept, in the order of steps."""
+    """Parameters to keep, in the order of steps."""

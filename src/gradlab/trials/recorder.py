@@ -1,4 +1,4 @@
-"""Collects what happens during a trial (steps, evaluations, layer measures, snapshots) and makes its outcome."""
+"""Record a trial's steps, evaluations, layer measures and snapshots, and build its outcome."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from gradlab.trials.setup import Setup
 Series = dict[str, tuple[NDArray[Any], NDArray[np.float64]]]
 """Metric -> (steps, values)."""
 FINAL_STEPS = 10
-"""`final_loss` is the mean training loss of so many last steps."""
+"""`final_loss` is the mean training loss of this many last steps."""
 COLLAPSED = 1.5
-"""A classifier has collapsed if its accuracy is at most so many times chance."""
+"""A classifier has collapsed if its accuracy is at most this many times chance."""
 
 
 EVALUATED: tuple[str, ...] = get_args(EpochMetric)
@@ -42,12 +42,12 @@ DECLARED = (
     Metric.of("flops", "size"),
     Metric.of("seconds_per_epoch", "time", unit="s"),
 )
-"""The numbers of a trial as a whole."""
+"""The metrics of a trial as a whole."""
 METRICS: Mapping[str, Metric] = {metric.name: metric for metric in DECLARED}
 
 
 class Recorder:
-    """Collects what happens during a trial and turns it into an `Outcome`."""
+    """Collects the events of a trial and turns them into an `Outcome`."""
 
     def __init__(self, setup: Setup) -> None:
         self.setup = setup
@@ -69,11 +69,11 @@ class Recorder:
 
     @property
     def steps(self) -> int:
-        """Steps recorded so far."""
+        """Number of steps recorded so far."""
         return len(self._losses)
 
     def add_steps(self, losses: list[float], correct: list[int], sizes: list[int], seconds: float) -> bool:
-        """Record consecutive steps, which took `seconds`; False if the last loss is not finite: the trial diverged."""
+        """Record consecutive steps that took `seconds`. Return False if the last loss is not finite (divergence)."""
         if self._losses == [] and losses:
             self.first_loss = losses[0]
         self._losses += losses
@@ -103,15 +103,15 @@ class Recorder:
                 memory |= {f"layer{number}.running_mean": mean, f"layer{number}.running_variance": variance}
         self._snapshots.append(Snapshot(self.steps, theta.copy(), self.setup.mlp.layout, memory))
 
-    # ------------------------------------------------------------------ the end
+    # ------------------------------------------------------------------ outcome
 
     def outcome(self, theta: NDArray[Any], running: Sequence[Running]) -> Outcome:
-        """Everything recorded, as a frozen result; `theta` and `running` are those after the last step."""
+        """Return all records as an outcome; `theta` and `running` are those after the last step."""
         if self.diverged_step is not None and "end" in self.setup.trial.config.measure.weights:
-            self.add_snapshot(theta, running)  # its end came early
+            self.add_snapshot(theta, running)  # divergence ended the trial early
         if self.diverged_step is None and not np.isfinite(theta).all():
             self.diverged_step = self.steps  # the last update itself overflowed
-        series = self._epochs() | {
+        series = self._epoch_series() | {
             metric: (np.array([at for at, _ in points]), np.array([value for _, value in points], float))
             for metric, points in self._points.items()
         }
@@ -124,8 +124,8 @@ class Recorder:
         status: Literal["done", "diverged"] = "done" if self.diverged_step is None else "diverged"
         return Outcome(status, self._metrics(series), curves, table, theta, tuple(self._snapshots))
 
-    def _epochs(self) -> Series:
-        """Running means on training data and training time of every epoch (the last may be shorter)."""
+    def _epoch_series(self) -> Series:
+        """Return the mean training loss and accuracy and the time of every epoch (the last may be shorter)."""
         finite = self.steps if self.diverged_step is None else self.diverged_step - 1
         if finite <= 0:
             return {}
@@ -147,9 +147,9 @@ class Recorder:
         setup, steps = self.setup, self.steps
         tail = self._losses[-FINAL_STEPS:]
         last = {metric: float(values[-1]) for metric, (_, values) in series.items()}
-        if self.diverged_step is not None:  # the last evaluation is of a network that no longer exists
+        if self.diverged_step is not None:  # the last evaluation describes parameters that no longer exist
             last = {}
-        reached = self._reached(setup.trial.config.measure.target, series)
+        reached = self._find_target_step(setup.trial.config.measure.target, series)
         per_step = sum(self._seconds) / steps if steps else None
         return {
             "initial_loss": self.first_loss,
@@ -158,14 +158,14 @@ class Recorder:
             **{metric: last.get(metric) for metric in EVALUATED},
             "steps_to_target": reached,
             "epochs_to_target": None if reached is None else reached / setup.steps_per_epoch,
-            "collapsed": self._collapsed(last),
+            "collapsed": self._detect_collapse(last),
             "diverged_step": self.diverged_step,
             "parameters": setup.mlp.layout.size,
             "flops": setup.mlp.flops(sum(self._sizes), backward=True),
             "seconds_per_epoch": None if per_step is None else per_step * setup.steps_per_epoch,
         }
 
-    def _collapsed(self, last: Mapping[str, float | None]) -> int | None:
+    def _detect_collapse(self, last: Mapping[str, float | None]) -> int | None:
         if self.classes is None:
             return None
         for metric in ("test_accuracy", "validation_accuracy", "train_accuracy"):
@@ -174,8 +174,8 @@ class Recorder:
                 return int(accuracy <= COLLAPSED / self.classes)
         return None
 
-    def _reached(self, target: Target | None, series: Series) -> int | None:
-        """The first step after which the target was met; None if never (censored)."""
+    def _find_target_step(self, target: Target | None, series: Series) -> int | None:
+        """Return the first step at which the target was met; None if never (censored)."""
         if target is None:
             return None
         if target.metric == "final_loss":
@@ -191,12 +191,12 @@ class Recorder:
 
 
 def count_correct(output: NDArray[Any], target: NDArray[Any]) -> int:
-    """How many rows have their largest output at the target's class."""
+    """Count the rows whose largest output is at the target's class."""
     return int(np.count_nonzero(output.argmax(1) == target))
 
 
 def running_mean(values: list[float], length: int) -> NDArray[np.float64]:
-    """Means over windows of this length, exactly as `final_loss` is a mean over its last steps."""
+    """Return means over windows of this length, computed exactly as `final_loss`."""
     if length == 0:
         return np.empty(0)
     windows = np.lib.stride_tricks.sliding_window_view(np.array(values, float), length)

@@ -1,4 +1,4 @@
-"""A trial with its outcome, or with the error that prevented one: what workers return and the store keeps."""
+"""A trial with its outcome, or with the error that prevented one. Workers return it and the store keeps it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random numbers for code that draws them itself: every generator it may use begins at the trial's seed."""
+"""Seed the global random number generators for code that uses them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 
 
 def seed_all(seed: int) -> None:
-    """Set the generators of Python, NumPy and, where it is loaded, PyTorch (on every device)."""
+    """Seed the generators of Python, NumPy and, if it is loaded, PyTorch (on every device)."""
     random.seed(seed)
     np.random.seed(seed % 2**32)
     if (torch := _torch()) is not None:
@@ -21,7 +21,7 @@ def seed_all(seed: int) -> None:
 
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """Inside, random numbers begin at `seed`; afterwards the caller's own go on as if nothing had happened."""
+    """Seed all generators inside the block and restore their states afterwards."""
     python, numpy, torch = random.getstate(), np.random.get_state(), _torch()
     state = None if torch is None else torch.get_rng_state()
     devices = torch.cuda.get_rng_state_all() if torch is not None and torch.cuda.is_initialized() else None

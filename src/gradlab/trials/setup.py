@@ -1,4 +1,4 @@
-"""What an engine is handed: everything random is already decided, everything scheduled is already a list."""
+"""The input of an engine: everything random is drawn, and every schedule is a list."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ class Setup:
     steps: int
     steps_per_epoch: int
     moments: dict[int, Moment]
-    """After which steps the inside is measured."""
+    """Step -> moment, for the steps after which the layers are measured."""
     snapshots: frozenset[int]
-    """After which steps the parameters are kept."""
+    """Steps after which the parameters are kept."""
     probes: tuple[Probe, ...]
     probe_x: Array
     probe_y: Array
@@ -56,14 +56,14 @@ class Setup:
         return self.theta.dtype
 
     def order(self, epoch: int) -> Rows:
-        """The training rows in the order of this epoch (from 0); a full batch needs no shuffling."""
+        """The training rows in the order of an epoch (from 0); a full batch is not shuffled."""
         rows = self.dataset.train
         if self.batch >= len(rows):
             return rows
         return rows[self.streams.generator("order", epoch).permutation(len(rows))]
 
     def batches(self) -> Iterator[tuple[int, Rows]]:
-        """(step, rows) for every step; each epoch is a permutation, its last batch may be smaller."""
+        """Yield (step, rows) for every step; each epoch is a permutation, and its last batch may be smaller."""
         for step in range(self.steps):
             epoch, place = divmod(step, self.steps_per_epoch)
             if place == 0:
@@ -76,14 +76,14 @@ class Setup:
 
 
 def prepare(trial: Trial) -> Setup:
-    """Realize a trial: data, initial parameters, learning rates, probe batch."""
+    """Realize a trial: load data, draw initial parameters, compute learning rates, choose the probe batch."""
     config, catalog = trial.config, trial.catalog
     streams = Streams(trial.root, trial.seed)
     split_owner = trial.seed if config.data.split == "per_trial" else None
     task: Task = config.data.build(catalog)
     dataset = task.load(streams.generator("data"), Streams(trial.root, split_owner).generator("split"))
     mlp = MLP.of(config.model, dataset.input_width, dataset.output_width, catalog)
-    horizon, batch = horizon_of(config.train, len(dataset.train))
+    horizon, batch = make_horizon(config.train, len(dataset.train))
     rates = learning_rates(config.train.schedule.build(catalog), config.train.lr, config.train.warmup, horizon)
     dtype = np.dtype(config.train.precision)
     probe_x, probe_y = _probe_batch(config, task, dataset, streams, dtype)
@@ -107,8 +107,8 @@ def prepare(trial: Trial) -> Setup:
     )
 
 
-def horizon_of(train: Train, samples: int) -> tuple[Horizon, int]:
-    """Steps in all and per epoch, and the batch size, for so many training samples."""
+def make_horizon(train: Train, samples: int) -> tuple[Horizon, int]:
+    """Return the horizon and the batch size for this number of training samples."""
     batch = samples if train.batch == "full" else min(train.batch, samples)
     per_epoch = -(-samples // batch)
     steps = train.steps if train.steps is not None else (train.epochs or 0) * per_epoch
@@ -116,13 +116,13 @@ def horizon_of(train: Train, samples: int) -> tuple[Horizon, int]:
 
 
 def moments_of(measure: Measure, steps: int) -> dict[int, Moment]:
-    """After which steps the inside is measured, in order."""
+    """Map the steps after which the layers are measured to their moments, in order."""
     steps_there = steps_of(measure.layers, steps, "measure.layers")
     return {step: "start" if step == 0 else "end" if step == steps else "during" for step in steps_there}
 
 
 def steps_of(moments: Moments, steps: int, field: str) -> list[int]:
-    """The steps that `start`, `log`, `end` and numbers stand for in a budget of so many steps."""
+    """Return the steps that `start`, `log`, `end` and numbers stand for in a budget of `steps` steps."""
     chosen: set[int] = set()
     for when in moments:
         if when == "start":
@@ -132,7 +132,7 @@ def steps_of(moments: Moments, steps: int, field: str) -> list[int]:
         elif when == "log":
             chosen |= {2**power for power in range(steps.bit_length()) if 2**power <= steps}
         elif when > steps:
-            raise StudyError(f"{field}: step {when} lies behind the budget of {steps} steps")
+            raise StudyError(f"{field}: step {when} is beyond the budget of {steps} steps")
         else:
             chosen.add(when)
     return sorted(chosen)
@@ -144,11 +144,11 @@ def _probe_names(trial: Trial) -> tuple[str, ...]:
 
 
 def _probe_batch(config: Config, task: Task, dataset: Dataset, streams: Streams, dtype: Any) -> tuple[Array, Array]:
-    """The samples the inside is measured on: the same in every arm that has the same data."""
+    """Return the samples on which the layers are measured: the same in all arms with the same data."""
     probe, generator = config.measure.probe, streams.generator("probe")
     if probe.batch == "fresh":
         drawn = task.fresh(generator, probe.size)
-        assert drawn is not None, "the plan has refused this"
+        assert drawn is not None, "the plan refuses this"
         return dataset.scaled(drawn[0], dtype), dataset.typed(drawn[1], dtype)
     split: SplitName = probe.batch
     rows = dataset.rows(split)

@@ -12,7 +12,7 @@ from gradlab.spec.config import Config
 
 @dataclass(frozen=True)
 class TrialLabel:
-    """What a trial is called: all that its results need. `group` and `name` are for people; `id` says what it is."""
+    """The identity of a trial, which is all that its results need. `group` and `name` are labels; `id` is a hash."""
 
     id: str
     group: str
@@ -20,13 +20,13 @@ class TrialLabel:
 
     @property
     def name(self) -> str:
-        """For people: the group and the seed."""
+        """A label: the group and the seed."""
         return f"{self.group} · seed {self.seed}"
 
 
 @dataclass(frozen=True)
 class Trial(TrialLabel):
-    """What an engine trains."""
+    """A configuration with a seed, as an engine trains it."""
 
     root: int
     config: Config
@@ -34,9 +34,9 @@ class Trial(TrialLabel):
 
 
 def group_content(config: Config, root: int, catalog: Catalog, task: Task) -> str:
-    """The hash of what a group is, whoever trains it: configuration, root seed, the user's parts, data.
+    """Hash what a group is, independent of the engine: configuration, root seed, the user's parts, data.
 
-    The data enter by their content, not by name or place.
+    The data enter by content, not by name or location.
     """
     tree = config.model_dump(mode="json")
     tree["data"] = {key: value for key, value in tree["data"].items() if key not in task.location}
@@ -52,10 +52,10 @@ def group_content(config: Config, root: int, catalog: Catalog, task: Task) -> st
 
 
 def group_id(content: str, numerics: str) -> str:
-    """The hash of all that decides a group's results but the seed: what it is, and how numbers are rounded."""
+    """Hash everything but the seed that determines a group's results: its content and its numerics."""
     return content_id([content, numerics])
 
 
 def trial_id(group: str, seed: int) -> str:
-    """The hash of a group's id and the trial's seed."""
+    """Hash a group's id and the trial's seed."""
     return content_id([group, seed])

@@ -1,4 +1,4 @@
-"""A run that came from anywhere: opening it executes nothing, and what was altered in it is named."""
+"""Runs from untrusted sources: opening one executes nothing, and alterations are reported."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Own(Figure):
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run with parts of its own, audit, film and environment."""
+    """A run with user parts, audit, film and environment."""
     folder = tmp_path_factory.mktemp("made")
     (folder / "own.py").write_text(PART)
     tree = small_tree(activation={"kind": "straight", "share": 0.9}, depth=5)
@@ -61,7 +61,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def run(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of it. Whoever runs the code of its parts leaves a trace."""
+    """A copy of the run. Running the code of its parts leaves a trace."""
     monkeypatch.setenv("GRADLAB_TEST_RAN", str(tmp_path / "ran"))
     return Path(shutil.copytree(made, tmp_path / "run"))
 
@@ -72,7 +72,7 @@ def rewrite(run: Path, **changes: Any) -> None:
 
 
 def hostile(run: Path) -> None:
-    """The run's part file now does something else."""
+    """Replace the run's part file by other code."""
     (path,) = (run / "parts").rglob("*.py")
     path.write_text(path.read_text() + "\nPath(os.environ['GRADLAB_TEST_RAN']).write_text('hostile')\n")
 
@@ -80,7 +80,7 @@ def hostile(run: Path) -> None:
 # ---------------------------------------------------------------------- nothing is executed
 
 
-def test_opening_reporting_and_exporting_a_run_executes_nothing_of_it(run: Path, tmp_path: Path) -> None:
+def test_opening_reporting_and_exporting_a_run_executes_none_of_its_code(run: Path, tmp_path: Path) -> None:
     hostile(run)
     result = gradlab.open_run(run)
     assert result.answer
@@ -95,17 +95,17 @@ def test_opening_reporting_and_exporting_a_run_executes_nothing_of_it(run: Path,
     assert "trust" in (run / "report.md").read_text()
 
 
-def test_code_is_loaded_on_trust_and_only_if_it_is_what_was_written(run: Path, tmp_path: Path) -> None:
+def test_code_is_loaded_only_with_trust_and_if_its_checksum_matches(run: Path, tmp_path: Path) -> None:
     result = gradlab.open_run(run, trust=True)
     assert result.measured.plan.catalog.executed
     assert not any("--trust" in line for line in result.story({}).missing)
     hostile(run)
-    with pytest.raises(StoreError, match="its checksum does not fit"):
+    with pytest.raises(StoreError, match="its checksum does not match"):
         gradlab.open_run(run, trust=True)
     assert not (tmp_path / "ran").exists() or (tmp_path / "ran").read_text() == "ran"
 
 
-def test_looking_into_networks_again_asks_for_trust(run: Path, tmp_path: Path) -> None:
+def test_retraining_the_micro_world_requires_trust(run: Path, tmp_path: Path) -> None:
     done = command("report", "run", "--seed", "1", cwd=tmp_path)
     assert done.returncode == PartError.exit_code
     assert "--trust" in done.stderr
@@ -123,15 +123,15 @@ def test_a_part_outside_the_folder_is_refused(place: str, run: Path, tmp_path: P
     entry = json.loads((run / "plan.json").read_bytes())["parts"][0]
     rewrite(run, parts=[{**entry, "file": place}])
     for trust in (False, True):
-        with pytest.raises(StoreError, match="not inside the run's folder"):
+        with pytest.raises(StoreError, match="not inside the run folder"):
             gradlab.open_run(run, trust=trust)
     assert not (tmp_path / "ran").exists()
 
 
-# ---------------------------------------------------------------------- what was altered is named
+# ---------------------------------------------------------------------- alterations are reported
 
 
-def test_a_sealed_object_is_read_back_and_nothing_else(tmp_path: Path) -> None:
+def test_only_an_intact_sealed_object_is_read_back(tmp_path: Path) -> None:
     path, value = tmp_path / "it.json", {"a": [1, 2.5, None, "nan"], "b": {"ü": True}}
     path.write_bytes(sealed(value))
     assert read_sealed(path, required=True) == value
@@ -148,7 +148,7 @@ def test_a_sealed_object_is_read_back_and_nothing_else(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["audit.json", "microworld.json", "environment.json"])
 @pytest.mark.parametrize("harm", [b"{}", b'{"a": ' * 5000, b"\x00", b'{"format": 4}'])
-def test_what_lies_beside_the_results_may_be_damaged(name: str, harm: bytes, run: Path, tmp_path: Path) -> None:
+def test_files_beside_the_results_may_be_damaged(name: str, harm: bytes, run: Path, tmp_path: Path) -> None:
     (run / name).write_bytes(harm)
     result = gradlab.open_run(run)
     assert any(name in note and "damaged" in note for note in result.notes)
@@ -157,7 +157,7 @@ def test_what_lies_beside_the_results_may_be_damaged(name: str, harm: bytes, run
     assert "is damaged" in result.report()
 
 
-def test_one_changed_id_is_named_also_in_a_run_without_checksums(run: Path) -> None:
+def test_a_changed_id_is_reported_even_in_a_run_without_checksums(run: Path) -> None:
     plan = json.loads((run / "plan.json").read_bytes())
     del plan["sha256"]
     plan["format"] = 3
@@ -165,12 +165,12 @@ def test_one_changed_id_is_named_also_in_a_run_without_checksums(run: Path) -> N
     assert len(gradlab.open_run(run).trials()) == 4
     plan["groups"][0]["id"] = plan["groups"][0]["id"].replace("a", "b").replace("1", "2")
     (run / "plan.json").write_text(json.dumps(plan))
-    with pytest.raises(StoreError, match="is not that of its content"):
+    with pytest.raises(StoreError, match="does not match its content"):
         gradlab.open_run(run)
 
 
-def told(run: Path) -> Any:
-    """All that a run tells, or the refusal."""
+def read_run(run: Path) -> Any:
+    """Return the results of a run and its notes, or the error."""
     try:
         result = gradlab.open_run(run)
         status = gradlab.status(run)
@@ -182,40 +182,40 @@ def told(run: Path) -> Any:
 
 
 def flip_everywhere(run: Path, flips: int, seed: int) -> dict[str, int]:
-    """Flip one bit at a time in any file; every change of what is told has to come with a word about damage."""
+    """Flip one bit at a time in any file; every changed result must come with a note about damage."""
     rng = random.Random(seed)
     files = [path for path in sorted(run.rglob("*")) if path.is_file() and path.stat().st_size]
     weights = [min(path.stat().st_size, 4000) for path in files]
-    before, quiet = told(run)
-    assert quiet == ()
+    before, notes_before = read_run(run)
+    assert notes_before == ()
     seen = {"same": 0, "named": 0}
     for _ in range(flips):
         (path,) = rng.choices(files, weights)
         content = path.read_bytes()
         place = rng.randrange(len(content))
         path.write_bytes(content[:place] + bytes([content[place] ^ (1 << rng.randrange(8))]) + content[place + 1 :])
-        now, notes = told(run)
+        now, notes = read_run(run)
         assert now == before or notes, f"bit flipped in {path.relative_to(run)} at {place}: changed in silence"
         seen["named" if notes else "same"] += 1
         path.write_bytes(content)
     return seen
 
 
-def test_a_flipped_bit_anywhere_in_a_run_is_named_or_changes_nothing(run: Path) -> None:
+def test_a_flipped_bit_anywhere_in_a_run_is_reported_or_changes_nothing(run: Path) -> None:
     seen = flip_everywhere(run, 40, 0)
     assert seen["named"] > 10
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(10))
-def test_two_thousand_flips_change_nothing_in_silence(run: Path, seed: int) -> None:
+def test_two_thousand_bit_flips_change_nothing_silently(run: Path, seed: int) -> None:
     assert flip_everywhere(run, 200, seed)["named"] > 50
 
 
-# ---------------------------------------------------------------------- folders that somebody else handles meanwhile
+# ---------------------------------------------------------------------- folders that change during a run
 
 
-def test_a_chunk_that_was_copied_does_not_double_anything(run: Path) -> None:
+def test_a_copied_chunk_does_not_duplicate_results(run: Path) -> None:
     before = {table: gradlab.open_run(run).export("csv", table) for table in ("trials", "curves", "layers")}
     (chunk,) = sorted((run / "results").iterdir())[:1]
     shutil.copytree(chunk, run / "results/000077")
@@ -227,33 +227,33 @@ def test_a_chunk_that_was_copied_does_not_double_anything(run: Path) -> None:
     assert gradlab.status(run).done == 4
 
 
-def test_a_folder_that_is_moved_during_a_run_is_named(tree: dict[str, Any], tmp_path: Path) -> None:
+def test_a_folder_moved_during_a_run_is_reported(tree: dict[str, Any], tmp_path: Path) -> None:
     def move(results: Any) -> None:
         if (tmp_path / "run").exists():
             (tmp_path / "run").rename(tmp_path / "moved")
 
     tree |= {"seeds": 40, "figures": []}
-    with pytest.raises(StoreError, match="was moved or removed while it was written to"):
+    with pytest.raises(StoreError, match="was moved or removed during the run"):
         gradlab.run(tree, out=tmp_path / "run", executor="inline", on_results=move, figures=False)
     assert not (tmp_path / "run").exists()
     assert gradlab.status(tmp_path / "moved").planned == 80
 
 
-def test_a_file_system_without_locks_is_named(
+def test_a_file_system_without_locks_is_reported(
     tree: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def no_locks(*_: Any) -> None:
         raise OSError(errno.ENOLCK, "No locks available")
 
     monkeypatch.setattr("fcntl.flock", no_locks)
-    with pytest.raises(StoreError, match="this file system has no locks"):
+    with pytest.raises(StoreError, match="this file system does not support locks"):
         gradlab.run(tree, out=tmp_path / "run", figures=False)
 
 
-def test_a_report_that_is_killed_leaves_no_dead_link(
+def test_a_killed_report_leaves_no_dead_link(
     tree: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Stop the writing of a report after every single file: the links of the report that is there lead somewhere."""
+    """Stop writing a report after every single file: all links of the existing report must resolve."""
     run = tmp_path / "run"
     gradlab.run({**tree, "figures": ["training_loss", "gradient_by_layer"]}, out=run)
     result = gradlab.open_run(run)
@@ -285,11 +285,11 @@ def test_a_report_that_is_killed_leaves_no_dead_link(
     raise AssertionError("the report was never finished")
 
 
-# ---------------------------------------------------------------------- folders that were made to do harm
+# ---------------------------------------------------------------------- malicious folders
 
 
 @pytest.mark.shipped
-def test_a_damaged_chunk_is_named_by_every_command(tmp_path: Path, made: Path) -> None:
+def test_a_damaged_chunk_is_reported_by_every_command(tmp_path: Path, made: Path) -> None:
     shutil.copytree(made, tmp_path / "run")
     (table,) = sorted((tmp_path / "run/results").rglob("trials.parquet"))[:1]
     content = table.read_bytes()
@@ -307,9 +307,7 @@ def test_a_damaged_chunk_is_named_by_every_command(tmp_path: Path, made: Path) -
 
 
 @pytest.mark.parametrize("where", ["temporary", "figures", "lock"])
-def test_links_in_a_run_lead_to_no_write_outside_of_it(
-    where: str, tree: dict[str, Any], tmp_path: Path, run: Path
-) -> None:
+def test_links_in_a_run_cause_no_write_outside_it(where: str, tree: dict[str, Any], tmp_path: Path, run: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "overview.png").write_text("mine")
@@ -324,17 +322,17 @@ def test_links_in_a_run_lead_to_no_write_outside_of_it(
     else:
         (run / "lock").unlink()
         (run / "lock").symlink_to(outside / "overview.png")
-        with pytest.raises(StoreError, match="cannot write to the run's folder"):
+        with pytest.raises(StoreError, match="cannot write to the run folder"):
             gradlab.run(tree, out=run, figures=False)
     assert (outside / "overview.png").read_text() == "mine"
     assert len(list(outside.iterdir())) == 1
 
 
 @pytest.mark.parametrize("name", ["lock", "audit.json", "plan.json", "results/000001/chunk.json"])
-def test_a_pipe_in_a_run_keeps_nobody_waiting(name: str, run: Path) -> None:
+def test_a_pipe_in_a_run_does_not_block(name: str, run: Path) -> None:
     (run / name).unlink(missing_ok=True)
     os.mkfifo(run / name)
-    told(run)  # whatever it says, it says it
+    read_run(run)  # it may return anything, but it must return
 
 
 @pytest.mark.parametrize(
@@ -355,22 +353,22 @@ def test_a_pipe_in_a_run_keeps_nobody_waiting(name: str, run: Path) -> None:
         ("results/000001/chunk.json", {"format": 1, "files": {"trials.parquet": {}}}),
     ],
 )
-def test_files_of_another_shape_with_a_fitting_checksum_are_named(name: str, value: Any, run: Path) -> None:
+def test_invalid_files_with_a_matching_checksum_are_reported(name: str, value: Any, run: Path) -> None:
     if name == "plan.json":
         plan = json.loads((run / name).read_bytes())
         groups = [{**group, **{k: v for k, v in value.items() if k in group}} for group in plan["groups"]]
         value = {**plan, **({"parts": value["parts"]} if "parts" in value else {}), "groups": groups}
     (run / name).write_bytes(sealed(value))
-    _, notes = told(run)
+    _, notes = read_run(run)
     assert notes
 
 
 @pytest.mark.parametrize("text", ["[" * 100_000, '{"a":' * 900 + "1" + "}" * 900])
-def test_deep_nesting_anywhere_is_damage(text: str, run: Path) -> None:
+def test_deeply_nested_files_are_reported_as_damaged(text: str, run: Path) -> None:
     for name in ("results/000001/chunk.json", "plan.json", "audit.json"):
         before = (run / name).read_bytes()
         (run / name).write_text(text)
-        assert told(run)[1]
+        assert read_run(run)[1]
         (run / name).write_bytes(before)
 
 
@@ -385,7 +383,7 @@ def test_a_copied_failure_does_not_undo_a_result(tree: dict[str, Any], tmp_path:
     assert (gradlab.status(tmp_path / "run").done, gradlab.status(tmp_path / "run").failed) == (4, 0)
 
 
-def test_a_run_whose_environment_is_gone_is_not_continued_silently(tree: dict[str, Any], tmp_path: Path) -> None:
+def test_a_run_without_its_environment_is_not_resumed_silently(tree: dict[str, Any], tmp_path: Path) -> None:
     gradlab.run(tree, out=tmp_path / "run", seeds=1, figures=False)
     (tmp_path / "run/environment.json").unlink()
     with pytest.raises(StoreError, match=r"environment\.json is missing.*--mixed continues"):

@@ -33,7 +33,7 @@ def long_study(tree: dict[str, Any], seeds: int, steps: int) -> dict[str, Any]:
 
 
 def committed(run: Path) -> list[str]:
-    """Ids of all committed trials, every chunk checked to the last byte."""
+    """Return the ids of all committed trials, after checking every chunk."""
     found: list[str] = []
     for path in chunk_paths(run):
         chunk = Chunk.open(path)
@@ -52,7 +52,7 @@ def killed_again_and_again(tree: dict[str, Any], folder: Path, kills: int, seed:
         started = len(chunk_paths(run))
         process = subprocess.Popen(command, stderr=subprocess.PIPE)
         pause = chance.random() * 0.5
-        if chance.random() < 0.8:  # once it writes; otherwise wherever it is in its first second
+        if chance.random() < 0.8:  # once it writes; otherwise at any point of its first second
             while process.poll() is None and len(chunk_paths(run)) == started:
                 time.sleep(0.002)
         else:

@@ -1,4 +1,4 @@
-"""Running again continues, extends, starts beside; two cannot write at once; damage is named and mended."""
+"""Running again resumes, extends or starts over; only one process can write; damage is reported and repaired."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from gradlab.trials.result import TrialResult
 
 
 def trained(tree: dict[str, Any], out: Path, **options: Any) -> tuple[list[str], gradlab.Result]:
-    """The trials that a run really trained, by name, and its result."""
+    """Return the names of the trials that a run actually trained, and its result."""
     names: list[str] = []
     tree = {"figures": [], **tree}
     result = gradlab.run(tree, out=out, on_results=lambda rs: names.extend(r.trial.name for r in rs), **options)
     return sorted(names), result
 
 
-def test_a_finished_run_is_read_not_run_again(tree: dict[str, Any], tmp_path: Path) -> None:
+def test_a_finished_run_is_read_instead_of_rerun(tree: dict[str, Any], tmp_path: Path) -> None:
     _, first = trained(tree, tmp_path / "run")
     names, second = trained(tree, tmp_path / "run")
     assert names == []
@@ -68,7 +68,7 @@ def test_another_study_moves_the_old_run_aside_and_says_so(tree: dict[str, Any],
     assert (tmp_path / "run~1/report.md").is_file()
 
 
-def test_force_starts_afresh_beside_the_old(tree: dict[str, Any], tmp_path: Path) -> None:
+def test_force_starts_over_and_keeps_the_old_run(tree: dict[str, Any], tmp_path: Path) -> None:
     run = tmp_path / "run"
     assert len(trained(tree, run, force=True)[0]) == 4
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
@@ -79,13 +79,13 @@ def test_force_starts_afresh_beside_the_old(tree: dict[str, Any], tmp_path: Path
     assert sorted(path.name for path in tmp_path.iterdir()) == ["run", "run~1", "run~2"]
 
 
-def test_figures_of_an_earlier_report_do_not_stay(tree: dict[str, Any], tmp_path: Path) -> None:
+def test_figures_of_an_earlier_report_are_removed(tree: dict[str, Any], tmp_path: Path) -> None:
     trained(tree, tmp_path / "run")
     trained({**tree, "figures": ["training_loss"]}, tmp_path / "run")
     assert {path.stem for path in (tmp_path / "run/figures").iterdir()} == {"overview", "training_loss"}
 
 
-def test_a_run_stopped_by_an_error_goes_on_to_the_same_hash(tree: dict[str, Any], tmp_path: Path) -> None:
+def test_a_run_stopped_by_an_error_resumes_to_the_same_hash(tree: dict[str, Any], tmp_path: Path) -> None:
     tree["seeds"] = 6
 
     def die(results: Any) -> None:
@@ -98,7 +98,7 @@ def test_a_run_stopped_by_an_error_goes_on_to_the_same_hash(tree: dict[str, Any]
         gradlab.run(tree, out=tmp_path / "run", on_results=die)
     state = gradlab.status(tmp_path / "run")
     assert not state.alive
-    assert state.done >= 5  # what came back was committed although the run fell over
+    assert state.done >= 5  # finished trials were committed although the run crashed
     names, result = trained(tree, tmp_path / "run")
     assert len(names) == 12 - state.done
     assert result.measured.hash == gradlab.run(tree).measured.hash
@@ -131,7 +131,7 @@ def moody(tree: dict[str, Any], tmp_path: Path) -> dict[str, Any]:
     return {**tree, "parts": [str(tmp_path / "moody.py")], "arms": arms, "factor": "model.activation"}
 
 
-def test_a_failed_trial_is_recorded_and_tried_again(
+def test_a_failed_trial_is_recorded_and_retried(
     tree: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tree = moody(tree, tmp_path)
@@ -162,7 +162,7 @@ def test_fail_fast_stops_at_the_first_failure(
     assert len(result.trials()) < 100
 
 
-def test_a_damaged_chunk_is_named_set_aside_and_its_trials_run_again(tree: dict[str, Any], tmp_path: Path) -> None:
+def test_a_damaged_chunk_is_reported_and_moved_aside_and_its_trials_rerun(tree: dict[str, Any], tmp_path: Path) -> None:
     """Promise 5."""
     run = tmp_path / "run"
     _, first = trained(tree, run, executor="inline")
@@ -181,7 +181,7 @@ def test_a_damaged_chunk_is_named_set_aside_and_its_trials_run_again(tree: dict[
     assert first.measured.hash == gradlab.run(tree).measured.hash
 
 
-def test_status_and_open_name_a_damaged_list_of_trials_and_count_them_as_left(
+def test_status_and_open_report_a_damaged_trials_table_and_count_its_trials_as_left(
     tree: dict[str, Any], tmp_path: Path
 ) -> None:
     trained(tree, tmp_path / "run", seeds=1)
@@ -196,7 +196,7 @@ def test_status_and_open_name_a_damaged_list_of_trials_and_count_them_as_left(
     assert "is damaged" in opened.report()
 
 
-def test_a_plan_or_environment_that_is_not_json_is_named(tree: dict[str, Any], tmp_path: Path) -> None:
+def test_a_plan_or_environment_that_is_not_json_is_reported(tree: dict[str, Any], tmp_path: Path) -> None:
     run = tmp_path / "run"
     trained(tree, run)
     for name, words in (("plan.json", {}), ("environment.json", {"mixed": True})):
@@ -208,13 +208,13 @@ def test_a_plan_or_environment_that_is_not_json_is_named(tree: dict[str, Any], t
         else:
             with pytest.raises(StoreError, match=rf"{name} is damaged"):
                 gradlab.open_run(run)
-        names, result = trained(tree, run, **words)  # it is written anew, and nothing is trained again
+        names, result = trained(tree, run, **words)  # it is rewritten, and nothing is trained again
         assert names == []
         assert any(f"{name} is damaged" in note for note in result.notes)
     assert trained(tree, run)[1].notes == ()
 
 
-def test_a_run_begun_under_other_versions_is_not_continued_silently(tree: dict[str, Any], tmp_path: Path) -> None:
+def test_a_run_started_under_other_versions_is_not_resumed_silently(tree: dict[str, Any], tmp_path: Path) -> None:
     run = tmp_path / "run"
     trained(tree, run)
     environment = json.loads((run / "environment.json").read_text())
@@ -249,8 +249,8 @@ def test_a_run_of_another_format_is_refused(tree: dict[str, Any], tmp_path: Path
         trained(tree, tmp_path / "run")
 
 
-def test_what_is_no_run_is_said_to_be_none(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="is not there"):
+def test_a_folder_that_is_not_a_run_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="does not exist"):
         gradlab.status(tmp_path / "nothing")
     with pytest.raises(StoreError, match=r"no plan\.json"):
         gradlab.open_run(tmp_path)
@@ -259,7 +259,7 @@ def test_what_is_no_run_is_said_to_be_none(tmp_path: Path) -> None:
 # ---------------------------------------------------------------------- the lock
 
 
-def test_a_second_coordinator_is_refused_and_told_who_the_first_is(tree: dict[str, Any], tmp_path: Path) -> None:
+def test_a_second_coordinator_is_refused_with_the_first_ones_process_id(tree: dict[str, Any], tmp_path: Path) -> None:
     refused: list[str] = []
 
     def second(tally: Any) -> None:
@@ -276,16 +276,16 @@ def test_a_second_coordinator_is_refused_and_told_who_the_first_is(tree: dict[st
     assert not gradlab.status(tmp_path / "run").alive
 
 
-def test_the_lock_of_a_dead_process_is_free(tmp_path: Path) -> None:
+def test_the_lock_of_a_dead_process_is_released(tmp_path: Path) -> None:
     code = "import sys, os; from pathlib import Path; from gradlab.runs.store.lock import Lock; " \
         "Lock.take(Path(sys.argv[1])); print('held', flush=True); os.kill(os.getpid(), 9)"  # fmt: skip
     dead = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True)
     assert dead.stdout == "held\n"
-    assert (tmp_path / "lock").read_text()  # its word is still there, and nobody believes it
+    assert (tmp_path / "lock").read_text()  # the file is still there, but it is ignored
     Lock.take(tmp_path).release()
 
 
-def test_status_while_it_runs_says_what_is_running_with_its_loss(tree: dict[str, Any], tmp_path: Path) -> None:
+def test_status_during_a_run_shows_running_trials_with_their_loss(tree: dict[str, Any], tmp_path: Path) -> None:
     tree["base"]["train"] |= {"steps": 3_000_000, "engine": "reference"}
     tree["measure"] = {"layers": []}
     (tmp_path / "long.json").write_text(json.dumps(tree))
@@ -311,12 +311,10 @@ def test_status_while_it_runs_says_what_is_running_with_its_loss(tree: dict[str,
     assert (state.alive, state.running, state.left, state.finished) == (False, (), 4, False)
 
 
-# ---------------------------------------------------------------------- where it cannot be written
+# ---------------------------------------------------------------------- unwritable locations
 
 
-def test_a_folder_that_cannot_be_written_is_named(
-    tree: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_read_only_folder_is_reported(tree: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = tmp_path / "run"
     trained(tree, run)
     opened = os.open
@@ -327,14 +325,16 @@ def test_a_folder_that_cannot_be_written_is_named(
         return opened(path, flags, *rest, **options)
 
     monkeypatch.setattr(os, "open", read_only)
-    with pytest.raises(StoreError, match=r"cannot write to the run's folder .*run: Read-only file system"):
+    with pytest.raises(StoreError, match=r"cannot write to the run folder .*run: Read-only file system"):
         gradlab.run(tree, out=run, seeds=3)
-    assert gradlab.status(run).done == 4  # looking needs no right to write
+    assert gradlab.status(run).done == 4  # reading the status needs no write permission
     assert gradlab.open_run(run).export("csv")
 
 
-def test_a_full_disk_loses_nothing_and_the_run_goes_on_once_there_is_room(tree: dict[str, Any], tmp_path: Path) -> None:
-    """Promise 5, on a real file system of 2 MB where one can be mounted; where not, by a limit on file sizes."""
+def test_a_full_disk_loses_nothing_and_the_run_resumes_once_there_is_space(
+    tree: dict[str, Any], tmp_path: Path
+) -> None:
+    """Promise 5, on a real file system of 2 MB if one can be mounted, else with a limit on file sizes."""
     run, room = tmp_path / "disk/run", tmp_path / "disk"
     room.mkdir()
     mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "none", str(room)], capture_output=True)
@@ -361,7 +361,7 @@ def test_a_full_disk_loses_nothing_and_the_run_goes_on_once_there_is_room(tree: 
         assert not before.alive
         assert before.damaged == ()
         if mounted.returncode == 0:
-            assert before.done >= 2  # the first seed was there before
+            assert before.done >= 2  # the first seed was finished before
             subprocess.run(["mount", "-o", "remount,size=60m", str(room)], check=True)
         names, result = trained(tree, run)
         assert len(names) == 80 - before.done
@@ -371,14 +371,14 @@ def test_a_full_disk_loses_nothing_and_the_run_goes_on_once_there_is_room(tree: 
             subprocess.run(["umount", "-l", str(room)], check=True)
 
 
-def test_a_folder_begun_and_left_at_once_can_be_used(tree: dict[str, Any], tmp_path: Path) -> None:
+def test_a_folder_abandoned_right_after_its_start_can_be_used(tree: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "run/.writing/000001").mkdir(parents=True)
     (tmp_path / "run/lock").touch()
     assert len(trained(tree, tmp_path / "run")[0]) == 4
     assert not (tmp_path / "run/.writing").exists()
 
 
-def test_a_worker_process_that_dies_is_named(tree: dict[str, Any], tmp_path: Path) -> None:
+def test_a_worker_process_that_dies_is_reported(tree: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(FAILING.replace('raise RuntimeError("not today")', "os._exit(9)"))
     tree = {**moody(tree, tmp_path), "parts": [str(tmp_path / "mine.py")]}
     os.environ["GRADLAB_TEST_MOOD"] = "bad"
@@ -401,7 +401,7 @@ def test_a_folder_can_be_taken_twice_in_a_row(tree: dict[str, Any], tmp_path: Pa
 # ---------------------------------------------------------------------- found by reviewers
 
 
-def test_a_folder_with_the_users_own_study_file_is_not_taken_for_a_run(tree: dict[str, Any], tmp_path: Path) -> None:
+def test_a_folder_with_a_users_study_file_is_not_mistaken_for_a_run(tree: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "study.yaml").write_text("# mine")
     (tmp_path / "figures").mkdir()
     (tmp_path / "figures/mine.png").write_text("mine")
@@ -414,7 +414,7 @@ def test_a_folder_with_the_users_own_study_file_is_not_taken_for_a_run(tree: dic
     assert [path.name for path in (run / "figures").iterdir()] == ["mine.png"]
 
 
-def test_what_a_run_that_died_at_once_leaves_is_cleaned_up(tree: dict[str, Any], tmp_path: Path) -> None:
+def test_the_remains_of_a_run_that_died_at_once_are_cleaned_up(tree: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     (tmp_path / "run/lock").touch()
     (tmp_path / "run/.plan.json.123.tmp").write_text("{")
@@ -422,8 +422,8 @@ def test_what_a_run_that_died_at_once_leaves_is_cleaned_up(tree: dict[str, Any],
     assert not (tmp_path / "run/.plan.json.123.tmp").exists()
 
 
-def test_one_file_decides_what_a_run_is(tree: dict[str, Any], tmp_path: Path) -> None:
-    """A death between two writes, or an edit by hand, cannot put results under another name."""
+def test_the_saved_plan_alone_defines_a_run(tree: dict[str, Any], tmp_path: Path) -> None:
+    """A crash between two writes, or a manual edit, cannot put results under another name."""
     _, ran = trained(tree, tmp_path / "run")
     swapped = {**tree, "arms": dict(reversed(tree["arms"].items()))}
     from gradlab.spec.yaml_text import dump
@@ -433,7 +433,7 @@ def test_one_file_decides_what_a_run_is(tree: dict[str, Any], tmp_path: Path) ->
     plan = json.loads((tmp_path / "run/plan.json").read_text())
     plan["groups"] = plan["groups"][:1]
     (tmp_path / "run/plan.json").write_text(json.dumps(plan))
-    with pytest.raises(StoreError, match="its checksum does not fit"):
+    with pytest.raises(StoreError, match="its checksum does not match"):
         gradlab.open_run(tmp_path / "run")
     (tmp_path / "run/plan.json").write_bytes(sealed(plan))
     with pytest.raises(StoreError, match="does not belong to its study"):
@@ -444,7 +444,7 @@ def test_one_file_decides_what_a_run_is(tree: dict[str, Any], tmp_path: Path) ->
             look(tmp_path / "run")
 
 
-def test_a_run_without_its_plan_is_known_by_its_results(tree: dict[str, Any], tmp_path: Path) -> None:
+def test_a_run_without_its_plan_is_recognized_by_its_results(tree: dict[str, Any], tmp_path: Path) -> None:
     trained(tree, tmp_path / "run")
     (tmp_path / "run/plan.json").unlink()
     assert trained(tree, tmp_path / "run")[0] == []
@@ -482,7 +482,7 @@ def test_saving_over_an_overlapping_run_adds_only_what_is_new(
     assert len(gradlab.open_run(tmp_path / "failing").curves()) == len(opened.curves())
 
 
-def test_unfinished_means_the_same_just_run_and_opened_again(
+def test_unfinished_is_the_same_for_a_fresh_and_a_reopened_run(
     tree: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = tmp_path / "run"
@@ -490,7 +490,7 @@ def test_unfinished_means_the_same_just_run_and_opened_again(
     wider = {**tree, "arms": {**tree["arms"], "third": {"model.skip": "rezero"}}}
     stopped = gradlab.run({**wider, "figures": []}, out=run, on_start=lambda tally: tally.monitor.stop())
     assert stopped.unfinished
-    assert gradlab.open_run(run).unfinished  # four other trials do not stand in for the two that are missing
+    assert gradlab.open_run(run).unfinished  # four other trials do not replace the two missing ones
     monkeypatch.setenv("GRADLAB_TEST_MOOD", "bad")
     _, failed = trained(moody(tree, tmp_path), tmp_path / "failing")
     assert not failed.unfinished
@@ -505,7 +505,7 @@ def test_groups_that_share_their_trials_have_one_hash(tree: dict[str, Any], tmp_
     assert (state.done, state.planned, state.finished, result.unfinished) == (2, 2, True, False)
 
 
-def test_mixed_environments_are_named_in_every_later_report(tree: dict[str, Any], tmp_path: Path) -> None:
+def test_mixed_environments_are_listed_in_every_later_report(tree: dict[str, Any], tmp_path: Path) -> None:
     run = tmp_path / "run"
     trained(tree, run, seeds=1)
     environment = json.loads((run / "environment.json").read_text())
@@ -516,7 +516,7 @@ def test_mixed_environments_are_named_in_every_later_report(tree: dict[str, Any]
     assert "processor was a slower one" in (run / "report.md").read_text()
 
 
-def test_other_numerics_are_refused_also_with_more_seeds_or_another_arm(
+def test_other_numerics_are_refused_even_with_more_seeds_or_another_arm(
     tree: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from gradlab.engines.fused import Fused
@@ -529,7 +529,7 @@ def test_other_numerics_are_refused_also_with_more_seeds_or_another_arm(
         gradlab.run(tree, seeds=3, out=tmp_path / "run")
 
 
-def test_a_chunk_that_cannot_be_read_just_now_is_not_set_aside(
+def test_a_temporarily_unreadable_chunk_is_not_moved_aside(
     tree: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trained(tree, tmp_path / "run")
@@ -546,7 +546,7 @@ def test_a_chunk_that_cannot_be_read_just_now_is_not_set_aside(
     assert trained(tree, tmp_path / "run")[0] == []
 
 
-def test_status_counts_a_failed_trial_that_is_tried_again_as_running(
+def test_status_counts_a_retried_trial_as_running(
     tree: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tree = moody(tree, tmp_path)
@@ -561,9 +561,9 @@ def test_status_counts_a_failed_trial_that_is_tried_again_as_running(
     assert not state.finished
 
 
-def test_what_is_no_folder_is_named(tmp_path: Path) -> None:
+def test_a_path_that_is_not_a_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file.yaml").touch()
-    with pytest.raises(StoreError, match="is a file, not the folder of a run"):
+    with pytest.raises(StoreError, match="is a file; give a run folder"):
         gradlab.status(tmp_path / "file.yaml")
     with pytest.raises(StoreError, match=r"aaa.*File name too long"):
         gradlab.status(tmp_path / ("a" * 300))
@@ -604,7 +604,7 @@ def test_a_study_in_the_current_folder_can_be_forced(
         ("NPY_DISABLE_CPU_FEATURES", "AVX2", "settings"),
     ],
 )
-def test_a_run_is_not_continued_under_another_instruction_set(
+def test_a_run_is_not_resumed_under_another_instruction_set(
     variable: str, value: str, word: str, tree: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trained(tree, tmp_path / "run", seeds=1)
@@ -613,7 +613,7 @@ def test_a_run_is_not_continued_under_another_instruction_set(
         trained(tree, tmp_path / "run")
 
 
-def test_a_run_of_before_instruction_sets_were_noted_goes_on(tree: dict[str, Any], tmp_path: Path) -> None:
+def test_a_run_without_a_recorded_instruction_set_resumes(tree: dict[str, Any], tmp_path: Path) -> None:
     trained(tree, tmp_path / "run", seeds=1)
     path = tmp_path / "run/environment.json"
     environment = json.loads(path.read_text())

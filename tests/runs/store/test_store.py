@@ -1,4 +1,4 @@
-"""What is written and read back: tables, weights, chunks, the folder as a whole."""
+"""Writing and reading: tables, weights, chunks, the whole folder."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_missing_and_nan_differ_in_the_frame_and_in_every_export(tree: dict[str,
     assert (cells["nan"], cells["inf"], cells["ninf"], cells["missing"]) == ("nan", "inf", "-inf", "")
 
 
-def test_weights_come_back_by_step_and_name_and_open_with_plain_safetensors(
+def test_weights_are_read_back_by_step_and_name_and_open_with_plain_safetensors(
     tree: dict[str, Any], tmp_path: Path
 ) -> None:
     from safetensors.numpy import load_file
@@ -96,7 +96,7 @@ def test_weights_come_back_by_step_and_name_and_open_with_plain_safetensors(
 
 
 @pytest.mark.parametrize("engine", ["reference", "fused"])
-def test_kept_weights_are_those_of_training_with_the_norms_memory(engine: str, tree: dict[str, Any]) -> None:
+def test_kept_weights_include_the_running_statistics_of_the_norms(engine: str, tree: dict[str, Any]) -> None:
     tree["base"]["train"]["engine"] = engine
     tree["base"]["model"]["norm"] = "batch"
     tree["measure"]["weights"] = ["start", "end"]
@@ -115,7 +115,7 @@ def test_a_diverged_trial_keeps_the_weights_it_ended_with(tree: dict[str, Any]) 
     assert np.abs(result.weights("plain", 0)["layer1.weight"]).max() > 1e30
 
 
-def test_a_runs_folder_holds_study_plan_environment_results_figures_and_report(
+def test_a_run_folder_holds_study_plan_environment_results_figures_and_report(
     tree: dict[str, Any], tmp_path: Path
 ) -> None:
     result = gradlab.run({**tree, "figures": ["training_loss"]}, out=tmp_path / "run")
@@ -132,7 +132,7 @@ def test_a_runs_folder_holds_study_plan_environment_results_figures_and_report(
     assert len(result.layers()) > 0
 
 
-def test_the_tables_open_straight_from_the_files(tree: dict[str, Any], tmp_path: Path) -> None:
+def test_the_tables_can_be_opened_directly_from_the_files(tree: dict[str, Any], tmp_path: Path) -> None:
     """As docs/studies.md shows it for pandas."""
     from glob import glob
 
@@ -180,14 +180,16 @@ def test_a_digest_sees_every_bit_but_no_wall_time(tree: dict[str, Any]) -> None:
     assert digest("id", outcome, None) not in found
 
 
-def test_a_folder_with_somebodys_other_files_is_refused(tree: dict[str, Any], tmp_path: Path) -> None:
+def test_a_folder_with_other_files_is_refused(tree: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("years of work")
     with pytest.raises(StoreError, match="not empty and not a run"):
         gradlab.run(tree, out=tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
 
-def test_a_failed_write_leaves_the_old_content_and_no_litter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_write_leaves_the_old_content_and_no_temporary_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "report.md"
     atomic.write_bytes(path, b"old")
 
@@ -203,7 +205,7 @@ def test_a_failed_write_leaves_the_old_content_and_no_litter(tmp_path: Path, mon
     assert [p.name for p in tmp_path.iterdir()] == ["report.md"]
 
 
-def test_a_place_that_cannot_be_written_is_named(tree: dict[str, Any], tmp_path: Path) -> None:
+def test_an_unwritable_location_is_reported(tree: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match=r"cannot make the run's folder .*Not a directory"):
         gradlab.run(tree, out=tmp_path / "file" / "run")
@@ -229,7 +231,7 @@ def test_the_folder_keeps_every_default_and_the_users_parts(tree: dict[str, Any]
     assert gradlab.open_run(tmp_path / "run").measured.counts()["done"] == 4
 
 
-def test_a_saved_result_is_a_run_like_any_other(tree: dict[str, Any], tmp_path: Path) -> None:
+def test_a_saved_result_is_an_ordinary_run(tree: dict[str, Any], tmp_path: Path) -> None:
     result = gradlab.run(tree)
     path = result.save(tmp_path / "run")
     assert (path.parent / "report.md").read_text() == result.report()
@@ -269,7 +271,7 @@ def read_all(path: Path) -> None:
         opened.table(name)
 
 
-def test_a_chunk_truncated_at_any_byte_is_named_as_damaged(chunk: Path) -> None:
+def test_a_chunk_truncated_at_any_byte_is_reported_as_damaged(chunk: Path) -> None:
     """Promise 5."""
     for file in sorted(chunk.iterdir()):
         whole = file.read_bytes()
@@ -284,8 +286,8 @@ def test_a_chunk_truncated_at_any_byte_is_named_as_damaged(chunk: Path) -> None:
     read_all(chunk)
 
 
-def test_a_flipped_bit_anywhere_in_a_chunk_is_named_or_changes_nothing(chunk: Path) -> None:
-    """Promise 5. In the list of files a flipped bit can fall into white space, and then nothing is lost."""
+def test_a_flipped_bit_anywhere_in_a_chunk_is_reported_or_changes_nothing(chunk: Path) -> None:
+    """Promise 5. A flipped bit in the white space of the manifest loses nothing."""
     for file in sorted(chunk.iterdir()):
         whole = file.read_bytes()
         for place in range(len(whole)):

@@ -68,14 +68,14 @@ OWN: dict[str, Any] = {
 
 
 def train(skip: bool, seed: int) -> dict[str, Any]:
-    """Training code of somebody's own, for the stored comparison."""
+    """User training code for the stored comparison."""
     rng = np.random.default_rng(seed)
     losses = [1.0 / (1 + step) + (0.0 if skip else 0.5) + 0.01 * rng.random() for step in range(8)]
     return {"loss": losses, "test_accuracy": 0.9 if skip else 0.4}
 
 
 def stop_after(trials: int) -> Any:
-    """A callback that presses Ctrl-C once so many trials are finished."""
+    """Return a callback that sends Ctrl-C once this many trials have finished."""
     seen = []
 
     def on_results(results: Any) -> None:
@@ -87,7 +87,7 @@ def stop_after(trials: int) -> Any:
 
 
 def watched(out: Path) -> None:
-    """A watch of a small torch model, kept as a run."""
+    """Save a watch of a small torch model as a run."""
     import torch
 
     torch.manual_seed(0)
@@ -103,7 +103,7 @@ def watched(out: Path) -> None:
 
 
 def make(folder: Path) -> None:
-    """All runs of a set."""
+    """Make all runs of a set."""
     os.chdir(HERE)
     gradlab.run({**IDENTITY, "name": "finished"}, out=folder / "finished", executor="inline")
     gradlab.run(
@@ -133,5 +133,5 @@ def make(folder: Path) -> None:
 if __name__ == "__main__":
     place = HERE / sys.argv[1]
     if place.exists():
-        sys.exit(f"{place} is there already: a stored set is never made again")
+        sys.exit(f"{place} already exists: a stored set is never rewritten")
     make(place)

@@ -1,4 +1,4 @@
-"""Runs that earlier versions left on a disk: they open, report, export and go on with this one."""
+"""Runs stored by earlier versions: this version opens, reports, exports and resumes them."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ TRIALS = {"finished": 6, "unfinished": 3, "digits": 8, "own-parts": 4, "comparis
 
 
 OTHER_NUMERICS: set[tuple[str, str]] = set()
-"""Sets and runs whose engine computes other bits in this version: they are opened, not continued."""
+"""Sets and runs whose engine computes other bits in this version: they are opened, not resumed."""
 FIRST = "0.1.0"
-"""The oldest set; the others are tried with all that ships."""
+"""The oldest set; the others are tested before a release."""
 
 
 def _version(name: str) -> Any:
@@ -37,7 +37,7 @@ def _run(path: Path) -> Any:
 
 @pytest.fixture(params=[_run(path) for path in RUNS])
 def run(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of a stored run, in a folder where nothing else is."""
+    """A copy of a stored run, in an otherwise empty folder."""
     monkeypatch.chdir(tmp_path)
     return Path(shutil.copytree(request.param, tmp_path / request.param.name))
 
@@ -50,7 +50,7 @@ def test_every_version_has_every_kind_of_run() -> None:
     assert all(found == set(TRIALS) for found in kinds.values())
 
 
-def test_it_opens_with_all_its_results(run: Path) -> None:
+def test_a_stored_run_opens_with_all_its_results(run: Path) -> None:
     found = gradlab.status(run)
     assert found.done == TRIALS[run.name]
     assert not found.damaged
@@ -62,12 +62,12 @@ def test_it_opens_with_all_its_results(run: Path) -> None:
     assert not [note for note in result.notes if "damaged" in note]
 
 
-def test_it_is_reported_and_exported_by_the_command_line(run: Path) -> None:
+def test_a_stored_run_is_reported_and_exported_by_the_command_line(run: Path) -> None:
     found = command("report", run.name, "--json", cwd=run.parent)
     assert found.returncode == 0, found.stderr
-    told = json.loads(found.stdout)
-    assert sum(told["trials"].values()) >= TRIALS[run.name]
-    assert all(group["metrics"] for group in told["groups"])
+    printed = json.loads(found.stdout)
+    assert sum(printed["trials"].values()) >= TRIALS[run.name]
+    assert all(group["metrics"] for group in printed["groups"])
     assert (run / "report.html").stat().st_size > 50_000
     assert (run / "report.md").is_file()
     found = command("export", run.name, "--to", "csv", "--table", "trials", cwd=run.parent)
@@ -82,7 +82,7 @@ def test_it_is_reported_and_exported_by_the_command_line(run: Path) -> None:
 
 @pytest.mark.parametrize("name", ["finished", "unfinished", "digits", "own-parts"])
 @pytest.mark.parametrize("version", [_version(name) for name in sorted({path.parent.name for path in RUNS})])
-def test_it_goes_on_and_finished_trials_are_not_run_again(
+def test_a_stored_run_resumes_without_rerunning_finished_trials(
     version: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = Path(shutil.copytree(HERE / version / name, tmp_path / name))

@@ -13,7 +13,7 @@ import torch
 from gradlab.audits.factories.arms import Arm
 from gradlab.audits.factories.matching import LAYER, NORM, Matched, Slot, buffers_of, is_norm, match, parameters_of
 from gradlab.audits.factories.points import Point, listed, lists, plain
-from gradlab.audits.traits import Trait, describe_difference, fingerprint, hash_together, find_tensor_differences
+from gradlab.audits.traits import Trait, describe_difference, find_tensor_differences, fingerprint, hash_together
 from torch import Tensor, nn
 
 DEVIATIONS = 5.0

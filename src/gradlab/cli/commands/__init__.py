@@ -1,1 +1,1 @@
-"""Commands, one file each: `command` is the function, `RANK` its place in the help (equal ranks: by name)."""
+"""Commands, one file each: `command` is the function, `RANK` its position in the help (equal ranks: by name)."""

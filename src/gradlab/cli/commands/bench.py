@@ -1,4 +1,4 @@
-"""`gradlab bench`: speed, side by side with peers."""
+"""`gradlab bench`: training speed compared with peers."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ RANK = 60
 
 
 def command(
-    peers: Annotated[str, typer.Option(help="Which peers, separated by commas.")] = "torch,jax,sklearn",
-    workloads: Annotated[str, typer.Option(help="Which workloads: letters of ABCDEFGH.")] = "ABCDEF",
+    peers: Annotated[str, typer.Option(help="Peers, separated by commas.")] = "torch,jax,sklearn",
+    workloads: Annotated[str, typer.Option(help="Workloads: letters of ABCDEFGH.")] = "ABCDEF",
     rounds: Annotated[int, typer.Option(help="Rounds; the systems take turns in each.", min=1)] = 5,
     out: Annotated[Path | None, typer.Option(help="Write bench.json, bench.txt and bench.png to this folder.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")] = False,
 ) -> None:
-    """Time training side by side with peers.
+    """Compare training speed with peers.
 
-    The same networks, data and batches in gradlab, PyTorch, JAX and scikit-learn, each at its best setting, in one
-    process pinned to one core. Peers come with the extra [bench]; those that are missing are named. G (a sweep of
-    64 architectures) and H (the depth study on all cores), in processes of their own, take minutes.
+    Trains the same networks on the same data and batches in gradlab, PyTorch, JAX and scikit-learn, each at its best
+    setting, in one process pinned to one core. Install peers with the extra [bench]; missing ones are listed. G (a
+    sweep of 64 architectures) and H (the depth study on all cores) run in separate processes and take minutes.
     """
-    from gradlab.bench import measure, picture
+    from gradlab.bench import figure, measure
     from gradlab.cli.output import emit_json
     from gradlab.report.draw import image
 
@@ -40,10 +40,10 @@ def command(
         if letter not in "ABCDEFGH":
             raise StudyError(f"--workloads: {letter!r} is not one of A, B, C, D, E, F, G, H")
     report = measure.run(workloads, names, rounds, lambda text: typer.echo(text, err=True))
-    text = "\n".join(picture.lines(report))
+    text = "\n".join(figure.lines(report))
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
         (out / "bench.json").write_text(json.dumps(report, indent=2), encoding="utf8")
         (out / "bench.txt").write_text(text + "\n", encoding="utf8")
-        (out / "bench.png").write_bytes(image(picture.bars(report), "png"))
+        (out / "bench.png").write_bytes(image(figure.bars(report), "png"))
     emit_json(report) if as_json else typer.echo(text)

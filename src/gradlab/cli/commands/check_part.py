@@ -1,4 +1,4 @@
-"""`gradlab check-part`: the contract tests of a user's own parts."""
+"""`gradlab check-part`: the contract tests of a user's parts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def command(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A Python file that defines parts. It is run.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")] = False,
 ) -> None:
-    """Check parts of your own.
+    """Check your own parts.
 
     Runs the contract tests of each part's kind: gradients against finite differences, shapes, purity, names.
     """

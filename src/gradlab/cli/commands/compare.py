@@ -1,4 +1,4 @@
-"""`gradlab compare`: training code of the user's own, per arm and seed."""
+"""`gradlab compare`: compare the user's training code, per arm and seed."""
 
 from __future__ import annotations
 
@@ -14,46 +14,48 @@ RANK = 19
 
 def command(
     target: Annotated[
-        str, typer.Argument(metavar="MODULE:FUNCTION", help="A function that trains, and returns names with numbers.")
+        str, typer.Argument(metavar="MODULE:FUNCTION", help="A training function that returns names with numbers.")
     ],
     arm: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME: SETTINGS", help="An arm, like 'deep: {depth: 30}' [default: ARMS of the module]."),
+        typer.Option(
+            metavar="NAME: SETTINGS", help="An arm, such as 'deep: {depth: 30}' [default: ARMS of the module]."
+        ),
     ] = None,
-    seeds: Annotated[int, typer.Option(help="How many seeds.", min=1)] = 5,
-    metric: Annotated[str | None, typer.Option(help="The number that answers the question.")] = None,
-    question: Annotated[str | None, typer.Option(help="What the comparison asks, for the report.")] = None,
+    seeds: Annotated[int, typer.Option(help="Number of seeds.", min=1)] = 5,
+    metric: Annotated[str | None, typer.Option(help="The metric that answers the question.")] = None,
+    question: Annotated[str | None, typer.Option(help="The question of the comparison, for the report.")] = None,
     claims: Annotated[
         Path | None, typer.Option(metavar="FILE", help="A YAML list of claims, as in a study file.")
     ] = None,
     audit: Annotated[
         str | None,
         typer.Option(
-            metavar="MODULE:ARMS", help="Functions that build the arms: audited first, and told in the report."
+            metavar="MODULE:ARMS", help="Functions that build the arms; they are audited first, for the report."
         ),
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="The folder of the run [default: runs/FUNCTION].")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Start afresh; an old run is moved aside.")] = False,
+    out: Annotated[Path | None, typer.Option(help="The run folder [default: runs/FUNCTION].")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Start over; an old run is moved aside.")] = False,
     mixed: Annotated[
-        bool, typer.Option("--mixed", help="Go on with a run that was begun under other versions or elsewhere.")
+        bool, typer.Option("--mixed", help="Resume a run that was started under other versions or on another machine.")
     ] = False,
     fail_fast: Annotated[bool, typer.Option("--fail-fast", help="Stop at the first error of the function.")] = False,
     check: Annotated[bool, typer.Option("--check", help="Exit with 4 if a claim is not reproduced.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")] = False,
 ) -> None:
-    """Compare training code of your own: one call per arm and seed.
+    """Compare your own training code: one call per arm and seed.
 
     FUNCTION is called with the settings of an arm as keywords, and `seed`; it returns names with numbers, curves (lists
-    of numbers) or a gradlab.watch. Everything is kept in the run's folder as it comes: the same command goes on with
-    what is left, and calls nothing again unless the code or the settings change. Statistics, verdicts and report are
-    those of a study. Exit codes: 1 a call failed, 3 the audit failed (it still runs, and is marked), 4 (with --check) a
-    claim did.
+    of numbers) or a gradlab.watch. Results are stored in the run folder as they arrive. The same command resumes a run,
+    and calls nothing again unless the code or the settings change. Statistics, verdicts and report are those of a
+    study. Exit codes: 1 a call failed, 3 the audit failed (the run continues, and is marked), 4 (with --check) a claim
+    failed.
     """
     import shlex
 
     from gradlab import api
     from gradlab.cli import show
-    from gradlab.cli.loading import loaded, module_of
+    from gradlab.cli.loading import load_module, loaded
     from gradlab.cli.output import emit_json
     from gradlab.cli.progress import Progress
     from gradlab.cli.running import exit_code
@@ -62,12 +64,12 @@ def command(
     from gradlab.spec.files import name_from
 
     train = loaded(target)
-    arms = _arms(arm) if arm else getattr(module_of(target), "ARMS", None)
+    arms = _parse_arms(arm) if arm else getattr(load_module(target), "ARMS", None)
     if not arms:
         raise InvalidInput(f"{target}: give the arms with --arm 'NAME: {{setting: value}}', or as ARMS in the module")
     name = name_from(target.rpartition(":")[2])
-    said: dict[str, Any] = {"name": name, "metric": metric, "question": question, "claims": _claims(claims)}
-    plan = plan_comparison(train, arms, seeds, **said)
+    settings: dict[str, Any] = {"name": name, "metric": metric, "question": question, "claims": _read_claims(claims)}
+    plan = plan_comparison(train, arms, seeds, **settings)
     found = None if audit is None else api.audit_factories(loaded(audit))
     folder = out if out is not None else Path("runs") / name
     if not as_json:
@@ -83,7 +85,7 @@ def command(
             train,
             arms,
             seeds,
-            **said,
+            **settings,
             audit=found,
             out=folder,
             force=force,
@@ -101,8 +103,8 @@ def command(
         raise typer.Exit(code)
 
 
-def _arms(texts: list[str]) -> dict[str, Any]:
-    """`plain: {skip: false}` or, handed over by its name, just `plain`."""
+def _parse_arms(texts: list[str]) -> dict[str, Any]:
+    """Parse `plain: {skip: false}` or, for an arm passed by its name, just `plain`."""
     from gradlab.spec import yaml_text
 
     found: dict[str, Any] = {}
@@ -118,7 +120,7 @@ def _arms(texts: list[str]) -> dict[str, Any]:
     return found
 
 
-def _claims(path: Path | None) -> list[Any]:
+def _read_claims(path: Path | None) -> list[Any]:
     from gradlab.spec import yaml_text
 
     if path is None:
@@ -128,5 +130,5 @@ def _claims(path: Path | None) -> list[Any]:
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidInput(f"--claims {path}: {getattr(error, 'strerror', None) or error}") from None
     if not isinstance(found, list):
-        raise InvalidInput(f"--claims {path}: a list of claims, each with a text, a metric and an op")
+        raise InvalidInput(f"--claims {path}: give a list of claims, each with a text, a metric and an op")
     return found

@@ -1,4 +1,4 @@
-"""`gradlab export`: a run's numbers for other tools."""
+"""`gradlab export`: export a run's numbers for other tools."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ RANK = 17
 
 
 def command(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="The run's folder, like runs/identity.")],
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The run folder, such as runs/identity.")],
     to: Annotated[str, typer.Option(metavar="FORMAT", help="csv, parquet, json or latex.")],
     table: Annotated[
         str, typer.Option(metavar="NAME", help="summary (mean and interval per group), trials, curves or layers.")
@@ -21,8 +21,8 @@ def command(
 ) -> None:
     """Export a table of a run: csv, parquet, json, or LaTeX (booktabs) with intervals.
 
-    In every format NaN, infinity and missing stay different things. The files in RUN/results are plain Parquet: pandas,
-    polars and DuckDB read them without any export.
+    In every format NaN, infinity and missing stay distinct. The files in RUN/results are plain Parquet: pandas,
+    polars and DuckDB read them without an export.
     """
     from gradlab import api
     from gradlab.cli.output import visible

@@ -1,4 +1,4 @@
-"""`gradlab list`: what is built in."""
+"""`gradlab list`: list the built-in studies and parts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ RANK = 20
 
 
 def command(
-    parts: Annotated[bool, typer.Option("--parts", help="List the parts that studies can name, too.")] = False,
+    parts: Annotated[bool, typer.Option("--parts", help="Also list the parts that studies can name.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")] = False,
 ) -> None:
     """List the built-in studies and parts."""

@@ -1,4 +1,4 @@
-"""`gradlab report`: the report of a run, made again from its results, or two runs beside each other."""
+"""`gradlab report`: rewrite the report of a run from its results, or compare two runs."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ RANK = 14
 
 
 def command(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="The run's folder, like runs/identity.")],
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The run folder, such as runs/identity.")],
     against: Annotated[
-        Path | None, typer.Option(metavar="RUN", help="Another run: show what differs in studies and results.")
+        Path | None, typer.Option(metavar="RUN", help="Another run: show the differences in studies and results.")
     ] = None,
     form: Annotated[
-        str | None, typer.Option("--format", metavar="html|md", help="Which of the two to make [default: both].")
+        str | None, typer.Option("--format", metavar="html|md", help="Write only this format [default: both].")
     ] = None,
     pair: Annotated[
         tuple[str, str] | None, typer.Option(metavar="ARM ARM", help="The two arms of the micro-world.")
@@ -27,20 +27,18 @@ def command(
     seed: Annotated[int | None, typer.Option(help="The seed of the micro-world [default: the first].")] = None,
     trust: Annotated[
         bool,
-        typer.Option(
-            "--trust", help="Run the code of parts that came with the run: for their figures, --pair and --seed."
-        ),
+        typer.Option("--trust", help="Run the code of the run's own parts: for their figures, --pair and --seed."),
     ] = False,
-    show_it: Annotated[bool, typer.Option("--open", help="Open the report when it is made.")] = False,
+    open_it: Annotated[bool, typer.Option("--open", help="Open the report in a browser.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")] = False,
 ) -> None:
-    """Make the report of a run again, or compare two runs.
+    """Rewrite the report of a run, or compare two runs.
 
-    Everything comes from the run's folder, and nothing in it is executed unless you say --trust; only with --pair or
-    --seed two networks are trained again to be looked into. report.html is one file that needs nothing else; report.md
-    links to the figures beside it. A run in progress is reported as far as it is. With --against, RUN is the first and
-    the other run the second: which settings differ, which trials have the same bits, and how the results differ,
-    paired over seeds.
+    Everything comes from the run folder, and nothing in it is executed without --trust; only with --pair or --seed two
+    networks are trained again to be measured. report.html is a single self-contained file; report.md links to the
+    figures beside it. A run in progress is reported with the trials finished so far. With --against, RUN is the first
+    run and the other one the second: which settings differ, which trials have the same bits, and how the results
+    differ, paired over seeds.
     """
     from gradlab import api
     from gradlab.cli import show
@@ -74,7 +72,7 @@ def command(
             show.result(result, run)
         return
     path = result.rewrite(("html", "md") if form is None else (form,))
-    if show_it:
+    if open_it:
         import webbrowser
 
         webbrowser.open(path.resolve().as_uri())

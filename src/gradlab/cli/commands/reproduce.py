@@ -1,4 +1,4 @@
-"""`gradlab reproduce`: the four write-ups, claim by claim."""
+"""`gradlab reproduce`: reproduce the four write-ups, claim by claim."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def command(
         list[str] | None,
         typer.Argument(metavar="[NAME]...", help="Write-ups: depth, scaling, identity, gradflow [default: all]."),
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Reduced budgets, some minutes in all.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Use reduced budgets (some minutes in total).")] = False,
     workers: Annotated[
         int | None, typer.Option("-j", "--workers", help="Trials at a time [default: all cores].", min=1)
     ] = None,
@@ -28,17 +28,17 @@ def command(
 ) -> None:
     """Reproduce the four write-ups: audit, run, judge every claim.
 
-    Runs every study of a write-up, as published and controlled, and gives one scoreboard: claim, published number,
+    Runs every study of a write-up, as published and controlled, and prints one scoreboard: claim, published number,
     measured interval, verdict, reason, and what cannot be attributed. Finished trials are not run again. With --quick,
-    claims that need the full budget show the verdict of the full run that is kept with the package.
+    claims that need the full budget show the verdict of the full run that ships with the package.
     """
     from gradlab.api import reproduce
     from gradlab.cli import show
     from gradlab.cli.output import emit_json
-    from gradlab.cli.running import watched_run
+    from gradlab.cli.running import run_with_progress
 
     board = reproduce(
-        tuple(names or ()), quick=quick, out=out, workers=workers, run_study=None if as_json else watched_run
+        tuple(names or ()), quick=quick, out=out, workers=workers, run_study=None if as_json else run_with_progress
     )
     if as_json:
         emit_json(board.to_json())

@@ -12,7 +12,7 @@ RANK = 40
 def command() -> None:
     """Print the JSON Schema of study files.
 
-    Editors complete and check YAML with it.
+    Editors use it to complete and check YAML.
     """
     from gradlab.spec.schema import study_schema
 

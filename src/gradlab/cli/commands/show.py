@@ -1,4 +1,4 @@
-"""`gradlab show`: a built-in study as YAML, ready to be copied and changed."""
+"""`gradlab show`: print a study as YAML, ready to copy and change."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ RANK = 30
 
 def command(
     study: Annotated[str, typer.Argument(metavar="STUDY", help="A built-in name or a YAML file.")],
-    resolved: Annotated[bool, typer.Option("--resolved", help="Every group with every default filled in.")] = False,
+    resolved: Annotated[bool, typer.Option("--resolved", help="Show every group with all defaults.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")] = False,
 ) -> None:
-    """Show a study as YAML, ready to be changed.
+    """Show a study as YAML, ready to copy and change.
 
-    As it is written, or (--resolved) every group with all that it means.
+    Prints the file as written, or (--resolved) every group with every field.
     """
     from gradlab import api, studies
     from gradlab.cli.output import emit_json, visible

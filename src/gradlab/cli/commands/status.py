@@ -1,4 +1,4 @@
-"""`gradlab status`: where a run stands, from any terminal, at any time."""
+"""`gradlab status`: show the state of a run, from any terminal, at any time."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ RANK = 12
 
 
 def command(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="The run's folder, like runs/identity.")],
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The run folder, such as runs/identity.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")] = False,
 ) -> None:
-    """Say where a run stands: done, running, failed, left, alive or not.
+    """Show the state of a run: done, running, failed and left trials, and whether it is running now.
 
-    Works while the study runs and after any death: what is done is counted from the files, what is running only a
-    living process can say.
+    Works while the study runs and after a crash: finished trials are counted from the files; only a living process
+    knows what is running.
     """
     from gradlab import api
     from gradlab.cli import show

@@ -38,7 +38,7 @@ def command(
     seeds, groups) is listed, and is not an error.
     """
     from gradlab import api
-    from gradlab.cli.loading import loaded, module_of
+    from gradlab.cli.loading import load_module, loaded
     from gradlab.cli.output import emit_json
     from gradlab.report.verify import SAMPLE
 
@@ -46,7 +46,7 @@ def command(
         raise InvalidInput("--all trains every trial again; leave --sample out")
     wanted = None if everything else SAMPLE if sample is None else sample
     function = None if call is None else loaded(call)
-    arms = None if call is None else getattr(module_of(call), "ARMS", None)
+    arms = None if call is None else getattr(load_module(call), "ARMS", None)
     found = api.verify(run, sample=wanted, seed=seed, trust=trust, call=function, arms=arms)
     if as_json:
         emit_json(found.to_json())

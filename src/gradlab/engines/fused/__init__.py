@@ -1,9 +1,9 @@
 """The fused engine: whole stretches of training in one compiled call. Numba, explicit SIMD, no interpreter, no GIL.
 
-It agrees with the reference engine up to rounding. Everything it is handed (initial parameters, batch order, rates)
-was decided before; what it adds is speed: products by register tiles that finish bias, skip, ReLU and mask on the way
-out, padded widths, one pass per optimizer, buffers made once. See `kernels/`; tiny networks train side by side, see
-`lanes.py`.
+It agrees with the reference engine up to rounding. All its inputs (initial parameters, batch order, rates) are decided
+beforehand. Its speed comes from register tiles that also apply bias, skip, ReLU and mask, from padded widths, from one
+pass over memory per optimizer step, and from buffers allocated once. See `kernels/`. Tiny networks train side by side,
+see `lanes.py`.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from typing import ClassVar, Literal
 from gradlab.engines import loop
 from gradlab.engines.base import Engine, Tick, Trainer
 from gradlab.engines.fused import lanes
-from gradlab.engines.fused.kernels.supported import unsupported
+from gradlab.engines.fused.kernels.supported import explain_unsupported
 from gradlab.engines.fused.trainer import FusedTrainer
 from gradlab.parts import Catalog
 from gradlab.spec.config import Config
 from gradlab.trials.outcome import Outcome
 from gradlab.trials.setup import Setup
 
-WIDEST_FOR_TILES = 192
-"""Up to this width a layer's products go through register tiles, beyond it through BLAS, which packs its operands."""
+MAX_TILE_WIDTH = 192
+"""Up to this width a layer's products use register tiles; wider layers use BLAS, which packs its operands."""
 LANES = 16
-"""Tiny networks that are trained side by side."""
+"""Number of tiny networks that are trained side by side."""
 
 
 class Fused(Engine):
@@ -35,29 +35,29 @@ class Fused(Engine):
     numerics: ClassVar[int] = 1
     calls_per_layer_step: ClassVar[int] = 0
     products: Literal["table", "tiles", "blas"] = "table"
-    """Which products: by the fixed table of sizes (lanes, tiles or BLAS), or one kind for all layers."""
+    """The kind of products: by the fixed table of sizes (lanes, tiles or BLAS), or one kind for all layers."""
 
     def trainer(self, setup: Setup) -> Trainer:
-        """Stretches of compiled steps."""
+        """Return a trainer that runs compiled stretches."""
         config, catalog = setup.trial.config, setup.trial.catalog
         if self._uses_lanes(config, catalog):
             return lanes.trainers([setup])[0]
         return FusedTrainer(setup, simd=self._uses_tiles(config))
 
     def train_together(self, setups: Sequence[Setup], ticks: Sequence[Tick | None]) -> list[Outcome]:
-        """Tiny networks in one call, others one by one."""
+        """Train tiny networks in one call, others one by one."""
         first = setups[0].trial
         if not self._uses_lanes(first.config, first.catalog):
             return super().train_together(setups, ticks)
         return loop.train_together(setups, lanes.trainers(setups), ticks)
 
     def refusal(self, config: Config, catalog: Catalog) -> str | None:
-        """Numba is missing, or a part has no kernel."""
+        """Refuse if numba is missing, or if a part has no kernel."""
         if importlib.util.find_spec("numba") is None:
             return "numba is not installed"
         model, train = config.model, config.train
         parts = [model.activation, model.skip, model.norm, train.loss, train.optimizer]
-        return next(filter(None, (unsupported(choice.part, choice.name, catalog) for choice in parts)), None)
+        return next(filter(None, (explain_unsupported(choice.part, choice.name, catalog) for choice in parts)), None)
 
     def numerics_of(self, config: Config, catalog: Catalog) -> str:
         """Lanes, tiles and BLAS round differently, so the path is part of the id."""
@@ -66,15 +66,15 @@ class Fused(Engine):
         return f"{self.name}-{self.numerics}-{'tiles' if self._uses_tiles(config) else 'blas'}"
 
     def announcement(self, config: Config, catalog: Catalog) -> str | None:
-        """Kernels that have to be compiled first."""
+        """Announce the compilation of kernels that are not cached."""
         from gradlab.engines.fused.kernels.compiled import is_cold
 
         if is_cold("train_lanes" if self._uses_lanes(config, catalog) else "train"):
-            return "compiling the kernels of the fused engine, once: about 10 s"
+            return "compiling the kernels of the fused engine (once, about 10 s)"
         return None
 
     def group_size(self, config: Config, catalog: Catalog) -> int:
-        """Tiny networks fill the lanes of the vectors."""
+        """Tiny networks fill the vector lanes."""
         return LANES if self._uses_lanes(config, catalog) else 1
 
     def can_group(self, a: Config, b: Config) -> bool:
@@ -86,5 +86,5 @@ class Fused(Engine):
 
     def _uses_tiles(self, config: Config) -> bool:
         if self.products == "table":
-            return config.model.width <= WIDEST_FOR_TILES
+            return config.model.width <= MAX_TILE_WIDTH
         return self.products == "tiles"

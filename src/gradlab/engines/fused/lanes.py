@@ -1,9 +1,8 @@
-"""Tiny networks of one shape, trained side by side: the fused engine's way with them (kernels/lanes.py).
+"""Train tiny networks of one shape side by side (see kernels/lanes.py).
 
-Which trials go this way is decided by their own configuration (`fits`), never by their neighbors; a network alone
-leaves fifteen lanes unused and is no slower for it. Networks are `alike` if one call can train them: same shapes,
-samples, steps and kinds of parts; data, initial parameters, learning rates and the numbers of the optimizer are their
-own.
+A trial's own configuration decides whether it is trained this way (`fits`), never its neighbors; a single network
+leaves fifteen lanes unused and is no slower. Networks are `alike` if one call can train them: same shapes, samples,
+steps and kinds of parts. Data, initial parameters, learning rates and optimizer settings may differ.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from numpy.typing import NDArray
 from gradlab.data.base import Task
 from gradlab.engines.fused.kernels.arguments import LaneParameters, LaneRule, Lanes, LaneSpace
 from gradlab.engines.fused.kernels.supported import ACTIVATIONS, LOSSES, OPTIMIZERS
-from gradlab.engines.fused.trainer import LONGEST, optimizer_numbers
+from gradlab.engines.fused.trainer import MAX_STEPS, optimizer_numbers
 from gradlab.engines.loop import State, Stretch, Trainer
 from gradlab.network.norms.base import Running
 from gradlab.parts import Catalog
@@ -26,22 +25,22 @@ from gradlab.spec.config import Config
 from gradlab.trials.setup import Setup
 
 Array = NDArray[Any]
-WIDEST, DEEPEST, MOST_NUMBERS = 32, 4, 8192
-"""Largest width, most hidden layers, most numbers of one network's activations: sixteen of them stay in the cache."""
-_OWN = ("lr", "clip", "engine", "schedule", "warmup", "optimizer")
-"""Settings of training in which networks that are trained together may differ."""
+MAX_WIDTH, MAX_DEPTH, MAX_NUMBERS = 32, 4, 8192
+"""Maximum width, hidden layers, and activations of one network: sixteen networks then fit in the cache."""
+_MAY_DIFFER = ("lr", "clip", "engine", "schedule", "warmup", "optimizer")
+"""Training settings in which networks of one call may differ."""
 
 
 def fits(config: Config, catalog: Catalog) -> bool:
     """Whether such a trial is trained in a lane: tiny, full batch, no norm, no skip."""
     model, train = config.model, config.train
-    if train.batch != "full" or model.width > WIDEST or model.depth > DEEPEST or train.steps == 0:
+    if train.batch != "full" or model.width > MAX_WIDTH or model.depth > MAX_DEPTH or train.steps == 0:
         return False
     if model.norm.name != "none" or (model.skip.name != "none" and model.depth > (model.stem == "linear")):
         return False
     task: Task = config.data.build(catalog)
     facts = task.facts()
-    return facts.samples * (facts.input_width + facts.output_width + model.depth * model.width) <= MOST_NUMBERS
+    return facts.samples * (facts.input_width + facts.output_width + model.depth * model.width) <= MAX_NUMBERS
 
 
 def alike(a: Config, b: Config) -> bool:
@@ -52,47 +51,49 @@ def alike(a: Config, b: Config) -> bool:
         getattr(a.model, name) == getattr(b.model, name) for name in type(a.model).model_fields if name != "init"
     )
     return models and all(
-        getattr(a.train, name) == getattr(b.train, name) for name in type(a.train).model_fields if name not in _OWN
+        getattr(a.train, name) == getattr(b.train, name)
+        for name in type(a.train).model_fields
+        if name not in _MAY_DIFFER
     )
 
 
 def trainers(setups: Sequence[Setup]) -> list[Trainer]:
-    """One trainer for each of up to sixteen trials that are alike; they advance together."""
+    """Return one trainer for each of up to sixteen alike trials; they advance together."""
     group = _Group(setups)
     return [LaneTrainer(group, lane) for lane in range(len(setups))]
 
 
 class LaneTrainer(Trainer):
-    """One network of a group. The first lane that is asked to advance advances all of them."""
+    """One network of a group. The first lane to advance advances all of them."""
 
-    longest = LONGEST
+    longest = MAX_STEPS
 
     def __init__(self, group: _Group, lane: int) -> None:
         self._group, self._lane = group, lane
         self._setup = group.setups[lane]
 
     def advance(self, start: int, stop: int) -> Stretch:
-        """This lane's share of the stretch."""
+        """Return this lane's share of the stretch."""
         return self._group.stretch(self._lane, start, stop)
 
     def state(self) -> State:
-        """As it is, or as it was when it ended; these networks have no norm."""
-        theta, before = self._group.theta_of(self._lane), self._group.before_of(self._lane)
-        return State(theta, self._group.no_memory, theta - before if self._group.done else None)
+        """Return the state now, or at divergence; these networks have no norm."""
+        theta, before = self._group.get_theta(self._lane), self._group.get_before(self._lane)
+        return State(theta, self._group.no_running, theta - before if self._group.done else None)
 
     def predict(self, x: Array) -> Array:
-        """Forward by the reference network: tiny, and seldom asked for."""
-        p = self._setup.mlp.layout.windows(self._group.theta_of(self._lane))
-        return self._setup.mlp.forward(p, x, self._group.no_memory, training=False)[0]
+        """Forward pass of the reference network: it is tiny and rarely called."""
+        p = self._setup.mlp.layout.windows(self._group.get_theta(self._lane))
+        return self._setup.mlp.forward(p, x, self._group.no_running, training=False)[0]
 
     def first_loss(self) -> float:
-        """By the reference network; trials without steps do not come here by themselves."""
+        """Use the reference network; normally trials without steps are not trained in lanes."""
         x, y = self._setup.first_batch()
         return self._setup.loss.value(self.predict(x), y)
 
 
 class _Group:
-    """Every array of a group of networks in training; the last axis runs over the networks."""
+    """All arrays of a group of networks; the last axis runs over the networks."""
 
     def __init__(self, setups: Sequence[Setup]) -> None:
         from gradlab.engines.fused.kernels.lanes import NETS
@@ -102,7 +103,7 @@ class _Group:
         dtype, n, mlp = first.dtype, len(first.dataset.train), first.mlp
         filled = [*setups, *[first] * (NETS - len(setups))]  # unused lanes repeat the first network
         self.setups, self._size, self.done = setups, mlp.layout.size, 0
-        self.no_memory: list[Running] = [None] * len(mlp.layers)
+        self.no_running: list[Running] = [None] * len(mlp.layers)
         table, numbers = _table(first)
         rows = [setup.dataset.gather(setup.dataset.train, dtype) for setup in filled]
         work = np.zeros((numbers, NETS), dtype)
@@ -133,10 +134,10 @@ class _Group:
         d, d_next = (np.zeros(n * widest * NETS, dtype) for _ in range(2))
         self._space = LaneSpace(work.reshape(-1), d, d_next, np.ones(NETS, dtype))
         self._latest: tuple[int, Array, Array, float] = (0, np.empty((0, NETS)), np.empty((0, NETS)), 0.0)
-        self._advance(0, 0)  # compiles or loads the kernels before the clock runs
+        self._advance(0, 0)  # compile or load the kernels before timing starts
 
     def stretch(self, lane: int, start: int, stop: int) -> Stretch:
-        """The steps of one lane; all lanes are trained when the first is asked for."""
+        """Return the steps of one lane; the first request trains all lanes."""
         if self.done != stop:
             self._advance(start, stop)
         start, losses, correct, seconds = self._latest
@@ -153,18 +154,18 @@ class _Group:
         self._latest = start, losses, correct, (perf_counter() - began) / len(self.setups)
         self.done = stop
 
-    def theta_of(self, lane: int) -> Array:
-        """Parameters of a network, as they are or as they were when it ended."""
+    def get_theta(self, lane: int) -> Array:
+        """Return the parameters of a network, now or at divergence."""
         whole = self._parameters.theta if self._parameters.ended_at[lane] < 0 else self._parameters.ended
         return whole.reshape(self._size, -1)[:, lane].copy()
 
-    def before_of(self, lane: int) -> Array:
-        """Parameters before the latest step."""
+    def get_before(self, lane: int) -> Array:
+        """Return the parameters before the latest step."""
         return self._parameters.before.reshape(self._size, -1)[:, lane].copy()
 
 
 def _table(setup: Setup) -> tuple[Array, int]:
-    """Where a network's numbers lie, in rows of the workspace and of the parameters; and how many rows there are."""
+    """Return the table of offsets into workspace and parameters, in rows, and the number of workspace rows."""
     from gradlab.engines.fused.kernels.lanes import ACT, BIAS, COLUMNS, FAN_IN, FAN_OUT, INPUT, POST, PRE, WEIGHT
 
     mlp, n = setup.mlp, len(setup.dataset.train)

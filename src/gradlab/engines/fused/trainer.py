@@ -1,4 +1,4 @@
-"""A trial in the hands of the compiled kernels: every array it needs, made once."""
+"""A trial trained by the compiled kernels, with all its arrays allocated once."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from gradlab.trials.measuring import EVALUATION_ROWS, has_evaluation
 from gradlab.trials.setup import Setup
 
 Array = NDArray[Any]
-MOST_ROWS = 4_000_000
-"""Rows of batch order handed over at once."""
-LONGEST = 20_000
-"""Steps per call, for small networks."""
-MOST_WORK = 2e10
-"""FLOPs per call, a fraction of a second, for large networks."""
+MAX_ROWS = 4_000_000
+"""Maximum number of rows of batch order per call."""
+MAX_STEPS = 20_000
+"""Maximum steps per call, for small networks."""
+MAX_FLOPS = 2e10
+"""Maximum FLOPs per call (a fraction of a second), for large networks."""
 
 
 class FusedTrainer(Trainer):
-    """One compiled call per stretch, by register tiles (`simd`) or BLAS."""
+    """One compiled call per stretch, with register tiles (`simd`) or BLAS."""
 
     def __init__(self, setup: Setup, *, simd: bool) -> None:
         from gradlab.engines.fused.kernels.layout import lay_out
@@ -34,13 +34,13 @@ class FusedTrainer(Trainer):
         self._memory = lay_out(setup.mlp, rows, simd)
         self._network = self._describe_network()
         self._data, self._rule = describe_data(setup), describe_rule(setup)
-        theta = self._memory.padded(setup.theta)
+        theta = self._memory.pad(setup.theta)
         gradient, m, v = (np.zeros_like(theta) for _ in range(3))
         self._parameters = Parameters(theta, gradient, m, v, before=theta.copy())
         self._space = self._make_workspace(rows)
         self._steps = 0
-        self.longest = _longest(setup)
-        self.advance(0, 0)  # compiles or loads the kernels before the clock runs
+        self.longest = _get_max_steps(setup)
+        self.advance(0, 0)  # compile or load the kernels before timing starts
 
     def _describe_network(self) -> Network:
         from gradlab.engines.fused.kernels.product import address
@@ -74,7 +74,7 @@ class FusedTrainer(Trainer):
         )
 
     def advance(self, start: int, stop: int) -> Stretch:
-        """Steps in one compiled call."""
+        """Run the steps in one compiled call."""
         from gradlab.engines.fused.kernels.stretch import train
 
         log, setup = Log.of(stop - start), self._setup
@@ -85,7 +85,7 @@ class FusedTrainer(Trainer):
         return Stretch(log.losses[seen].tolist(), log.correct[seen].tolist(), log.sizes[seen].tolist())
 
     def _order(self, start: int, stop: int) -> Array:
-        """The rows of the epochs that these steps belong to."""
+        """Return the rows of the epochs that these steps belong to."""
         setup = self._setup
         if setup.batch >= len(setup.dataset.train):
             return setup.dataset.train[None, :]
@@ -93,12 +93,12 @@ class FusedTrainer(Trainer):
         return np.stack([setup.order(epoch) for epoch in range(first, last + 1)])
 
     def state(self) -> State:
-        """Parameters and running statistics in the lab's layout."""
-        theta, before = (self._plain(flat) for flat in (self._parameters.theta, self._parameters.before))
+        """Return parameters and running statistics in Gradlab's layout."""
+        theta, before = (self._unpad(flat) for flat in (self._parameters.theta, self._parameters.before))
         return State(theta, self._running(), theta - before if self._steps else None)
 
-    def _plain(self, padded: Array) -> Array:
-        return self._memory.plain(padded, self._setup.mlp.layout.size)
+    def _unpad(self, padded: Array) -> Array:
+        return self._memory.unpad(padded, self._setup.mlp.layout.size)
 
     def _running(self) -> list[Running]:
         from gradlab.engines.fused.kernels.layout import RUN, H
@@ -115,7 +115,7 @@ class FusedTrainer(Trainer):
         return self._forward(x, training=False)
 
     def first_loss(self) -> float:
-        """One compiled forward pass in training mode; running statistics stay as they were."""
+        """One compiled forward pass in training mode; running statistics are restored."""
         x, y = self._setup.first_batch()
         mean, var = self._space.mean.copy(), self._space.var.copy()
         loss = self._setup.loss.value(self._forward(x, training=True), y)
@@ -139,7 +139,7 @@ class FusedTrainer(Trainer):
 
 
 def describe_data(setup: Setup) -> Data:
-    """The data set as the kernels read it."""
+    """Return the data set as the kernels read it."""
     dtype, data = setup.dtype, setup.dataset
     raw, classes = data.inputs.dtype == np.uint8, data.classes is not None
     return Data(
@@ -154,7 +154,7 @@ def describe_data(setup: Setup) -> Data:
 
 
 def describe_rule(setup: Setup) -> Rule:
-    """The optimizer as the kernels read it."""
+    """Return the optimizer as the kernels read it."""
     from gradlab.engines.fused.kernels.update import NUMBERS
 
     a, b, epsilon, decay = optimizer_numbers(setup)
@@ -163,17 +163,17 @@ def describe_rule(setup: Setup) -> Rule:
 
 
 def optimizer_numbers(setup: Setup) -> tuple[float, float, float, float]:
-    """What a step depends on besides its rate: μ, α or β₁; β₂; ε; weight decay."""
+    """Return the settings of an update besides its rate: μ, α or β₁; β₂; ε; weight decay."""
     own = setup.optimizer.parameters()
     first = own.get("beta1", own.get("momentum", own.get("alpha", 0.0)))
     names = ("beta2", "epsilon", "weight_decay")
     return float(first), *(float(own.get(name, 0.0)) for name in names)  # type: ignore[return-value]
 
 
-def _longest(setup: Setup) -> int:
-    """Steps per call: bounded by time, and by the memory that the batch order of whole epochs takes."""
-    longest = min(LONGEST, max(1, int(MOST_WORK / setup.mlp.flops(setup.batch, backward=True))))
+def _get_max_steps(setup: Setup) -> int:
+    """Return the maximum steps per call, bounded by time and by the memory of the batch order of whole epochs."""
+    longest = min(MAX_STEPS, max(1, int(MAX_FLOPS / setup.mlp.flops(setup.batch, backward=True))))
     samples = len(setup.dataset.train)
     if setup.batch < samples:
-        longest = min(longest, max(1, MOST_ROWS // max(samples, 1)) * setup.steps_per_epoch)
+        longest = min(longest, max(1, MAX_ROWS // max(samples, 1)) * setup.steps_per_epoch)
     return longest

@@ -7,38 +7,38 @@ from typing import ClassVar, Literal
 
 from gradlab.engines.base import Engine, Trainer
 from gradlab.engines.torch.require import MISSING, has_torch, require_torch
-from gradlab.engines.torch.settings import Repeatable
+from gradlab.engines.torch.settings import ReproducibleSession
 from gradlab.parts import Catalog
 from gradlab.spec.config import Config
 from gradlab.trials.setup import Setup
 
 
 class Torch(Engine):
-    """PyTorch autograd and torch.optim, float32 and float64, on the CPU, CUDA or MPS; the lab's batches and draws."""
+    """PyTorch autograd and torch.optim, float32 and float64, on the CPU, CUDA or MPS; Gradlab's batches and draws."""
 
     name = "torch"
     numerics: ClassVar[int] = 2
     device: Literal["cpu", "cuda", "mps"] = "cpu"
 
     def trainer(self, setup: Setup) -> Trainer:
-        """Forward, loss, autograd's backward, torch's update; on the device until a number is needed."""
+        """Return a trainer with autograd's backward pass and torch's update; data stay on the device."""
         require_torch()
         from gradlab.engines.torch.trainer import TorchTrainer
 
         return TorchTrainer(setup, self.device)
 
     def session(self) -> AbstractContextManager[None]:
-        """One thread, deterministic algorithms."""
+        """Use one thread and deterministic algorithms."""
         require_torch()
-        return Repeatable()
+        return ReproducibleSession()
 
     def numerics_of(self, config: Config, catalog: Catalog) -> str:
-        """Bits depend on the device and on torch's version."""
+        """The bits depend on the device and on torch's version."""
         version = require_torch().__version__ if has_torch() else "none"
         return f"{self.name}-{self.numerics}-{self.device}-{version}"
 
     def refusal(self, config: Config, catalog: Catalog) -> str | None:
-        """torch itself, the device, and float64 where there is none."""
+        """Refuse if torch or the device is missing, or if the device has no float64."""
         if not has_torch():
             return MISSING
         torch = require_torch()

@@ -49,20 +49,20 @@ SKIPS: dict[str, Callable[[Tensor, Tensor, Named], Tensor]] = {
 }
 
 
-def _is_ours(part: Any) -> bool:
+def _is_built_in(part: Any) -> bool:
     return type(part).__module__.startswith("gradlab.")
 
 
-def activation(part: Activation) -> Callable[[Tensor], Tensor]:
-    """f as a function of tensors."""
-    if _is_ours(part) and part.name in NATIVE:
+def make_activation(part: Activation) -> Callable[[Tensor], Tensor]:
+    """Return f as a function of tensors."""
+    if _is_built_in(part) and part.name in NATIVE:
         native, parameters = NATIVE[part.name], part.parameters()
         return lambda x: native(x, **parameters)
     return lambda x: _Elementwise.apply(x, part)
 
 
 class _Elementwise(torch.autograd.Function):
-    """dx = dy f'(x), by the part's own slope."""
+    """dx = dy f'(x), with the part's slope."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, part: Activation) -> Tensor:
@@ -75,9 +75,9 @@ class _Elementwise(torch.autograd.Function):
         return grads[0] * ctx.slope, None
 
 
-def joined(part: Skip, x: Tensor, branch: Tensor, p: Named) -> Tensor:
+def apply_skip(part: Skip, x: Tensor, branch: Tensor, p: Named) -> Tensor:
     """skip(x, F)."""
-    if _is_ours(part) and part.name in SKIPS:
+    if _is_built_in(part) and part.name in SKIPS:
         return SKIPS[part.name](x, branch, p)
     if part.is_earlier:  # autograd has always gone through its arithmetic; the same bits
         through: Tensor = part.combine(x, branch, p["alpha"])  # type: ignore[attr-defined]
@@ -117,9 +117,9 @@ def _like(values: Any, tensor: Tensor) -> Tensor:
     return torch.as_tensor(values, dtype=tensor.dtype, device=tensor.device).reshape(tensor.shape)
 
 
-def normalized(part: Norm, x: Tensor, p: Named, running: Any, training: bool) -> tuple[Tensor, Any]:
+def apply_norm(part: Norm, x: Tensor, p: Named, running: Any, training: bool) -> tuple[Tensor, Any]:
     """norm(x) and the running statistics after it."""
-    if not _is_ours(part) or part.name not in ("none", "layer", "rms", "batch", "dynamic_tanh"):
+    if not _is_built_in(part) or part.name not in ("none", "layer", "rms", "batch", "dynamic_tanh"):
         return _wrapped_norm(part, x, p, running, training)
     if part.name == "none":
         return x, running
@@ -134,7 +134,7 @@ def normalized(part: Norm, x: Tensor, p: Named, running: Any, training: bool) ->
     mean, variance = running
     if not training:
         return nnf.batch_norm(x, mean, variance, gain, shift, False, 0.0, epsilon), running
-    if len(x) == 1:  # torch refuses one sample; the lab normalizes it to 0 and remembers no variance
+    if len(x) == 1:  # torch refuses one sample; Gradlab normalizes it to 0 and does not update the variance
         centered = x - x.mean(0)
         momentum = float(part.parameters()["momentum"])
         return gain * centered + shift, (mean + momentum * (x.detach().mean(0) - mean), variance)
@@ -150,7 +150,7 @@ def _wrapped_norm(part: Norm, x: Tensor, p: Named, running: Any, training: bool)
 
 
 class _Norm(torch.autograd.Function):
-    """Any norm, by its own forward and backward."""
+    """Any norm, through its forward and backward."""
 
     @staticmethod
     def forward(
@@ -171,17 +171,17 @@ class _Norm(torch.autograd.Function):
 
 
 def loss_value(part: Loss, output: Tensor, target: Tensor) -> Tensor:
-    """L(output, target)."""
-    if _is_ours(part) and part.name == "cross_entropy":
+    """Return L(output, target)."""
+    if _is_built_in(part) and part.name == "cross_entropy":
         return nnf.cross_entropy(output, target)
-    if _is_ours(part) and part.name == "mse":
+    if _is_built_in(part) and part.name == "mse":
         return nnf.mse_loss(output, target)
     found: Tensor = _Loss.apply(output, target, part)
     return found
 
 
 class _Loss(torch.autograd.Function):
-    """Any loss, by its own gradient."""
+    """Any loss, through its gradient."""
 
     @staticmethod
     def forward(ctx: Any, output: Tensor, target: Tensor, part: Loss) -> Tensor:

@@ -1,6 +1,6 @@
-"""A network of the lab as a plain `nn.Module`: nn.Linear layers by the lab's names, the lab's norms and skips.
+"""A Gradlab network as a plain `nn.Module`: nn.Linear layers with Gradlab's names, norms and skips.
 
-layer3.weight   (fan_out, fan_in), torch's way round; the lab keeps (fan_in, fan_out)
+layer3.weight   (fan_out, fan_in), torch's layout; Gradlab stores (fan_in, fan_out)
 layer3.bias, layer3.gain, block2.alpha, …   and whatever else norms and skips declare
 """
 
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import torch
-from gradlab.engines.torch.functions import activation, joined, normalized
+from gradlab.engines.torch.functions import apply_norm, apply_skip, make_activation
 from gradlab.network.layout import Slot
 from gradlab.network.mlp import MLP, Layer
 from gradlab.network.tensors import TAKEN
@@ -46,7 +46,7 @@ class LabBlock(nn.Module):
 
 
 class LabModule(nn.Module):
-    """Optional stem, blocks, optional head: the same equations as `gradlab.network.mlp`, differentiated by autograd."""
+    """Optional stem, blocks, optional head: the equations of `gradlab.network.mlp`, differentiated by autograd."""
 
     def __init__(self, mlp: MLP, dtype: torch.dtype = torch.float32) -> None:
         super().__init__()
@@ -54,23 +54,23 @@ class LabModule(nn.Module):
         owned: dict[str, list[Slot]] = {}
         for slot in mlp.layout.slots:
             owned.setdefault(f"{slot.group}{slot.owner}", []).append(slot)
-        self._functions = {layer.number: activation(layer.activation) for layer in mlp.layers}
+        self._functions = {layer.number: make_activation(layer.activation) for layer in mlp.layers}
         for layer in mlp.layers:
             self.add_module(f"layer{layer.number}", LabLayer(layer, owned[f"layer{layer.number}"], dtype))
         for name, slots in owned.items():
             if slots[0].group == "block":
                 self.add_module(name, LabBlock(slots, dtype))
 
-    def _own(self, layer: Layer) -> LabLayer:
+    def _get_layer(self, layer: Layer) -> LabLayer:
         found = self.get_submodule(f"layer{layer.number}")
         assert isinstance(found, LabLayer)
         return found
 
-    def _normed(self, layer: Layer, x: Tensor) -> Tensor:
-        own = self._own(layer)
+    def _normalize(self, layer: Layer, x: Tensor) -> Tensor:
+        own = self._get_layer(layer)
         running = (own.running_mean, own.running_variance) if layer.norm.has_memory else None
         p = {name: own.get_parameter(name) for name in own.tensors}
-        y, after = normalized(layer.norm, x, p, running, self.training)
+        y, after = apply_norm(layer.norm, x, p, running, self.training)
         if layer.norm.has_memory and self.training:
             with torch.no_grad():
                 own.running_mean.copy_(torch.as_tensor(after[0]))
@@ -81,39 +81,39 @@ class LabModule(nn.Module):
         """Output of shape (n, output width)."""
         mlp, h = self.mlp, x
         if mlp.stem is not None:
-            h = self._functions[mlp.stem.number](self._normed(mlp.stem, self._own(mlp.stem)(h)))
+            h = self._functions[mlp.stem.number](self._normalize(mlp.stem, self._get_layer(mlp.stem)(h)))
         for index, block in enumerate(mlp.blocks):
             entry = h
             learned = getattr(self, f"block{index + 1}", None)
             p = {**mlp.constants, **({} if learned is None else dict(learned.named_parameters()))}
             for layer in block:
-                f, own = self._functions[layer.number], self._own(layer)
+                f, own = self._functions[layer.number], self._get_layer(layer)
                 if mlp.skip.place == "before":
-                    h = own(f(self._normed(layer, h)))
+                    h = own(f(self._normalize(layer, h)))
                     continue
-                z = self._normed(layer, own(h))
+                z = self._normalize(layer, own(h))
                 if layer is block[-1] and mlp.skip.place == "inside":
-                    z = joined(mlp.skip, entry, z, p)
+                    z = apply_skip(mlp.skip, entry, z, p)
                 h = f(z)
             if mlp.skip.place != "inside":
-                h = joined(mlp.skip, entry, h, p)
-        return h if mlp.head is None else self._own(mlp.head)(h)
+                h = apply_skip(mlp.skip, entry, h, p)
+        return h if mlp.head is None else self._get_layer(mlp.head)(h)
 
-    # ------------------------------------------------------------------ the lab's parameters, in and out
+    # ------------------------------------------------------------------ Gradlab's parameters, in and out
 
     def slot(self, slot: Slot) -> Tensor:
-        """The parameter of a slot, torch's way round."""
+        """The parameter of a slot, torch's layout."""
         return self.get_parameter(slot.name)
 
-    def take(self, theta: NDArray[Any]) -> None:
-        """Take over the lab's flat parameters."""
+    def load_flat(self, theta: NDArray[Any]) -> None:
+        """Load Gradlab's flat parameters."""
         with torch.no_grad():
             for slot in self.mlp.layout.slots:
                 values = torch.from_numpy(np.array(slot.view(theta)))
                 self.slot(slot).copy_(values.T if _is_weight(slot) else values)
 
-    def give(self, values: str = "data") -> NDArray[Any]:
-        """The lab's flat parameters; with `grad`, their gradients."""
+    def to_flat(self, values: str = "data") -> NDArray[Any]:
+        """Return Gradlab's flat parameters; with `grad`, their gradients."""
         found = []
         for slot in self.mlp.layout.slots:
             parameter = self.slot(slot)
@@ -123,10 +123,10 @@ class LabModule(nn.Module):
         return np.concatenate(found)
 
     def running(self) -> list[Any]:
-        """The norms' running statistics, layer by layer, as the lab keeps them."""
+        """Return the norms' running statistics, layer by layer, in Gradlab's format."""
         found: list[Any] = []
         for layer in self.mlp.layers:
-            own = self._own(layer)
+            own = self._get_layer(layer)
             if layer.norm.has_memory:
                 both = (own.running_mean, own.running_variance)
                 found.append(tuple(each.cpu().numpy().copy() for each in both))
@@ -135,15 +135,15 @@ class LabModule(nn.Module):
         return found
 
     def load_lab(self, weights: Mapping[str, Any]) -> None:
-        """Take over parameters by the lab's names, as `Result.weights` or a run's safetensors give them."""
+        """Load parameters by Gradlab's names, as `Result.weights` or a run's safetensors file provides them."""
         with torch.no_grad():
             for slot in self.mlp.layout.slots:
                 values = torch.from_numpy(np.array(weights[slot.name]))
                 self.slot(slot).copy_(values.T if _is_weight(slot) else values.reshape(self.slot(slot).shape))
 
     def lab_weights(self) -> dict[str, NDArray[Any]]:
-        """Parameters by the lab's names and the lab's way round, ready for safetensors."""
-        flat = self.give()
+        """Return parameters by Gradlab's names and in Gradlab's layout, ready for safetensors."""
+        flat = self.to_flat()
         return {slot.name: np.array(slot.view(flat)) for slot in self.mlp.layout.slots}
 
 

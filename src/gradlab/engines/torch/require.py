@@ -1,4 +1,4 @@
-"""torch, or a message that names the extra."""
+"""Import torch, or raise an error that names the extra."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from gradlab.errors import InvalidInput
 
-MISSING = "PyTorch is not installed; it comes with the extra: pip install 'gradlab[torch]'"
+MISSING = "PyTorch is not installed; install the extra: pip install 'gradlab[torch]'"
 
 
 def has_torch() -> bool:
@@ -16,7 +16,7 @@ def has_torch() -> bool:
 
 
 def require_torch() -> Any:
-    """The torch module; without it, an error that says what to install."""
+    """Return the torch module, or raise an error that says what to install."""
     if not has_torch():
         raise InvalidInput(MISSING)
     import torch

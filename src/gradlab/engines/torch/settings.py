@@ -1,4 +1,4 @@
-"""Torch's settings as trials need them: set while a trial trains, given back afterwards."""
+"""Torch settings for trials: set while a trial trains, restored afterwards."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _training = 0
 _before: dict[str, Any] = {}
 
 
-class Repeatable(AbstractContextManager[None]):
-    """One thread (their number changes bits, and trials run side by side), deterministic algorithms, no TF32.
+class ReproducibleSession(AbstractContextManager[None]):
+    """One thread (the number changes bits, and trials run in parallel), deterministic algorithms, no TF32.
 
-    The number of threads belongs to the thread that asks, the rest to the process.
+    The number of threads is a setting of the calling thread, the rest are settings of the process.
     """
 
     def __enter__(self) -> None:
@@ -37,7 +37,7 @@ class Repeatable(AbstractContextManager[None]):
         with _lock:
             _training -= 1
             if _training == 0:
-                _give_back()
+                _restore()
 
 
 def _set() -> None:
@@ -49,13 +49,15 @@ def _set() -> None:
         tf32=torch.backends.cuda.matmul.allow_tf32,
         benchmark=torch.backends.cudnn.benchmark,
     )
-    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read when cuBLAS is first used; without CUDA, nothing
+    os.environ.setdefault(
+        "CUBLAS_WORKSPACE_CONFIG", ":4096:8"
+    )  # read when cuBLAS is first used; no effect without CUDA
     torch.use_deterministic_algorithms(True, warn_only=True)
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cudnn.benchmark = False
 
 
-def _give_back() -> None:
+def _restore() -> None:
     import torch
 
     torch.use_deterministic_algorithms(_before["deterministic"], warn_only=_before["warn_only"])

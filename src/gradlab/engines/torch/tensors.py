@@ -1,4 +1,4 @@
-"""Tensors and optimizers in whatever user code passes around."""
+"""Find tensors and optimizers in the objects that user code passes around."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 
 
 def tensors_in(value: Any) -> Iterator[Tensor]:
-    """Every tensor of a nested value, in order."""
+    """Yield every tensor of a nested value, in order."""
     if isinstance(value, Tensor):
         yield value
     elif isinstance(value, Mapping):
@@ -24,18 +24,18 @@ def tensors_in(value: Any) -> Iterator[Tensor]:
 
 
 def optimizers_of(given: Any) -> tuple[Any, ...]:
-    """The optimizers that were given, none, one or several, out of the wrappers that frameworks put them in."""
+    """Return the given optimizers (none, one or several), unwrapped from frameworks' wrappers."""
     listed = () if given is None else tuple(given) if isinstance(given, list | tuple) else (given,)
-    bare = tuple(_bare(optimizer) for optimizer in listed)
+    bare = tuple(_unwrap(optimizer) for optimizer in listed)
     for optimizer in bare:
         if not hasattr(optimizer, "param_groups"):
             raise InvalidInput(
-                f"an optimizer has param_groups, as those of torch.optim; {shortened(optimizer)} has none"
+                f"optimizer: must have param_groups, like those of torch.optim; {shortened(optimizer)} has none"
             )
     return bare
 
 
-def _bare(optimizer: Any) -> Any:
-    """The steps of the optimizer inside are counted: a wrapper may skip some."""
+def _unwrap(optimizer: Any) -> Any:
+    """Return the inner optimizer of a wrapper: its steps are counted, because a wrapper may skip some."""
     inner = getattr(optimizer, "optimizer", None)
-    return _bare(inner) if hasattr(inner, "register_step_post_hook") else optimizer
+    return _unwrap(inner) if hasattr(inner, "register_step_post_hook") else optimizer

@@ -1,4 +1,4 @@
-"""A trial trained by autograd: the lab's batches and learning rates, torch's arithmetic."""
+"""A trial trained by autograd: Gradlab's batches and learning rates, torch's arithmetic."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 from gradlab.engines.loop import State, Stretch, Trainer
 from gradlab.engines.torch.functions import loss_value
 from gradlab.engines.torch.module import LabModule
-from gradlab.engines.torch.updates import clip, update_of
+from gradlab.engines.torch.updates import clip, make_update
 from gradlab.trials.setup import Setup
 
 Array = NDArray[Any]
@@ -24,9 +24,9 @@ class TorchTrainer(Trainer):
     def __init__(self, setup: Setup, device: str) -> None:
         self._setup, self._device = setup, device
         self._module = LabModule(setup.mlp, torch.float32 if setup.dtype == np.float32 else torch.float64)
-        self._module.take(setup.theta)
+        self._module.load_flat(setup.theta)
         self._module.to(device)
-        self._update = update_of(self._module, setup.optimizer)
+        self._update = make_update(self._module, setup.optimizer)
         self._batches = setup.batches()
         self._before: Array | None = None
 
@@ -43,15 +43,15 @@ class TorchTrainer(Trainer):
             if not stretch.add(float(loss.detach()), correct, len(x)):
                 break
             loss.backward()
-            if step + 1 in setup.moments:  # the update of this step will be asked for
-                self._before = module.give()
+            if step + 1 in setup.moments:  # the probes will need the update of this step
+                self._before = module.to_flat()
             clip(module.parameters(), largest)
             self._update.step(float(setup.rates[step]))
         return stretch
 
     def state(self) -> State:
-        """Parameters and running statistics, on the host."""
-        theta = self._module.give()
+        """Return parameters and running statistics on the host."""
+        theta = self._module.to_flat()
         return State(theta, self._module.running(), None if self._before is None else theta - self._before)
 
     def predict(self, x: Array) -> Array:

@@ -1,6 +1,6 @@
-"""The update of a step: the lab's optimizers as `torch.optim` has them, on the module's own device.
+"""The update of a step: Gradlab's optimizers through `torch.optim`, on the module's device.
 
-An optimizer of the user's own is a pair of pure NumPy functions; it runs as it is, on the host.
+A user's optimizer is a pair of pure NumPy functions; it runs unchanged, on the host.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from torch import Tensor
 
 def _sgd(parameters: Iterable[Tensor], own: dict[str, Any], nesterov: bool = False) -> torch.optim.Optimizer:
     momentum = own.get("momentum", 0.0)
-    return torch.optim.SGD(  # torch refuses Nesterov's form without momentum, where it is plain descent
+    return torch.optim.SGD(  # torch refuses Nesterov without momentum, where it is plain gradient descent
         parameters, 1.0, momentum=momentum, weight_decay=own["weight_decay"], nesterov=nesterov and momentum > 0
     )
 
@@ -47,48 +47,48 @@ NATIVE: dict[str, Callable[[Iterable[Tensor], dict[str, Any]], torch.optim.Optim
 
 
 class Update(ABC):
-    """Changes a module's parameters by their gradients."""
+    """Updates a module's parameters from their gradients."""
 
     @abstractmethod
     def step(self, lr: float) -> None:
         """One update."""
 
 
-class Native(Update):
-    """By torch.optim."""
+class TorchUpdate(Update):
+    """An update by torch.optim."""
 
     def __init__(self, module: LabModule, part: Optimizer) -> None:
         self._optimizer = NATIVE[part.name](module.parameters(), part.parameters())
 
     def step(self, lr: float) -> None:
-        """With this step's learning rate, from the lab's schedule."""
+        """Use this step's learning rate from Gradlab's schedule."""
         for group in self._optimizer.param_groups:
             group["lr"] = lr
         self._optimizer.step()
 
 
-class OnHost(Update):
-    """By any optimizer's own NumPy code."""
+class NumpyUpdate(Update):
+    """An update by an optimizer's NumPy code."""
 
     def __init__(self, module: LabModule, part: Optimizer) -> None:
         self._module, self._part = module, part
-        self._state = part.init(module.give())
+        self._state = part.init(module.to_flat())
 
     def step(self, lr: float) -> None:
-        """Gradients to the host, the update, parameters back."""
-        theta = self._module.give()
-        delta, self._state = self._part.update(self._module.give("grad"), self._state, theta, lr)
-        self._module.take(theta + delta)
+        """Copy gradients to the host, update, copy parameters back."""
+        theta = self._module.to_flat()
+        delta, self._state = self._part.update(self._module.to_flat("grad"), self._state, theta, lr)
+        self._module.load_flat(theta + delta)
 
 
-def update_of(module: LabModule, part: Optimizer) -> Update:
-    """The update of an optimizer: torch's own where there is one."""
+def make_update(module: LabModule, part: Optimizer) -> Update:
+    """Return the update for an optimizer: torch's own if there is one."""
     ours = type(part).__module__.startswith("gradlab.")
-    return Native(module, part) if ours and part.name in NATIVE else OnHost(module, part)
+    return TorchUpdate(module, part) if ours and part.name in NATIVE else NumpyUpdate(module, part)
 
 
 def clip(parameters: Iterable[Tensor], largest: float | None) -> None:
-    """g · min(1, c/(‖g‖ + 10⁻⁶)) over all parameters, as `gradlab.optim.clipping` has it."""
+    """Scale gradients by min(1, c/(‖g‖ + 10⁻⁶)) over all parameters, as in `gradlab.optim.clipping`."""
     if largest is None:
         return
     gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gradlab.optim.optimizers.base import Array, Decay, Optimizer, Positive, Rate, State, decayed
+from gradlab.optim.optimizers.base import Array, Decay, Optimizer, Positive, Rate, State, add_weight_decay
 
 
 class Adam(Optimizer):
@@ -18,21 +18,21 @@ class Adam(Optimizer):
 
     def init(self, theta: Array) -> State:
         """m = v = 0, t = 0."""
-        return adam_start(theta)
+        return init_adam(theta)
 
     def update(self, gradient: Array, state: State, theta: Array, lr: float) -> tuple[Array, State]:
         """Bias-corrected moments."""
-        g = decayed(gradient, theta, self.weight_decay)
+        g = add_weight_decay(gradient, theta, self.weight_decay)
         return adam_step(g, state, lr, self.beta1, self.beta2, self.epsilon)
 
 
-def adam_start(theta: Array) -> State:
+def init_adam(theta: Array) -> State:
     """m = v = 0, t = 0."""
     return {"m": np.zeros_like(theta), "v": np.zeros_like(theta), "t": 0}
 
 
 def adam_step(g: Array, state: State, lr: float, beta1: float, beta2: float, epsilon: float) -> tuple[Array, State]:
-    """The step that Adam and AdamW share, in few passes over memory: η and 1 − β₁ᵗ are one factor."""
+    """The update that Adam and AdamW share, in few passes over memory: η and 1 − β₁ᵗ are one factor."""
     t = state["t"] + 1
     m = beta1 * state["m"]
     m += (1 - beta1) * g

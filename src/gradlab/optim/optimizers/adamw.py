@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from gradlab.optim.optimizers.adam import adam_start, adam_step
+from gradlab.optim.optimizers.adam import adam_step, init_adam
 from gradlab.optim.optimizers.base import Array, Decay, Optimizer, Positive, Rate, State
 
 
 class AdamW(Optimizer):
-    """Adam's Δ on the bare gradient, and −η λ θ on top."""
+    """Adam's Δ on the plain gradient, plus −η λ θ."""
 
     name = "adamw"
     beta1: Rate = 0.9
@@ -17,9 +17,9 @@ class AdamW(Optimizer):
 
     def init(self, theta: Array) -> State:
         """m = v = 0, t = 0."""
-        return adam_start(theta)
+        return init_adam(theta)
 
     def update(self, gradient: Array, state: State, theta: Array, lr: float) -> tuple[Array, State]:
-        """Both parts see the θ from before the step."""
+        """Both terms use θ from before the step."""
         delta, state = adam_step(gradient, state, lr, self.beta1, self.beta2, self.epsilon)
         return delta - (lr * self.weight_decay) * theta, state

@@ -1,10 +1,10 @@
-"""What an optimizer is: a pair of pure functions on flat vectors.
+"""The base class of optimizers: a pair of pure functions on flat vectors.
 
     state = init(θ)
     Δ, state = update(g, state, θ, η)          θ ← θ + Δ
 
-`weight_decay` λ applies to every parameter, as in torch: added to the gradient (g + λθ) except in AdamW,
-which decays the parameters themselves.
+`weight_decay` λ applies to every parameter, as in PyTorch: it is added to the gradient (g + λθ), except in AdamW,
+which decays the parameters directly.
 """
 
 from __future__ import annotations
@@ -47,6 +47,6 @@ class Optimizer(Part):
         """
 
 
-def decayed(gradient: Array, theta: Array, weight_decay: float) -> Array:
-    """g + λθ."""
+def add_weight_decay(gradient: Array, theta: Array, weight_decay: float) -> Array:
+    """Return g + λθ."""
     return gradient + weight_decay * theta if weight_decay else gradient

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gradlab.optim.optimizers.base import Array, Decay, Optimizer, Rate, State, decayed
+from gradlab.optim.optimizers.base import Array, Decay, Optimizer, Rate, State, add_weight_decay
 
 
 class Momentum(Optimizer):
@@ -19,6 +19,6 @@ class Momentum(Optimizer):
         return {"v": np.zeros_like(theta)}
 
     def update(self, gradient: Array, state: State, theta: Array, lr: float) -> tuple[Array, State]:
-        """Torch's convention: the learning rate multiplies the velocity, not the gradient inside it."""
-        v = self.momentum * state["v"] + decayed(gradient, theta, self.weight_decay)
+        """PyTorch's convention: the learning rate multiplies the velocity, not the gradient inside it."""
+        v = self.momentum * state["v"] + add_weight_decay(gradient, theta, self.weight_decay)
         return -lr * v, {"v": v}

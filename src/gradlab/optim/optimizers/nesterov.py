@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gradlab.optim.optimizers.base import Array, Decay, Optimizer, Rate, State, decayed
+from gradlab.optim.optimizers.base import Array, Decay, Optimizer, Rate, State, add_weight_decay
 
 
 class Nesterov(Optimizer):
@@ -19,7 +19,7 @@ class Nesterov(Optimizer):
         return {"v": np.zeros_like(theta)}
 
     def update(self, gradient: Array, state: State, theta: Array, lr: float) -> tuple[Array, State]:
-        """The gradient looks one momentum step ahead (torch's form)."""
-        g = decayed(gradient, theta, self.weight_decay)
+        """The gradient looks one momentum step ahead (PyTorch's form)."""
+        g = add_weight_decay(gradient, theta, self.weight_decay)
         v = self.momentum * state["v"] + g
         return -lr * (g + self.momentum * v), {"v": v}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gradlab.optim.optimizers.base import Array, Decay, Optimizer, Positive, Rate, State, decayed
+from gradlab.optim.optimizers.base import Array, Decay, Optimizer, Positive, Rate, State, add_weight_decay
 
 
 class RmsProp(Optimizer):
@@ -20,7 +20,7 @@ class RmsProp(Optimizer):
         return {"s": np.zeros_like(theta)}
 
     def update(self, gradient: Array, state: State, theta: Array, lr: float) -> tuple[Array, State]:
-        """Each gradient is divided by its own running size."""
-        g = decayed(gradient, theta, self.weight_decay)
+        """Divides each gradient by its running root mean square."""
+        g = add_weight_decay(gradient, theta, self.weight_decay)
         s = self.alpha * state["s"] + (1 - self.alpha) * (g * g)
         return -lr * g / (np.sqrt(s) + self.epsilon), {"s": s}

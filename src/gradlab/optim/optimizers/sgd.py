@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gradlab.optim.optimizers.base import Array, Decay, Optimizer, State, decayed
+from gradlab.optim.optimizers.base import Array, Decay, Optimizer, State, add_weight_decay
 
 
 class Sgd(Optimizer):
@@ -12,9 +12,9 @@ class Sgd(Optimizer):
     weight_decay: Decay = 0.0
 
     def init(self, theta: Array) -> State:
-        """No memory."""
+        """No state."""
         return {}
 
     def update(self, gradient: Array, state: State, theta: Array, lr: float) -> tuple[Array, State]:
-        """One step downhill."""
-        return -lr * decayed(gradient, theta, self.weight_decay), state
+        """One gradient step."""
+        return -lr * add_weight_decay(gradient, theta, self.weight_decay), state

@@ -1,4 +1,4 @@
-"""What a schedule is: step -> factor on the learning rate."""
+"""The base class of schedules: step -> factor on the learning rate."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from gradlab.parts import Part
 
 @dataclass(frozen=True)
 class Horizon:
-    """What a schedule may look at: how many steps there are in all, and per epoch."""
+    """The number of steps in total and per epoch."""
 
     steps: int
     steps_per_epoch: int
 
     def epoch(self, step: int) -> int:
-        """The epoch (from 0) that a step (from 0) belongs to."""
+        """Return the epoch (from 0) of a step (from 0)."""
         return step // self.steps_per_epoch
 
 

@@ -10,7 +10,7 @@ from gradlab.optim.schedules.base import Horizon, Schedule
 
 
 class Linear(Schedule):
-    """η = lr · (start + (end − start) t/T), T all steps."""
+    """η = lr · (start + (end − start) t/T), T the total number of steps."""
 
     name = "linear"
     start: Annotated[float, Field(ge=0)] = 1.0

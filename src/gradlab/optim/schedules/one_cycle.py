@@ -1,4 +1,4 @@
-"""One cycle: up to the full learning rate, then down to almost nothing."""
+"""One cycle: up to the full learning rate, then down to almost 0."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gradlab.optim.schedules.base import Horizon, Schedule
 class OneCycle(Schedule):
     """Cosine from lr/divide up to lr over the first share of the steps, then down to lr/(divide · final_divide).
 
-    torch's OneCycleLR with lr as its max_lr; the momentum is left alone.
+    This is PyTorch's OneCycleLR with lr as its max_lr, without cycling the momentum.
     """
 
     name = "one_cycle"

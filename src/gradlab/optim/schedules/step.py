@@ -14,7 +14,7 @@ class Step(Schedule):
 
     name = "step"
     every: Annotated[int, Field(ge=1)] = 100
-    """Epochs between two drops."""
+    """Epochs between drops."""
     gamma: Annotated[float, Field(gt=0)] = 0.5
 
     def factor(self, step: int, horizon: Horizon) -> float:

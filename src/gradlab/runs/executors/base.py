@@ -1,8 +1,7 @@
 """The executor interface: bundles of trials in, results out.
 
 A worker is one call of `gradlab.runs.worker.run_bundle`. An executor decides only where and when these calls happen;
-nothing it does can change a bit of a result. An executor for a cluster is one more file that sends `run_bundle`
-elsewhere.
+it cannot change the bits of a result. An executor for a cluster is one more file that sends `run_bundle` elsewhere.
 """
 
 from __future__ import annotations
@@ -23,22 +22,22 @@ class Executor(Part):
 
     part: ClassVar[str] = "executor"
     isolated: ClassVar[bool] = False
-    """Whether trials run in other processes, so that a trial that kills its process ends no other trial."""
+    """Whether trials run in other processes, so that a trial that kills its process does not end the others."""
 
     @abstractmethod
     def run(self, bundles: Sequence[Bundle], monitor: Monitor) -> Generator[list[TrialResult]]:
         """Run every trial once and yield results as they finish, in any order.
 
         `bundles` are the trials, grouped into calls of about equal cost. Pass `monitor` on to `run_bundle`: it collects
-        progress, and raises `Stopped` inside a trial when the run is to stop. Once `monitor.stopping` is true, start
-        nothing further and yield what had finished.
+        progress, and raises `Stopped` inside a trial when the run is stopping. Once `monitor.stopping` is true, start
+        nothing further and yield what has finished.
         """
 
     def width(self, trials: int) -> int:
-        """How many of `trials` trials run at the same time."""
+        """Return how many of `trials` trials run at the same time."""
         return 1
 
 
 def workers_for(trials: int, wanted: int | None) -> int:
-    """The number of workers: as many as wanted, or as there are cores, but no more than trials."""
+    """Return the number of workers: as many as requested, or as there are cores, but no more than trials."""
     return max(1, min(wanted or os.cpu_count() or 1, trials))

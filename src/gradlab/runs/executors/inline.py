@@ -1,4 +1,4 @@
-"""One trial after the other, in the caller's own thread: for debuggers and profilers."""
+"""One trial after the other, in the caller's thread: for debuggers and profilers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Inline(Executor):
     name = "inline"
 
     def run(self, bundles: Sequence[Bundle], monitor: Monitor) -> Generator[list[TrialResult]]:
-        """Bundle by bundle, in order."""
+        """Run bundle by bundle, in order."""
         with one_blas_thread():
             for bundle in bundles:
                 if monitor.stopping:

@@ -1,4 +1,4 @@
-"""One trial per core, one thread each. The fused engine holds no GIL while it trains, so threads are enough."""
+"""One trial per core, one thread each. The fused engine releases the GIL while it trains, so threads are enough."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gradlab.trials.result import TrialResult
 
 
 class Pool(Executor):
-    """Threads of this process, one trial each; all cores unless `workers` says otherwise. The default."""
+    """Threads of this process, one trial each; all cores unless `workers` is given. The default."""
 
     name = "pool"
     workers: Annotated[int, Field(ge=1)] | None = None
@@ -26,15 +26,15 @@ class Pool(Executor):
         return workers_for(trials, self.workers)
 
     def run(self, bundles: Sequence[Bundle], monitor: Monitor) -> Generator[list[TrialResult]]:
-        """The first trial alone (it compiles or loads the kernels that the others share), then all workers."""
+        """Run the first trial alone (it compiles or loads the kernels that the others share), then use all workers."""
         if not bundles:
             return
         first, rest = bundles[0][:1], [bundle for bundle in (bundles[0][1:], *bundles[1:]) if bundle]
         with one_blas_thread(), ThreadPoolExecutor(self.width(len(rest)), "gradlab") as threads:
             yield threads.submit(run_bundle, first, monitor).result()
-            try:  # nobody but `as_completed` holds the futures, so that results do not pile up
+            try:  # only `as_completed` holds the futures, so that results do not accumulate
                 for future in as_completed([threads.submit(run_bundle, bundle, monitor) for bundle in rest]):
                     yield future.result()
-            except BaseException:  # the caller gives up: so do the workers
+            except BaseException:  # the caller has stopped, so stop the workers
                 monitor.stop()
                 raise

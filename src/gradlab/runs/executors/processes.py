@@ -1,4 +1,4 @@
-"""Worker processes instead of threads: for trials so small that the interpreter's lock is what they wait for."""
+"""Worker processes instead of threads, for trials so small that the interpreter lock is their bottleneck."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from gradlab.runs.worker import Bundle, run_bundle
 from gradlab.trials.result import TrialResult
 from gradlab.trials.trial import TrialLabel
 
-LOOK_AGAIN = 0.1
-"""Seconds after which somebody looks again whether to stop."""
+POLL_SECONDS = 0.1
+"""Seconds between checks whether to stop."""
 
 
 class Processes(Executor):
-    """Processes of their own, one trial each: a second to start, then no shared interpreter lock."""
+    """Separate processes, one trial each: a second to start, then no shared interpreter lock."""
 
     name = "processes"
     isolated = True
@@ -40,37 +40,37 @@ class Processes(Executor):
         return workers_for(trials, self.workers)
 
     def run(self, bundles: Sequence[Bundle], monitor: Monitor) -> Generator[list[TrialResult]]:
-        """All bundles to all workers; a worker that dies ends the run, what was finished is kept."""
+        """Distribute bundles to all workers; a worker that dies ends the run, and finished trials are kept."""
         if monitor.stopping or not bundles:
             return
         context = multiprocessing.get_context("spawn")
         stop = context.Event()
         owners: dict[Any, Bundle] = {}
         broken, ended = False, threading.Event()
-        threading.Thread(target=_pass_on, args=(monitor, stop, ended), name="gradlab-stop", daemon=True).start()
+        threading.Thread(target=_forward_stop, args=(monitor, stop, ended), name="gradlab-stop", daemon=True).start()
         with ProcessPoolExecutor(self.width(len(bundles)), context, _start_worker, (stop,)) as pool:
             try:
-                with _signals_blocked():  # workers inherit that, and decide for themselves once they have started
+                with _signals_blocked():  # workers inherit the mask and change it once they have started
                     for bundle in bundles:
-                        owners[pool.submit(_work, bundle)] = bundle
+                        owners[pool.submit(_run_in_worker, bundle)] = bundle
             except BrokenProcessPool:
                 broken = True
             try:
                 for future in as_completed(list(owners)):
                     bundle = owners.pop(future)
                     if isinstance(future.exception(), BrokenProcessPool):
-                        broken = True  # what others have finished is still to come
+                        broken = True  # results that others have finished are still to come
                     else:
                         yield [TrialResult(bundle[place], *rest) for place, *rest in future.result()]
             finally:
                 stop.set()
                 ended.set()
-        sleep(2 * LOOK_AGAIN if broken else 0)  # a signal to all of us may reach us last
+        sleep(2 * POLL_SECONDS if broken else 0)  # a signal to the process group may reach this process last
         if broken and not monitor.stopping:
             raise EnvironmentFault(
                 "a worker process died (killed from outside, or out of memory; or this is a script that does not call "
-                'gradlab.run below `if __name__ == "__main__":`); finished trials are kept, run the same command again '
-                "to go on"
+                'gradlab.run below `if __name__ == "__main__":`); finished trials are kept: run the same command again '
+                "to resume"
             )
 
 
@@ -86,16 +86,16 @@ def _signals_blocked() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _pass_on(monitor: Monitor, stop: Any, ended: threading.Event) -> None:
-    """Tell the workers to stop when the run is to stop."""
-    while not ended.wait(LOOK_AGAIN):
+def _forward_stop(monitor: Monitor, stop: Any, ended: threading.Event) -> None:
+    """Signal the workers to stop when the run is stopping."""
+    while not ended.wait(POLL_SECONDS):
         if monitor.stopping:
             stop.set()
             return
 
 
 _stop: Any = None
-"""In a worker process: the event that tells it to stop."""
+"""In a worker process: the event that signals it to stop."""
 
 
 def _start_worker(stop: Any) -> None:
@@ -103,21 +103,21 @@ def _start_worker(stop: Any) -> None:
     _stop = stop
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the coordinator decides what Ctrl-C means
     if hasattr(signal, "pthread_sigmask"):
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # and what the end of the terminal means
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # and what a closed terminal means
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
 def _end_with_parent() -> None:
-    """A worker whose coordinator is gone has nobody to give its results to."""
+    """End this worker if its coordinator has died: nobody could receive its results."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()
         os._exit(1)
 
 
-class _RemoteWatch(Monitor):
-    """A worker process cannot tell how far it is; it can be told to stop."""
+class _WorkerMonitor(Monitor):
+    """The monitor in a worker process: it can stop a trial, but does not report progress."""
 
     @property
     def stopping(self) -> bool:
@@ -128,9 +128,9 @@ class _RemoteWatch(Monitor):
             raise Stopped
 
 
-def _work(bundle: Bundle) -> list[tuple[Any, ...]]:
-    """The results by their place in the bundle, without what the coordinator has or does not need."""
+def _run_in_worker(bundle: Bundle) -> list[tuple[Any, ...]]:
+    """Return the results by index in the bundle, without data that the coordinator has or does not need."""
     with one_blas_thread():
-        results = run_bundle(bundle, _RemoteWatch())
+        results = run_bundle(bundle, _WorkerMonitor())
     lean = [r.outcome and replace(r.outcome, theta=r.outcome.theta[:0]) for r in results]
     return [(n, o, r.error, r.seconds, r.digest) for n, (r, o) in enumerate(zip(results, lean, strict=True))]

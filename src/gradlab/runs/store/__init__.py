@@ -1,4 +1,4 @@
-"""Committed results: chunks of three tidy Parquet tables in the run's folder, written whole or not at all."""
+"""Committed results: chunks of three tidy Parquet tables in the run folder, written whole or not at all."""
 
 from gradlab.runs.store.folder import RunFolder
 from gradlab.runs.store.status import RunStatus, status

@@ -1,4 +1,4 @@
-"""A file or folder is there whole, or not at all: write beside it, fsync, rename, fsync the folder above."""
+"""Atomic writes of files and folders: write a temporary sibling, fsync, rename, fsync the parent folder."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gradlab.errors import StoreError
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Replace `path` by `content`; after a crash it holds the old content or the new, never a part."""
+    """Replace `path` by `content`; after a crash it holds the old content or the new, never a part of it."""
     if not path.name:
         raise StoreError(f"cannot write {path}: it is a folder")
     beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
@@ -29,7 +29,7 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 
 def write_folder(path: Path, files: Mapping[str, bytes], beside: Path) -> None:
-    """Make the folder `path` with these files in one step: it is prepared at `beside`, then renamed."""
+    """Create the folder `path` with these files in one step: prepare it at `beside`, then rename it."""
     try:
         beside.mkdir(parents=True)
         for name, content in files.items():
@@ -44,7 +44,7 @@ def write_folder(path: Path, files: Mapping[str, bytes], beside: Path) -> None:
 
 
 def read_regular(path: Path) -> bytes:
-    """The bytes of a file; an `OSError` of a pipe or a device, which could keep a reader waiting for ever."""
+    """Read a regular file; raise an `OSError` for a pipe or a device, which could block forever."""
     handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     with open(handle, "rb") as file:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
@@ -53,7 +53,7 @@ def read_regular(path: Path) -> bytes:
 
 
 def open_own(path: Path, flags: int) -> int:
-    """Open a file for writing that is not a link to somewhere else: a folder may come from anybody."""
+    """Open a file for writing without following links: a run folder may come from anybody."""
     handle = os.open(path, flags | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0), 0o666)
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
@@ -76,7 +76,7 @@ def move(path: Path, place: Path) -> None:
 
 
 def _write_synced(path: Path, content: bytes) -> None:
-    path.unlink(missing_ok=True)  # what a process left that died, or a trap
+    path.unlink(missing_ok=True)  # left by a process that died, or planted
     with open(open_own(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)), "wb") as file:
         file.write(content)
         file.flush()
@@ -84,7 +84,7 @@ def _write_synced(path: Path, content: bytes) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    if os.name == "nt":  # Windows has no handle on a folder to sync
+    if os.name == "nt":  # Windows cannot sync a folder
         return
     handle = os.open(folder, os.O_RDONLY)
     try:

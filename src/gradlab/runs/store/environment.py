@@ -24,7 +24,7 @@ _SETTINGS = (
 
 
 def environment() -> dict[str, Any]:
-    """Versions, processor, BLAS: enough to know whether bits can be expected to agree."""
+    """Return versions, processor and BLAS: enough to know whether bits can be expected to agree."""
     from threadpoolctl import threadpool_info
 
     return {
@@ -46,11 +46,11 @@ def environment() -> dict[str, Any]:
 
 
 def other_numerics(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """In what two environments differ that can change bits, in words."""
+    """Describe the differences between two environments that can change bits."""
     pairs = [(name, before.get(name), now.get(name)) for name in ("system", "processor")]
-    if "instructions" in before:  # runs of earlier versions do not tell
+    if "instructions" in before:  # runs of earlier versions do not record them
         pairs.append(("instruction set", before["instructions"], now.get("instructions")))
-        pairs.append(("settings", _told(before.get("settings")), _told(now.get("settings"))))
+        pairs.append(("settings", _describe_settings(before.get("settings")), _describe_settings(now.get("settings"))))
     pairs.append(("BLAS kernels", _kernels(before), _kernels(now)))
     old, new = (where.get("packages", {}) for where in (before, now))
     pairs += [(name, old.get(name), new.get(name)) for name in _DECIDES_BITS]
@@ -58,21 +58,21 @@ def other_numerics(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[st
 
 
 def mixed_note(environment: Mapping[str, Any]) -> str | None:
-    """What a report has to say of a run that was continued in another environment."""
+    """Return the report's note on a run that was resumed in another environment; None if it was not."""
     others = [", ".join(other_numerics(environment, other)) for other in environment.get("also", ())]
     return f"Trials of different environments are mixed: {'; '.join(others)}." if others else None
 
 
 def _kernels(environment: Mapping[str, Any]) -> str:
-    """For which processors the loaded BLAS libraries chose their kernels; their versions come with the packages."""
+    """Return the processors for which the loaded BLAS libraries chose their kernels; packages hold their versions."""
     found = {str(pool.get("architecture")) for pool in environment.get("blas", ()) if pool.get("architecture")}
     return ", ".join(sorted(found))
 
 
 def _instructions() -> str:
-    """The processor and its features that kernels are compiled for: `sapphirerapids, 87 features 1f2e3d4c`.
+    """Return the processor and its features for which kernels are compiled: `sapphirerapids, 87 features 1f2e3d4c`.
 
-    Announced by the processor or the virtual machine around it: the same model may have fewer of them elsewhere.
+    The processor or its virtual machine reports them: the same model may have fewer of them elsewhere.
     """
     try:
         from llvmlite import binding
@@ -82,12 +82,12 @@ def _instructions() -> str:
         features = set_by_hand.split(",") if set_by_hand else binding.get_host_cpu_features().flatten().split(",")
     except (ImportError, RuntimeError, OSError):
         return "unknown"
-    there = sorted(feature for feature in features if feature.startswith("+"))
-    return f"{name}, {len(there)} features {sha256(','.join(there).encode()).hexdigest()[:8]}"
+    enabled = sorted(feature for feature in features if feature.startswith("+"))
+    return f"{name}, {len(enabled)} features {sha256(','.join(enabled).encode()).hexdigest()[:8]}"
 
 
 def _settings() -> dict[str, str]:
-    """Variables that are set, and the hash of the file that numba reads in the folder where it is started."""
+    """Return the variables that are set, and the hash of numba's configuration file in the current folder."""
     found = {name: os.environ[name] for name in _SETTINGS if os.environ.get(name)}
     with suppress(OSError):
         found[_NUMBA_FILE] = sha256(Path(_NUMBA_FILE).read_bytes()).hexdigest()[:8]
@@ -95,7 +95,7 @@ def _settings() -> dict[str, str]:
 
 
 def checked_environment(tree: Mapping[str, Any]) -> dict[str, Any]:
-    """An environment that was read from a file; a `ValueError` where it has not the shape of one."""
+    """Check an environment that was read from a file; a `ValueError` if it does not have the right shape."""
     also = tree.get("also", [])
     if not isinstance(also, list) or not all(isinstance(each, dict) and "also" not in each for each in also):
         raise ValueError("not an environment")
@@ -109,7 +109,7 @@ def checked_environment(tree: Mapping[str, Any]) -> dict[str, Any]:
     return dict(tree)
 
 
-def _told(settings: Any) -> str:
+def _describe_settings(settings: Any) -> str:
     if not isinstance(settings, Mapping) or not settings:
         return "none"
     return ", ".join(f"{name}={value}" for name, value in sorted(settings.items()))

@@ -1,4 +1,4 @@
-"""A lock that is held by a living process: when the process dies, however it dies, the lock is free."""
+"""A lock that a living process holds: when the process dies in any way, the lock is released."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from gradlab.runs.store.atomic import open_own, read_regular
 
 NAME = "lock"
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EINVAL)
-"""What a file system says that cannot lock; anything else means that somebody else holds the lock."""
+"""Errors of a file system without locks; any other error means that another process holds the lock."""
 _FAR = 1 << 30
-"""Windows locks bytes, and locked bytes cannot be read: lock one far behind the text."""
+"""Windows locks bytes, and locked bytes cannot be read: lock one far beyond the text."""
 
 
 class Lock:
-    """The right to write to a run's folder. The file says who holds it; that it is held, the system says."""
+    """The right to write to a run folder. The file names the holder; the operating system knows whether it is held."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
 
     @staticmethod
     def take(folder: Path) -> Lock:
-        """Take the lock of a folder, or refuse and name the process that has it."""
+        """Take the lock of a folder, or raise and name the process that holds it."""
         path = folder / NAME
         while True:
             try:
                 handle = open_own(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
-                file = open(handle, "a+b")  # noqa: SIM115 - it stays open as long as the lock is held
+                file = open(handle, "a+b")  # noqa: SIM115 - stays open as long as the lock is held
             except OSError as error:
-                raise StoreError(f"cannot write to the run's folder {folder}: {error.strerror or error}") from None
+                raise StoreError(f"cannot write to the run folder {folder}: {error.strerror or error}") from None
             try:
                 taken = _lock_soon(file)
             except StoreError:
@@ -45,14 +45,16 @@ class Lock:
                 raise
             if not taken:
                 file.close()
-                raise StoreError(f"{folder} is in use: {described(holder(folder))}; wait for it or use another --out")
+                raise StoreError(
+                    f"{folder} is in use: {describe_holder(holder(folder))}; wait for it or use another --out"
+                )
             try:
                 same = os.path.samestat(os.fstat(file.fileno()), os.stat(path))
             except OSError:
                 same = False
             if same:
                 break
-            file.close()  # somebody moved the folder away between the two calls
+            file.close()  # the folder was moved between the two calls
         words = {"pid": os.getpid(), "host": socket.gethostname(), "since": datetime.now(UTC).isoformat("T", "seconds")}
         try:
             file.truncate(0)
@@ -64,19 +66,19 @@ class Lock:
         return Lock(file)
 
     def check(self, folder: Path) -> None:
-        """A `StoreError` if the folder is no longer where the lock was taken: it was moved or removed meanwhile."""
+        """Raise a `StoreError` if the folder was moved or removed since the lock was taken."""
         try:
             same = os.path.samestat(os.fstat(self._file.fileno()), os.stat(folder / NAME))
         except OSError:
             same = False
         if not same:
             raise StoreError(
-                f"{folder} was moved or removed while it was written to; what was committed before is where the folder "
-                "is now: run the same command there (--out) to go on"
+                f"{folder} was moved or removed during the run; committed results are in the folder's new location: "
+                "run the same command there (--out) to resume"
             )
 
     def release(self) -> None:
-        """Give it back; the file stays, empty."""
+        """Release the lock; the file stays, empty."""
         if not self._file.closed:
             self._file.truncate(0)
             self._file.close()
@@ -87,17 +89,17 @@ def is_held(folder: Path) -> bool:
     try:
         with open(os.open(folder / NAME, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as file:
             return not try_lock(file, shared=True)
-    except (OSError, StoreError):  # where there are no locks, nobody holds one
+    except (OSError, StoreError):  # without locks, nobody holds one
         return False
 
 
 def holder(folder: Path) -> Mapping[str, Any]:
-    """What the lock's file says about its holder; empty if nothing."""
-    return words_in(folder / NAME)
+    """Return the lock file's data about its holder; empty if there are none."""
+    return read_json_object(folder / NAME)
 
 
-def words_in(path: Path) -> Mapping[str, Any]:
-    """A JSON object that somebody may be rewriting; empty if it is not there or not whole."""
+def read_json_object(path: Path) -> Mapping[str, Any]:
+    """Read a JSON object that may be rewritten at the same time; empty if it is missing or incomplete."""
     try:
         words = json.loads(read_regular(path))
     except (OSError, ValueError, RecursionError):
@@ -105,15 +107,15 @@ def words_in(path: Path) -> Mapping[str, Any]:
     return words if isinstance(words, dict) else {}
 
 
-def described(words: Mapping[str, Any]) -> str:
-    """A holder in words."""
+def describe_holder(words: Mapping[str, Any]) -> str:
+    """Describe the holder of a lock."""
     if not words:
         return "another process has it open"
-    return f"process {words.get('pid')} on {words.get('host')} has it open since {words.get('since')}"
+    return f"process {words.get('pid')} on {words.get('host')} has had it open since {words.get('since')}"
 
 
 def _lock_soon(file: IO[bytes]) -> bool:
-    """Try for a moment: somebody who only asks whether the lock is held has it for microseconds."""
+    """Try several times: a process that only checks the lock holds it for microseconds."""
     for _ in range(5):
         if try_lock(file):
             return True
@@ -139,7 +141,7 @@ def try_lock(file: IO[bytes], shared: bool = False) -> bool:
     except OSError as error:
         if error.errno in _NO_LOCKS:
             raise StoreError(
-                f"{file.name}: this file system has no locks ({error.strerror}), without which two processes could "
+                f"{file.name}: this file system does not support locks ({error.strerror}), so two processes could "
                 "write to one run; choose a folder on a local disk with --out"
             ) from None
         return False

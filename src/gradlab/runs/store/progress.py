@@ -1,6 +1,6 @@
-"""How far a run is, for other terminals: a small file that the coordinator rewrites every second.
+"""Progress of a run, for other terminals: a small file that the coordinator rewrites every second.
 
-It is believed only while the run's lock is held: a process that died leaves numbers, not a lock.
+It is valid only while the run's lock is held: a dead process leaves the file, but not the lock.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from gradlab.runs.store.lock import words_in
+from gradlab.runs.store.lock import read_json_object
 from gradlab.spec.canonical import plain_json
 
 NAME = "progress.json"
@@ -22,11 +22,11 @@ SECONDS = 1.0
 
 
 class Heartbeat:
-    """Writes what `look` returns, every second until it is left."""
+    """Writes the result of `read_progress` every second while the context is open."""
 
-    def __init__(self, folder: Path, look: Callable[[], Mapping[str, Any]]) -> None:
+    def __init__(self, folder: Path, read_progress: Callable[[], Mapping[str, Any]]) -> None:
         self._path = folder / NAME
-        self._look = look
+        self._read_progress = read_progress
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._beat, name="gradlab-heartbeat", daemon=True)
 
@@ -42,14 +42,14 @@ class Heartbeat:
 
     def _beat(self) -> None:
         while True:
-            with suppress(OSError):  # a full disk: the run's own commits will say so
-                beside = self._path.with_name(f".{NAME}.tmp")
-                beside.write_text(json.dumps(plain_json(dict(self._look()))))
-                os.replace(beside, self._path)
+            with suppress(OSError):  # a full disk: the run's commits will report it
+                temporary = self._path.with_name(f".{NAME}.tmp")
+                temporary.write_text(json.dumps(plain_json(dict(self._read_progress()))))
+                os.replace(temporary, self._path)
             if self._end.wait(SECONDS):
                 return
 
 
 def read(folder: Path) -> Mapping[str, Any]:
-    """The latest numbers; empty if there are none."""
-    return words_in(folder / NAME)
+    """Return the latest progress; empty if there is none."""
+    return read_json_object(folder / NAME)

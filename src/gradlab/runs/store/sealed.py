@@ -1,6 +1,6 @@
-"""JSON files of a run's folder that know whether they are what was written: each holds the checksum of its content.
+"""JSON files with a checksum of their content, so that damage is detected.
 
-Runs of format 3 and before have files without one; they are read as they are.
+Runs of format 3 and earlier have files without one; they are read unchecked.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ UNSEALED = 3
 
 
 class DamagedFile(StoreError):
-    """A file that does not hold what was written."""
+    """A file that does not match its checksum, or is not valid."""
 
     @staticmethod
     def at(path: Path, reason: str) -> DamagedFile:
-        """The error that names the file."""
+        """Return the error with the file's name."""
         return DamagedFile(f"{path} is damaged: {reason}")
 
 
 def checksum(value: Mapping[str, Any]) -> str:
-    """Of everything in an object but the checksum itself."""
+    """Hash everything in an object except the checksum itself."""
     return sha256(canonical_json({k: v for k, v in value.items() if k != KEY}).encode()).hexdigest()
 
 
 def sealed(value: Mapping[str, Any], indent: int | None = 1) -> bytes:
-    """An object as the bytes of a file, with its checksum."""
+    """Return an object as the bytes of a file, with its checksum."""
     plain = plain_json(dict(value))
     separators = None if indent else (",", ":")
     text = json.dumps({**plain, KEY: checksum(plain)}, indent=indent, separators=separators, ensure_ascii=False)
@@ -43,9 +43,9 @@ def sealed(value: Mapping[str, Any], indent: int | None = 1) -> bytes:
 
 
 def read_sealed(path: Path, *, required: bool = False) -> dict[str, Any] | None:
-    """The object in a file, without its checksum; None if the file is not there.
+    """Return the object in a file, without its checksum; None if there is no such file.
 
-    `required`: whether a file without a checksum is damaged (it is not in old runs).
+    `required`: whether a file without a checksum counts as damaged (not so in old runs).
     """
     try:
         value = json.loads(read_regular(path))
@@ -64,6 +64,6 @@ def read_sealed(path: Path, *, required: bool = False) -> dict[str, Any] | None:
     except (RecursionError, ValueError):
         fits = False
     if not fits:
-        raise DamagedFile.at(path, "its checksum does not fit")
+        raise DamagedFile.at(path, "its checksum does not match")
     del value[KEY]
     return value

@@ -1,6 +1,6 @@
-"""Where a run stands, from another terminal or after any death.
+"""The state of a run, seen from another terminal or after a crash.
 
-Nothing is believed that a dead process could have left.
+Data that a dead process may have left are ignored.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from gradlab.trials.trial import TrialLabel
 
 @dataclass(frozen=True)
 class RunStatus:
-    """Committed trials are counted from the files; what is running, only a living process can say."""
+    """Counts of a run. Committed trials are counted from the files; only a living process knows what is running."""
 
     folder: str
     study: str
     question: str
     alive: bool
     holder: str | None
-    """Who is writing, in words."""
+    """The process that is writing, in words."""
     planned: int
     done: int
-    """With an outcome, the diverged among them."""
+    """With an outcome, including diverged trials."""
     diverged: int
     failed: int
     running: tuple[Mapping[str, Any], ...]
@@ -46,11 +46,11 @@ class RunStatus:
     seconds_left: float | None
     damaged: tuple[str, ...]
     hash: str
-    """Of all committed results of the plan, wall times aside."""
+    """Hash of all committed results of the plan, without wall times."""
 
     @property
     def finished(self) -> bool:
-        """Whether nothing is left to do."""
+        """Whether no trial is left."""
         return self.done + self.failed == self.planned and not self.running
 
     def to_json(self) -> dict[str, Any]:
@@ -59,7 +59,7 @@ class RunStatus:
 
 
 def status(folder: Path) -> RunStatus:
-    """Look at a run's folder. Only reads."""
+    """Read the state of a run folder. Never writes."""
     plan = plan_of(folder)
     alive = lock.is_held(folder)
     live = progress.read(folder) if alive else {}
@@ -77,7 +77,7 @@ def status(folder: Path) -> RunStatus:
         study=plan["study"],
         question=plan["question"],
         alive=alive,
-        holder=lock.described(lock.holder(folder)) if alive else None,
+        holder=lock.describe_holder(lock.holder(folder)) if alive else None,
         planned=len(wanted),
         done=done,
         diverged=found["diverged"],
@@ -92,37 +92,37 @@ def status(folder: Path) -> RunStatus:
 
 
 def count_finished(folder: str | Path, trials: Iterable[TrialLabel]) -> int:
-    """How many of these trials are already done in a run's folder; 0 where there is no such run."""
+    """Return how many of these trials are already done in a run folder; 0 if there is no such run."""
     path = Path(folder)
     try:
         if not path.is_dir():
             return 0
-    except OSError:  # not a valid folder name: starting the run says so
+    except OSError:  # not a valid folder name: starting the run will say so
         return 0
     return len(committed(path)[0].finished & {trial.id for trial in trials})
 
 
 def plan_of(folder: Path) -> dict[str, Any]:
-    """The saved plan of a run; a `StoreError` where there is none."""
+    """Return the saved plan of a run; a `StoreError` if exists is none."""
     try:
-        there, is_folder = folder.exists(), folder.is_dir()
+        exists, is_folder = folder.exists(), folder.is_dir()
     except OSError as error:
         raise StoreError(f"{shortened(str(folder))}: {error.strerror or error}") from None
-    if not there:
-        raise StoreError(f"{folder} is not there; `gradlab run` makes runs/STUDY, or what --out says")
+    if not exists:
+        raise StoreError(f"{folder} does not exist; `gradlab run` creates runs/STUDY, or the folder given by --out")
     if not is_folder:
-        raise StoreError(f"{folder} is a file, not the folder of a run, like runs/identity")
+        raise StoreError(f"{folder} is a file; give a run folder, such as runs/identity")
     try:
         plan = read_plan(folder)
     except DamagedFile as error:
-        raise DamagedFile(f"{error}; the same `gradlab run` command writes it anew and keeps the results") from None
+        raise DamagedFile(f"{error}; run the same `gradlab run` command to rewrite it; the results are kept") from None
     if plan is None:
-        raise StoreError(f"{folder} is not a run of gradlab: it has no plan.json")
+        raise StoreError(f"{folder} is not a gradlab run: it has no plan.json")
     return plan
 
 
 def committed(folder: Path) -> tuple[Records, tuple[str, ...]]:
-    """The committed results that can be read, and a line for each chunk that cannot."""
+    """Return the committed results that can be read, and a line for each chunk that cannot."""
     chunks, damaged = [], []
     for path in chunk_paths(folder):
         try:
@@ -130,6 +130,6 @@ def committed(folder: Path) -> tuple[Records, tuple[str, ...]]:
             chunk.table("trials")
             chunks.append(chunk)
         except DamagedChunk as error:
-            if path.exists():  # not set aside meanwhile by the process that runs it
+            if path.exists():  # else the process that runs it has just moved it aside
                 damaged.append(str(error))
     return Records(chunks), tuple(damaged)

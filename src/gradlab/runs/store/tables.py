@@ -1,6 +1,6 @@
-"""Results as three tidy tables. NaN, +inf, −inf and missing (null) stay four different things.
+"""Results as three tidy tables. NaN, +inf, −inf and missing (null) stay distinct.
 
-Words that repeat (trial, group, metric, measure) are dictionary-encoded in memory; in a file they are plain strings.
+Repeated words (trial, group, metric, measure) are dictionary-encoded in memory and plain strings in files.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from gradlab.trials.result import TrialResult
 
 NAMES = ("trials", "curves", "layers")
 COLUMNS = ("trial", "group", "seed", "status", "error", "seconds", "digest")
-"""What the trials table says of a trial besides its metrics."""
+"""Columns of the trials table besides the metrics."""
 WORDS = ("trial", "group", "metric", "measure")
 
 
 def tables_of(results: Sequence[TrialResult]) -> dict[str, Any]:
-    """The three tables of these results."""
+    """Return the three tables of these results."""
     return {"trials": trials_table(results), "curves": curves_table(results), "layers": layers_table(results)}
 
 
 def trials_table(results: Iterable[TrialResult]) -> Any:
-    """One row per trial: what it is, how it ended, how long it took, the digest of its result, its metrics."""
+    """One row per trial: identity, status, error, wall time, digest, metrics."""
     results = list(results)
     names = dict.fromkeys([*METRICS, *(name for r in results if r.outcome for name in r.outcome.metrics)])
     columns: dict[str, Any] = {
@@ -46,31 +46,35 @@ def trials_table(results: Iterable[TrialResult]) -> Any:
 
 
 def curves_table(results: Iterable[TrialResult]) -> Any:
-    """One row per trial, metric and step at which it was taken."""
+    """One row per trial, metric and recorded step."""
     curves = [(r, curve) for r in results if r.outcome for curve in r.outcome.curves]
     lengths = [len(curve.steps) for _, curve in curves]
     return pa.table(
         {
             **_identity([r for r, _ in curves], lengths),
-            "metric": _words([curve.metric for _, curve in curves], lengths),
-            "step": pa.array(_joined([curve.steps for _, curve in curves], np.int64)),
-            "value": pa.array(_joined([curve.values for _, curve in curves], float), pa.float64(), from_pandas=False),
+            "metric": _repeat_words([curve.metric for _, curve in curves], lengths),
+            "step": pa.array(_concatenate([curve.steps for _, curve in curves], np.int64)),
+            "value": pa.array(
+                _concatenate([curve.values for _, curve in curves], float), pa.float64(), from_pandas=False
+            ),
         }
     )
 
 
 def layers_table(results: Iterable[TrialResult]) -> Any:
     """One row per trial, step, layer and measure."""
-    there = [(r, r.outcome.layers) for r in results if r.outcome]
-    lengths = [len(table.step) for _, table in there]
-    measures = [measure for _, table in there for measure in table.measure]
+    recorded = [(r, r.outcome.layers) for r in results if r.outcome]
+    lengths = [len(table.step) for _, table in recorded]
+    measures = [measure for _, table in recorded for measure in table.measure]
     return pa.table(
         {
-            **_identity([r for r, _ in there], lengths),
-            "step": pa.array(_joined([table.step for _, table in there], np.int64)),
-            "layer": pa.array(_joined([table.layer for _, table in there], np.int64)),
+            **_identity([r for r, _ in recorded], lengths),
+            "step": pa.array(_concatenate([table.step for _, table in recorded], np.int64)),
+            "layer": pa.array(_concatenate([table.layer for _, table in recorded], np.int64)),
             "measure": pa.array(measures, pa.string()).dictionary_encode(),
-            "value": pa.array(_joined([table.value for _, table in there], float), pa.float64(), from_pandas=False),
+            "value": pa.array(
+                _concatenate([table.value for _, table in recorded], float), pa.float64(), from_pandas=False
+            ),
         }
     )
 
@@ -78,18 +82,18 @@ def layers_table(results: Iterable[TrialResult]) -> Any:
 def _identity(owners: Sequence[TrialResult], lengths: Sequence[int]) -> dict[str, Any]:
     seeds = np.array([r.trial.seed for r in owners], np.int64)
     return {
-        "trial": _words([r.trial.id for r in owners], lengths),
-        "group": _words([r.trial.group for r in owners], lengths),
+        "trial": _repeat_words([r.trial.id for r in owners], lengths),
+        "group": _repeat_words([r.trial.group for r in owners], lengths),
         "seed": pa.array(np.repeat(seeds, lengths)),
     }
 
 
-def _words(words: Sequence[str], lengths: Sequence[int]) -> Any:
-    """Each word as often as its length says."""
+def _repeat_words(words: Sequence[str], lengths: Sequence[int]) -> Any:
+    """Repeat each word as often as its length says, dictionary-encoded."""
     codes = {word: code for code, word in enumerate(dict.fromkeys(words))}
     indices = np.repeat(np.array([codes[word] for word in words], np.int32), lengths)
     return pa.DictionaryArray.from_arrays(pa.array(indices, pa.int32()), pa.array(list(codes), pa.string()))
 
 
-def _joined(arrays: Sequence[NDArray[Any]], kind: Any) -> NDArray[Any]:
+def _concatenate(arrays: Sequence[NDArray[Any]], kind: Any) -> NDArray[Any]:
     return np.concatenate(arrays).astype(kind, copy=False) if arrays else np.empty(0, kind)

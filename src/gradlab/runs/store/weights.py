@@ -18,16 +18,16 @@ Snapshots = Mapping[str, Mapping[int, Tensors]]
 
 
 def snapshots_of(results: Iterable[TrialResult]) -> Snapshots:
-    """All parameters that these results keep."""
-    there = ((r.trial.id, r.outcome.snapshots) for r in results if r.outcome and r.outcome.snapshots)
-    return {trial: {snapshot.step: snapshot.tensors for snapshot in kept} for trial, kept in there}
+    """Return all snapshots of these results."""
+    recorded = ((r.trial.id, r.outcome.snapshots) for r in results if r.outcome and r.outcome.snapshots)
+    return {trial: {snapshot.step: snapshot.tensors for snapshot in kept} for trial, kept in recorded}
 
 
 def pack(snapshots: Snapshots) -> bytes:
-    """All of them as the bytes of a safetensors file.
+    """Return the snapshots as the bytes of a safetensors file.
 
-    The format is eight bytes of length, a JSON header, the tensors one behind the other. It is written here in one
-    pass, because a sweep keeps thousands of small tensors a second; it is read by the library itself.
+    The format is eight bytes of length, a JSON header, and the tensors in sequence. It is written here in one pass,
+    because a sweep keeps thousands of small tensors per second; the safetensors library reads it.
     """
     header = ['"__metadata__":{"format":"gradlab","keys":"trial/step/tensor; a weight is (fan_in, fan_out)"}']
     pieces: list[bytes] = []
@@ -49,14 +49,14 @@ def pack(snapshots: Snapshots) -> bytes:
 
 
 def unpack(packed: bytes) -> Snapshots:
-    """The snapshots in the bytes of a file, tensors in the order in which they were packed."""
+    """Return the snapshots in the bytes of a safetensors file, tensors in the order in which they were packed."""
     from safetensors import SafetensorError
     from safetensors.numpy import load
 
     try:
         tensors = load(packed)
     except SafetensorError as error:
-        raise StoreError(f"the kept parameters cannot be read: {error}") from None
+        raise StoreError(f"the stored parameters cannot be read: {error}") from None
     found: dict[str, dict[int, dict[str, NDArray[Any]]]] = {}
     for key in _packed_order(packed):
         tensor = tensors[key]

@@ -1,16 +1,16 @@
-"""The compiled kernels of the fused engine, by duty. Each stands beside its equation.
+"""The compiled kernels of the fused engine, by task, each beside its equation.
 
 gather.py      rows of the data set -> a batch, scaled
 product.py     the three products of a layer, by register tiles (tile.py) or BLAS
-elementwise.py activations and skips that no tile finishes
+elementwise.py activations and skips that no tile applies
 normalize.py   layer, RMS and batch norm
 forward.py     one forward pass
 backward.py    one backward pass
 losses.py      loss, its gradient, correct answers
 update.py      one pass per optimizer
-stretch.py     the loop over the steps between two looks from outside
+stretch.py     the loop over the steps of a stretch
 supported.py   which parts there are kernels for (plain Python)
-layout.py      where everything lies in memory (plain Python)
+layout.py      the memory layout (plain Python)
 compiled.py    how kernels are compiled and cached
 """
 
@@ -23,4 +23,4 @@ from gradlab.notices import say_once
 _threads = os.environ.get("NUMBA_NUM_THREADS")
 if _threads is not None and not (_threads.isascii() and _threads.isdigit() and int(_threads) > 0):
     say_once(f"NUMBA_NUM_THREADS={_threads!r} is not a number of threads and is ignored")
-    del os.environ["NUMBA_NUM_THREADS"]  # numba would refuse to be imported; the kernels use one thread anyway
+    del os.environ["NUMBA_NUM_THREADS"]  # numba would refuse to import; the kernels use one thread anyway

@@ -1,4 +1,4 @@
-"""What the compiled loop is handed: a few named tuples instead of forty positional arguments. Plain Python.
+"""The arguments of the compiled loop: a few named tuples instead of forty positional arguments. Plain Python.
 
 Arrays are flat and of the trial's precision unless a field says otherwise; numba compiles one version per precision.
 """
@@ -14,25 +14,25 @@ Array = NDArray[Any]
 
 
 class Network(NamedTuple):
-    """What the network is. `table` has one row of whole numbers per layer, see layout.py."""
+    """The network. `table` has one row of integers per layer, see layout.py."""
 
     table: NDArray[np.int64]
     product: int
     """Address of the compiled matrix product, see product.py."""
     simd: bool
-    """Whether that product is made of register tiles (else BLAS)."""
+    """Whether that product uses register tiles (else BLAS)."""
     fast: bool
-    """Whether tiles finish every layer."""
+    """Whether tiles apply every layer's epilogue."""
     place: int
     has_skip: bool
     alpha: float
     alpha_at: int
-    """Where learned α start in θ; −1: α is fixed."""
+    """Start of the learned α in θ; −1: α is fixed."""
     slope: Any
-    """Of leaky ReLU, in the trial's precision."""
+    """Negative slope of leaky ReLU, in the trial's precision."""
     epsilon: float
     momentum: float
-    """Of the norm."""
+    """Settings of the norm."""
 
 
 class Data(NamedTuple):
@@ -50,7 +50,7 @@ class Data(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """The optimizer: its code, its settings, and room for the numbers of a step (see update.py)."""
+    """The optimizer: its code, its settings, and space for the numbers of a step (see update.py)."""
 
     kind: int
     a: float
@@ -60,12 +60,12 @@ class Rule(NamedTuple):
     epsilon: float
     decay: float
     clip: float
-    """Largest gradient norm; 0: not limited."""
+    """Maximum gradient norm; 0: no clipping."""
     numbers: Array
 
 
 class Steps(NamedTuple):
-    """The steps of a stretch: `order` holds the rows of whole epochs, over again if there are more steps."""
+    """The steps of a stretch: `order` holds the rows of whole epochs, repeated if there are more steps."""
 
     order: NDArray[np.int64]
     """(epochs, samples)"""
@@ -86,7 +86,7 @@ class Parameters(NamedTuple):
 
 
 class Workspace(NamedTuple):
-    """Every other array that a trial needs, made once."""
+    """All other arrays of a trial, allocated once."""
 
     work: Array
     """Activations of all layers, see layout.py."""
@@ -102,7 +102,7 @@ class Workspace(NamedTuple):
 
 
 class Log(NamedTuple):
-    """What a stretch leaves, one entry per step."""
+    """The results of a stretch, one entry per step."""
 
     losses: NDArray[np.float64]
     correct: NDArray[np.int64]
@@ -110,7 +110,7 @@ class Log(NamedTuple):
 
     @staticmethod
     def of(steps: int) -> Log:
-        """Room for so many steps."""
+        """Allocate space for this many steps."""
         return Log(np.empty(steps), np.empty(steps, np.int64), np.empty(steps, np.int64))
 
 
@@ -128,7 +128,7 @@ class Lanes(NamedTuple):
 
 
 class LaneRule(NamedTuple):
-    """One kind of optimizer for all lanes, settings of their own."""
+    """One kind of optimizer for all lanes, with settings per lane."""
 
     kind: int
     settings: NDArray[np.float64]
@@ -137,11 +137,11 @@ class LaneRule(NamedTuple):
     numbers: Array
     """(numbers, networks)"""
     own: NDArray[np.float64]
-    """Room for the numbers of one lane."""
+    """Space for the numbers of one lane."""
 
 
 class LaneParameters(NamedTuple):
-    """As `Parameters`; a lane that diverged keeps its parameters in `ended` and its step in `ended_at` (−1: not)."""
+    """Like `Parameters`; a diverged lane keeps its parameters in `ended` and its step in `ended_at` (else −1)."""
 
     theta: Array
     gradient: Array

@@ -2,7 +2,7 @@
 
 δ = dL/dz,   dW = Xᵀ δ,   db = Σ δ,   dX = δ Wᵀ (+ what came along the skip)
 
-fast      the product that makes dX also masks it with the ReLU below and adds the skip, so that it leaves as the
+fast      the product for dX also masks it with the ReLU below and adds the skip, so that its result is the
           δ of the layer below
 general   skip, activation, norm: one loop each
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from gradlab.engines.fused.kernels import supported
 from gradlab.engines.fused.kernels.compiled import kernel, window
-from gradlab.engines.fused.kernels.elementwise import add_to, inner, scale, scaled, slope_times
+from gradlab.engines.fused.kernels.elementwise import add_to, inner, scale, scale_into, slope_times
 from gradlab.engines.fused.kernels.forward import block_alpha
 from gradlab.engines.fused.kernels.layout import (
     ACT,
@@ -70,12 +70,12 @@ def backward_fast(network, rule, parameters, space, at_once, n):
     after = has_skip and place == AFTER
     stream, spare, delta, other = buffers[0], buffers[1], buffers[2], buffers[3]
     top = table[last]
-    if top[ACT] == supported.RELU:  # no head: the output is a ReLU's, or the stream behind it
+    if top[ACT] == supported.RELU:  # no head: the output is that of a ReLU, or the stream after it
         post = window(work, top[POST])
         slope_times(supported.RELU, theta.dtype.type(0), post, post, stream, delta, n * top[HP])
-    elif after and top[BLOCK] >= 0:  # a linear layer whose output joins a stream: δ and the stream's gradient are equal
-        scaled(stream, theta.dtype.type(1), delta, n * top[HP])
-    else:  # a head: its output is z itself
+    elif after and top[BLOCK] >= 0:  # a linear layer whose output joins a stream: δ equals the stream's gradient
+        scale_into(stream, theta.dtype.type(1), delta, n * top[HP])
+    else:  # a head: its output is z
         stream, delta = delta, stream
     for index in range(last, -1, -1):
         layer = table[index]
@@ -105,7 +105,7 @@ def backward_fast(network, rule, parameters, space, at_once, n):
 
 @kernel
 def backward_general(network, parameters, space, n):
-    """`buffers[0]` holds dL/d output; `along` keeps what goes along the skip of the block at hand."""
+    """`buffers[0]` holds dL/d output; `along` keeps the gradient along the skip of the current block."""
     table, at, simd, place, slope = network.table, network.product, network.simd, network.place, network.slope
     theta, gradient, work, buffers = parameters.theta, parameters.gradient, space.work, space.buffers
     dh, delta, dx, along = buffers[0], buffers[1], buffers[2], buffers[3]
@@ -123,7 +123,7 @@ def backward_general(network, parameters, space, n):
         x_hat, inv = window(work, layer[X_HAT]), window(space.inverse, layer[INVERSE])
         if adds and layer[LAST] and place != INSIDE:
             a = block_alpha(network, theta, layer[BLOCK])
-            scaled(dh, one, along, size)
+            scale_into(dh, one, along, size)
             if network.alpha_at >= 0:
                 gradient[network.alpha_at + layer[BLOCK]] = inner(dh, z if before else post, size)
             if a != 1:
@@ -133,7 +133,7 @@ def backward_general(network, parameters, space, n):
         else:
             slope_times(layer[ACT], slope, pre, post, dh, delta, size)
             if adds and layer[LAST] and place == INSIDE:
-                scaled(delta, one, along, size)
+                scale_into(delta, one, along, size)
             if layer[NORM] != NONE:
                 norm_backward(layer[NORM], delta, delta, x_hat, inv, gain, d_gain, d_shift, n, h, hp)
         parameter_gradients(network, layer, space, delta, parameters.gradient, n)

@@ -1,9 +1,10 @@
-"""Numba's cache with a checksum beside every file: what is torn or altered is compiled again, never unpickled.
+"""Numba's cache with a checksum beside every file: damaged or altered files are recompiled, never unpickled.
 
     backward-60.py311.1.nbc          numba's file
-    backward-60.py311.1.nbc.sha256   of what was written
+    backward-60.py311.1.nbc.sha256   its checksum
 
-A cache that cannot be read or written (a full disk, a torn file) is said so once; kernels are then compiled in memory.
+A cache that cannot be read or written (a full disk, a damaged file) causes one notice; kernels are then compiled in
+memory.
 """
 
 from __future__ import annotations
@@ -17,21 +18,21 @@ from typing import Any
 from gradlab.notices import say_once
 
 TRIES, PAUSE = 8, 0.03
-"""Another process may be between a file and its checksum."""
+"""Another process may be between writing a file and its checksum."""
 
 
-def checked(cache: Any) -> Any:
-    """The cache of one function, with checks around what numba does with its files."""
+def wrap_cache(cache: Any) -> Any:
+    """Wrap the cache of one function with checks of its files."""
     cache._cache_file = _CheckedFiles(cache._cache_file)
-    return _Forgiving(cache)
+    return _SafeCache(cache)
 
 
 class _Damaged(Exception):
-    """A file is not what was written."""
+    """A file does not match its checksum."""
 
 
-class _Forgiving:
-    """The cache as numba's dispatchers use it; whatever goes wrong in it costs a compilation and nothing else."""
+class _SafeCache:
+    """The cache interface of numba's dispatchers; a failure costs one compilation and nothing else."""
 
     def __init__(self, cache: Any) -> None:
         self._cache = cache
@@ -40,11 +41,11 @@ class _Forgiving:
         return getattr(self._cache, name)
 
     def load_overload(self, signature: Any, context: Any) -> Any:
-        """The compiled function, or None: it has to be compiled."""
+        """Return the compiled function, or None if it must be compiled."""
         try:
             return self._cache.load_overload(signature, context)
         except Exception as error:
-            say_once(f"kernels in {self._cache.cache_path} are damaged and are compiled again ({_told(error)})")
+            say_once(f"kernels in {self._cache.cache_path} are damaged and will be recompiled ({_describe(error)})")
             try:
                 self._cache._cache_file.discard()
             except OSError:
@@ -52,21 +53,21 @@ class _Forgiving:
             return None
 
     def save_overload(self, signature: Any, data: Any) -> None:
-        """Keep a compiled function, if that can be done."""
+        """Store a compiled function, if possible."""
         try:
             self._cache.save_overload(signature, data)
         except Exception as error:
-            say_once(f"compiled kernels cannot be kept in {self._cache.cache_path} ({_told(error)})")
+            say_once(f"compiled kernels cannot be stored in {self._cache.cache_path} ({_describe(error)})")
 
 
 class _CheckedFiles:
-    """Numba's index and data files of one function. Reads go through the checksum, writes leave one."""
+    """Numba's index and data files of one function. Reads verify the checksum, writes create one."""
 
     def __init__(self, files: Any) -> None:
         self._files = files
 
     def load(self, key: Any) -> Any:
-        """An entry; None where there is none."""
+        """Return an entry; None if there is none."""
         index = Path(self._files._index_path)
         if not index.exists():
             return None
@@ -81,16 +82,16 @@ class _CheckedFiles:
         return self._files._load_data(name)
 
     def save(self, key: Any, data: Any) -> None:
-        """Add an entry, and the checksums of what was written."""
+        """Add an entry, and write the checksums."""
         index = Path(self._files._index_path)
         try:
             if index.exists():
-                _check(index)  # numba is going to unpickle it
+                _check(index)  # numba will unpickle it
         except _Damaged:
             self.discard()
         self._files.save(key, data)
-        _seal(index)
-        _seal(Path(self._files._data_path(self._files._load_index()[key])))
+        _write_checksum(index)
+        _write_checksum(Path(self._files._data_path(self._files._load_index()[key])))
 
     def discard(self) -> None:
         """Remove the files of this function."""
@@ -100,34 +101,34 @@ class _CheckedFiles:
             path.unlink(missing_ok=True)
 
     def flush(self) -> None:
-        """Forget all entries."""
+        """Remove all entries."""
         self.discard()
 
 
 def _check(path: Path) -> None:
     for _ in range(TRIES):
-        if _fits(path):
+        if _matches_checksum(path):
             return
         sleep(PAUSE)
-    raise _Damaged(f"{path.name} is not what was written")
+    raise _Damaged(f"{path.name} does not match its checksum")
 
 
-def _fits(path: Path) -> bool:
+def _matches_checksum(path: Path) -> bool:
     try:
-        return sha256(path.read_bytes()).hexdigest() == _seal_of(path).read_text(encoding="ascii")
+        return sha256(path.read_bytes()).hexdigest() == _checksum_path(path).read_text(encoding="ascii")
     except (OSError, UnicodeDecodeError):
         return False
 
 
-def _seal(path: Path) -> None:
-    beside = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    beside.write_text(sha256(path.read_bytes()).hexdigest(), encoding="ascii")
-    os.replace(beside, _seal_of(path))
+def _write_checksum(path: Path) -> None:
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    temporary.write_text(sha256(path.read_bytes()).hexdigest(), encoding="ascii")
+    os.replace(temporary, _checksum_path(path))
 
 
-def _seal_of(path: Path) -> Path:
+def _checksum_path(path: Path) -> Path:
     return path.with_name(f"{path.name}.sha256")
 
 
-def _told(error: Exception) -> str:
+def _describe(error: Exception) -> str:
     return str(error) if isinstance(error, _Damaged) else f"{type(error).__name__}: {error}"

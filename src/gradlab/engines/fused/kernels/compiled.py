@@ -1,8 +1,8 @@
-"""How kernels are compiled: no interpreter, no GIL, NaN-safe, and cached on disk under the hash of their sources.
+"""Compile kernels: no interpreter, no GIL, NaN-safe, and cached on disk under the hash of their sources.
 
-Numba notices an edit of the file that a function stands in, not of the files it calls. So the cache lies in a folder
-named by the hash of all kernel sources (and of numba's version), outside the package, which may be read-only. A cache
-that is torn, full or altered costs a compilation, never a trial.
+Numba notices an edit of the file that defines a function, not of the files it calls. So the cache folder is named by
+the hash of all kernel sources (and of numba's version). It is outside the package, which may be read-only. A damaged,
+full or altered cache costs a compilation, never a trial.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from numba.extending import intrinsic
 from numba.np.arrayobj import populate_array
 
 from gradlab.cache import cache_folder
-from gradlab.engines.fused.kernels.checked_cache import checked
+from gradlab.engines.fused.kernels.checked_cache import wrap_cache
 from gradlab.notices import say_once
 
 
 @lru_cache(maxsize=1)
 def kernels_folder() -> Path | None:
-    """Where compiled kernels are kept: a folder named by the hash of all their sources; None: nowhere."""
+    """Return the folder of compiled kernels, named by the hash of all their sources; None if there is no cache."""
     digest = sha256(numba.__version__.encode())
     for source in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(source.name.encode() + source.read_bytes())
@@ -41,24 +41,24 @@ def kernels_folder() -> Path | None:
 
 
 def is_cold(entry: str) -> bool:
-    """Whether the kernel of this name, and so what it calls, has not been compiled into the cache yet."""
+    """Whether the kernel of this name, and so what it calls, is not in the cache yet."""
     folder = kernels_folder()
     return folder is None or not any(folder.rglob(f"*.{entry}-*.nbc"))
 
 
 def kernel(function: Callable[..., Any]) -> Any:
-    """Compile a function on first use, keep it on disk."""
-    return _cached(numba.njit(nogil=True, boundscheck=False, error_model="numpy"), function)
+    """Compile a function on first use and store it on disk."""
+    return _compile_cached(numba.njit(nogil=True, boundscheck=False, error_model="numpy"), function)
 
 
 def entry_point(signature: Any, function: Callable[..., Any]) -> Any:
-    """Compile a function of bare pointers and numbers at once, keep it on disk; it has an `address`."""
+    """Compile a function of bare pointers and numbers now and store it on disk; it has an `address`."""
     from numba.core.ccallback import CFunc
     from numba.core.sigutils import normalize_signature
 
-    # what `numba.cfunc` does, but for the cache: its own is not checked
+    # like `numba.cfunc`, whose own cache has no checksums
     made = CFunc(function, normalize_signature(signature), {}, {"error_model": "numpy"})
-    _give_cache(made)
+    _enable_cache(made)
     made.compile()
     return made
 
@@ -66,31 +66,31 @@ def entry_point(signature: Any, function: Callable[..., Any]) -> Any:
 settings: Any = numba_config
 
 
-def _cached(compiler: Callable[..., Any], function: Callable[..., Any]) -> Any:
+def _compile_cached(compiler: Callable[..., Any], function: Callable[..., Any]) -> Any:
     made = compiler(function)
-    _give_cache(made)
+    _enable_cache(made)
     return made
 
 
-def _give_cache(made: Any) -> None:
-    """Switch on numba's cache in our folder, with our checks around it."""
+def _enable_cache(made: Any) -> None:
+    """Enable numba's cache in our folder, with checksums."""
     folder = kernels_folder()
     if folder is None:
         return
     before = settings.CACHE_DIR
-    settings.CACHE_DIR = str(folder)  # read while the cache is made, put back at once
+    settings.CACHE_DIR = str(folder)  # read while the cache is created, restored right after
     try:
         made.enable_caching()
-        made._cache = checked(made._cache)
-    except Exception as error:  # the disk is full, say: kernels are compiled in memory
-        say_once(f"compiled kernels cannot be kept in {folder} ({type(error).__name__}: {error})")
+        made._cache = wrap_cache(made._cache)
+    except Exception as error:  # for example, the disk is full: kernels are compiled in memory
+        say_once(f"compiled kernels cannot be stored in {folder} ({type(error).__name__}: {error})")
     finally:
         settings.CACHE_DIR = before
 
 
 @intrinsic
 def window(typing, array, offset):
-    """array[offset:], as a bare pointer with the same shape: a slice without its bookkeeping."""
+    """Return array[offset:] as a bare pointer with the same shape: a slice without its bookkeeping."""
 
     def generate(context, builder, signature, arguments):
         kind = signature.args[0]

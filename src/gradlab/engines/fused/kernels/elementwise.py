@@ -1,4 +1,4 @@
-"""Activations and skips where no tile finishes them: one loop each.
+"""Activations and skips that no tile applies: one loop each.
 
 post = f(pre)          d_pre = d_post · f'(pre)
 """
@@ -36,7 +36,7 @@ Q4, Q3, Q2, Q1, Q0 = (
 
 
 def tanh(x: Any) -> Any:
-    """tanh x: in float32 by arithmetic alone, so that the loop around it becomes vectors; in float64 the library's."""
+    """tanh x: in float32 by arithmetic only, so that the loop around it is vectorized; in float64 by the library."""
 
 
 @overload(tanh)
@@ -134,7 +134,7 @@ def add_scaled(x, branch, alpha, y, size):
 
 @kernel
 def add_to(y, x, size):
-    """y ← y + x. One pointer for what is read and written: with two that are equal it would not become vectors."""
+    """y ← y + x. One pointer for reading and writing: with two equal pointers it would not be vectorized."""
     for i in range(size):
         y[i] += x[i]
 
@@ -147,7 +147,7 @@ def scale(y, alpha, size):
 
 
 @kernel
-def scaled(x, alpha, y, size):
+def scale_into(x, alpha, y, size):
     """y = α · x."""
     for i in range(size):
         y[i] = alpha * x[i]

@@ -1,6 +1,6 @@
 """One forward pass over the table of layers.
 
-fast      each layer is one product; its tile adds bias and skip and applies ReLU on the way out
+fast      each layer is one product; its tile also adds bias and skip and applies ReLU
 general   product, norm, skip inside, activation, skip after: one loop each
 """
 
@@ -53,7 +53,7 @@ def block_alpha(network, theta, block):
 
 @kernel
 def forward_fast(network, theta, work, n):
-    """Output lies at STREAM of the last layer."""
+    """The output is at STREAM of the last layer."""
     at, has_skip, place = network.product, network.has_skip, network.place
     for index in range(len(network.table)):
         layer = network.table[index]
@@ -73,7 +73,7 @@ def forward_fast(network, theta, work, n):
 
 @kernel
 def forward_general(network, theta, space, training, n):
-    """Output lies at STREAM of the last layer; everything that backward needs stays in the workspace."""
+    """The output is at STREAM of the last layer; everything that backward needs stays in the workspace."""
     at, place, slope, work = network.product, network.place, network.slope, space.work
     for index in range(len(network.table)):
         layer = network.table[index]

@@ -1,6 +1,6 @@
-"""Rows of the data set -> a batch.
+"""Gather rows of the data set into a batch.
 
-X[i, :] = stored[rows[i], :] · factor + offset        uint8 pixels, scaled on the way
+X[i, :] = stored[rows[i], :] · factor + offset        uint8 pixels, scaled
 X[i, :] = values[rows[i], :]                          numbers that need no scaling
 """
 
@@ -11,7 +11,7 @@ from gradlab.engines.fused.kernels.compiled import kernel, window
 
 @kernel
 def gather(data, rows, K, X, KP):
-    """Rows of K numbers into rows of KP; padding columns stay as they are."""
+    """Copy rows of K numbers into rows of KP; padding columns are not written."""
     for i in range(len(rows)):
         x = window(X, i * KP)
         if len(data.pixels) > 0:

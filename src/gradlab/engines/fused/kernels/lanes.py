@@ -1,11 +1,11 @@
-"""Tiny networks side by side: sixteen of one shape, each in its own lane of the vectors.
+"""Tiny networks side by side: sixteen of one shape, each in its own vector lane.
 
-A product of 16 × 16 numbers is too small to fill a register tile, and calling it costs more than computing it. So the
+A product of 16 × 16 numbers is too small to fill a register tile, and the call costs more than the arithmetic. So the
 lanes run over networks instead of columns: every number of the network is a row of sixteen, one for each network.
 
     z[s, j] = b[j] + Σ_k x[s, k] W[k, j]        g_W[k, j] = Σ_s x[s, k] δ[s, j]        d[s, k] = Σ_j δ[s, j] W[k, j]
 
-Lanes never meet: what is in one does not depend on what is in the others, to the last bit.
+Lanes are independent: the bits in one do not depend on the contents of the others.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ from gradlab.engines.fused.kernels.update import (
 )  # fmt: skip
 
 NETS = 16
-FEW = 4
-"""Sums are taken so many at a time: their chains of additions overlap, and one factor serves them all."""
+SUMS_AT_ONCE = 4
+"""Number of sums computed together: their chains of additions overlap, and one factor serves them all."""
 FAN_IN, FAN_OUT, WEIGHT, BIAS, ACT, INPUT, PRE, POST, COLUMNS = range(9)
-"""Of a layer: its sizes, where its parameters start (−1: no bias), its activation, where x, z and f(z) lie."""
+"""Columns of a layer: its sizes, offsets of its parameters (−1: no bias), its activation, offsets of x, z, f(z)."""
 
 
 def make_dot(outputs: int) -> Any:
-    """The intrinsic that sums products lane by lane, several results at a time.
+    """Return the intrinsic that sums products lane by lane, several results at a time.
 
     C[c0 + r·cr] = start + Σ_p A[a0 + p·ap] · B[b0 + r·br + p·bp] for r < outputs; every entry is a row of NETS numbers.
     `start` is a row of S (at s0 + r·sr) or, if s0 < 0, zero.
@@ -119,17 +119,17 @@ class _Emitter:
             b.store(b.load(total), place).align = self.bytes
 
 
-dot1, dot4 = make_dot(1), make_dot(FEW)
+dot1, dot4 = make_dot(1), make_dot(SUMS_AT_ONCE)
 
 
 @kernel
 def dots(A, a0, ap, B, b0, bp, br, P, S, s0, sr, C, c0, cr, count):
-    """`count` sums, four at a time while there are four."""
+    """Compute `count` sums, four at a time as long as possible."""
     r = 0
-    while r + FEW <= count:
+    while r + SUMS_AT_ONCE <= count:
         start = s0 + r * sr if s0 >= 0 else -1
         dot4(A, a0, ap, B, b0 + r * br, bp, br, P, S, start, sr, C, c0 + r * cr, cr)
-        r += FEW
+        r += SUMS_AT_ONCE
     while r < count:
         start = s0 + r * sr if s0 >= 0 else -1
         dot1(A, a0, ap, B, b0 + r * br, bp, br, P, S, start, sr, C, c0 + r * cr, cr)
@@ -138,13 +138,13 @@ def dots(A, a0, ap, B, b0, bp, br, P, S, s0, sr, C, c0, cr, count):
 
 @kernel
 def forward(lanes, theta, work):
-    """All layers; what backward needs stays in the workspace."""
+    """Run all layers; what backward needs stays in the workspace."""
     n = lanes.n
     for index in range(len(lanes.table)):
         layer = lanes.table[index]
         k, h, x, z = layer[FAN_IN], layer[FAN_OUT], layer[INPUT], layer[PRE]
         w, b = layer[WEIGHT], layer[BIAS]
-        if h >= FEW:
+        if h >= SUMS_AT_ONCE:
             for s in range(n):
                 dots(work, x + s * k, 1, theta, w, h, 1, k, theta, b, 1, work, z + s * h, 1, h)
         else:  # few columns: several samples at a time instead
@@ -157,16 +157,16 @@ def forward(lanes, theta, work):
 
 @kernel
 def backward(lanes, theta, gradient, space):
-    """Gradients of all parameters; `space.d` holds dL/d output, and is used up."""
+    """Compute the gradients of all parameters; overwrites `space.d`, which holds dL/d output."""
     n, work, d, d_next, ones = lanes.n, space.work, space.d, space.d_next, space.ones
     for index in range(len(lanes.table) - 1, -1, -1):
         layer = lanes.table[index]
         k, h, x = layer[FAN_IN], layer[FAN_OUT], layer[INPUT]
         pre, post = window(work, layer[PRE] * NETS), window(work, layer[POST] * NETS)
-        slope_times(layer[ACT], lanes.slope, pre, post, d, d_next, n * h * NETS)  # in place it would not become vectors
+        slope_times(layer[ACT], lanes.slope, pre, post, d, d_next, n * h * NETS)  # in place it would not be vectorized
         d, d_next = d_next, d
         w = layer[WEIGHT]
-        if h >= FEW:
+        if h >= SUMS_AT_ONCE:
             for i in range(k):
                 dots(work, x + i, k, d, 0, h, 1, n, ones, -1, 0, gradient, w + i * h, 1, h)
         else:
@@ -203,7 +203,7 @@ def losses_and_gradients(lanes, O, h, D, loss, correct):
 
 @kernel
 def _cross_entropy(O, labels, n, h, D, loss, correct, lane):
-    """One lane: its numbers lie NETS apart."""
+    """One lane: its numbers are NETS apart."""
     total, right = 0.0, 0
     for i in range(n):
         at, label = i * h * NETS, labels[i]
@@ -228,7 +228,7 @@ def _cross_entropy(O, labels, n, h, D, loss, correct, lane):
 
 @kernel
 def update(kind, c, theta, g, m, v):
-    """θ ← θ + Δ in every lane, with the lane's own numbers; equations as in `update`."""
+    """θ ← θ + Δ in every lane, with the lane's settings; equations as in `update`."""
     count = len(theta) // NETS
     for p in range(count):
         at = p * NETS
@@ -277,7 +277,7 @@ def clip_gradients(g, clip):
 def train_lanes(lanes, rule, rates, first, parameters, space, losses, correct):
     """Train the steps `first`, … of all lanes on their whole data; `rates` has one row per step.
 
-    A lane whose loss is not finite has ended: its parameters and its last step are kept. The arguments are the named
+    A lane with a non-finite loss has ended: its parameters and its last step are kept. The arguments are the named
     tuples of arguments.py; `losses` and `correct` get one row per step.
     """
     theta = parameters.theta

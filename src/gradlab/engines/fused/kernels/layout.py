@@ -1,6 +1,6 @@
-"""Where everything lies in memory: one table of whole numbers that the kernels read. Plain Python, made once a trial.
+"""The memory layout: one table of integers that the kernels read. Plain Python, computed once per trial.
 
-Widths are padded to a multiple of 8 for the tiles (1 for BLAS): columns then never leave a remainder. Padding of
+Widths are padded to a multiple of 8 for the tiles (1 for BLAS), so that columns never leave a remainder. Padding of
 parameters and their gradients is 0 and stays 0 under every optimizer; padding of activations is never summed over.
 """
 
@@ -20,12 +20,12 @@ Array = NDArray[Any]
 
 (
     K, KC, KP, H, HC, HP,  # fan-in and fan-out; how many columns are computed (a multiple of 8); row length in memory
-    W, B, GAIN, SHIFT, END,  # where parameters start in θ (−1: there is none), and where the layer's end
+    W, B, GAIN, SHIFT, END,  # offsets of the parameters in θ (−1: none), and the end of the layer's parameters
     ACT, NORM,  # codes
-    FIRST, LAST, BLOCK, HIDDEN,  # place in its block; its number from 0 (−1: stem or head); 0 for the head
-    SOURCE, IN, ENTRY,  # where in the workspace: what reaches the layer, what its matrix multiplies, its block's input
-    Z, PRE, POST, STREAM, X_HAT,  # x W + b, what enters and what leaves f, what leaves the layer, the norm's x̂
-    INVERSE, RUN, T,  # where 1/σ, running statistics and the transpose of W start in their own arrays
+    FIRST, LAST, BLOCK, HIDDEN,  # position in its block; block number from 0 (−1: stem or head); 0 for the head
+    SOURCE, IN, ENTRY,  # offsets in the workspace: input of the layer, operand of its matrix, input of its block
+    Z, PRE, POST, STREAM, X_HAT,  # offsets of x W + b, input and output of f, output of the layer, the norm's x̂
+    INVERSE, RUN, T,  # offsets of 1/σ, running statistics and the transpose of W in their own arrays
     COLUMNS,
 ) = range(29)  # fmt: skip
 
@@ -35,17 +35,17 @@ PLACES = {"after": AFTER, "inside": INSIDE, "before": BEFORE}
 
 @dataclass(frozen=True)
 class Memory:
-    """The table and the sizes of every array that a trial needs."""
+    """The table and the sizes of all arrays of a trial."""
 
     table: NDArray[np.int64]
     simd: bool
     fast: bool
-    """Tiles finish every layer: ReLU or linear, no norm, one layer per block, skip none, identity or inside."""
+    """Tiles apply every layer: ReLU or linear, no norm, one layer per block, skip none, identity or inside."""
     place: int
     has_skip: bool
     alpha: float
     alpha_at: int
-    """Where learned α start in θ (−1: α is fixed)."""
+    """Start of the learned α in θ (−1: α is fixed)."""
     parameters: int
     workspace: int
     inverse: int
@@ -55,16 +55,16 @@ class Memory:
     slots: tuple[tuple[Any, int, int, int], ...]
     """(slot, start in the padded θ, rows, padded row length) of every tensor."""
 
-    def padded(self, flat: Array) -> Array:
-        """Parameters in the kernels' layout."""
+    def pad(self, flat: Array) -> Array:
+        """Return parameters in the kernels' layout."""
         out = np.zeros(self.parameters, flat.dtype)
         for slot, start, rows, length in self.slots:
             window = out[start : start + rows * length].reshape(rows, length)
             window[:, : slot.shape[-1] if slot.shape else 1] = slot.view(flat).reshape(rows, -1)
         return out
 
-    def plain(self, padded: Array, size: int) -> Array:
-        """Parameters in the lab's layout."""
+    def unpad(self, padded: Array, size: int) -> Array:
+        """Return parameters in Gradlab's layout."""
         out = np.empty(size, padded.dtype)
         for slot, start, rows, length in self.slots:
             window = padded[start : start + rows * length].reshape(rows, length)
@@ -73,7 +73,7 @@ class Memory:
 
 
 def lay_out(mlp: MLP, samples: int, simd: bool) -> Memory:
-    """The table of a network whose largest batch has so many samples."""
+    """Return the layout of a network for batches of up to `samples` samples."""
     lanes = LANES if simd else 1
     table = np.full((len(mlp.layers), COLUMNS), -1, np.int64)
     place = PLACES[mlp.skip.place]
@@ -88,11 +88,11 @@ def lay_out(mlp: MLP, samples: int, simd: bool) -> Memory:
         for layer in block
     }
     shapes: dict[tuple[int, int], int] = {}
-    stream = workspace.take(samples * _row(mlp.layers[0].fan_in, lanes))  # the batch itself
+    stream = workspace.take(samples * _row_length(mlp.layers[0].fan_in, lanes))  # the batch
     entry = stream
     for layer, row in zip(mlp.layers, table, strict=True):
-        row[K], row[KC], row[KP] = layer.fan_in, _padded(layer.fan_in, lanes), _row(layer.fan_in, lanes)
-        row[H], row[HC], row[HP] = layer.fan_out, _padded(layer.fan_out, lanes), _row(layer.fan_out, lanes)
+        row[K], row[KC], row[KP] = layer.fan_in, _pad_width(layer.fan_in, lanes), _row_length(layer.fan_in, lanes)
+        row[H], row[HC], row[HP] = layer.fan_out, _pad_width(layer.fan_out, lanes), _row_length(layer.fan_out, lanes)
         row[ACT], row[NORM] = ACTIVATIONS[layer.activation.name].code, NORMS[layer.norm.name].code
         row[HIDDEN] = layer is not mlp.head
         block, first, last = block_of.get(layer.number, (-1, True, True))
@@ -102,10 +102,10 @@ def lay_out(mlp: MLP, samples: int, simd: bool) -> Memory:
         size = samples * int(row[HP])
         row[SOURCE], row[IN], row[ENTRY] = stream, stream, entry
         row[POST] = workspace.take(size)
-        for column in (Z, PRE, X_HAT):  # tiles need only what leaves: packed close, it stays in the cache
+        for column in (Z, PRE, X_HAT):  # tiles need only their output: densely packed, it stays in the cache
             row[column] = row[POST] if fast else workspace.take(size)
         row[INVERSE], row[RUN] = inverse.take(max(samples, int(row[HP]))), running.take(int(row[HP]))
-        shape = int(row[HP]), int(row[KP])  # layers of one shape take turns with one transpose
+        shape = int(row[HP]), int(row[KP])  # layers of one shape share one transpose
         row[T] = shapes.setdefault(shape, transposes.size)
         if row[T] == transposes.size:
             transposes.take(shape[0] * shape[1])
@@ -133,7 +133,7 @@ def lay_out(mlp: MLP, samples: int, simd: bool) -> Memory:
 
 
 class _Room:
-    """Hands out space one behind the other, in whole cache lines."""
+    """Allocates space contiguously, in whole cache lines."""
 
     def __init__(self) -> None:
         self.size = 0
@@ -144,13 +144,13 @@ class _Room:
         return start
 
 
-def _padded(width: int, lanes: int) -> int:
+def _pad_width(width: int, lanes: int) -> int:
     return -(-width // lanes) * lanes
 
 
-def _row(width: int, lanes: int) -> int:
-    """Row length in memory. Rows of a multiple of 1 KB would share few places of the first-level cache: a line more."""
-    length = _padded(width, lanes)
+def _row_length(width: int, lanes: int) -> int:
+    """Row length in memory. Rows of a multiple of 1 KB would map to few sets of the L1 cache: add one line."""
+    length = _pad_width(width, lanes)
     return length + 16 if lanes > 1 and length % 256 == 0 else length
 
 
@@ -164,7 +164,7 @@ def _parameters(mlp: MLP, table: Any, lanes: int) -> tuple[tuple[tuple[Any, int,
             alpha_at = start if alpha_at < 0 else alpha_at
         else:
             rows = slot.shape[0] if slot.role == "weight" else 1
-            length = _row(slot.shape[-1], lanes)
+            length = _row_length(slot.shape[-1], lanes)
             start = room.take(rows * length)
             table[slot.owner - 1, columns[slot.role]] = start
             table[slot.owner - 1, END] = room.size

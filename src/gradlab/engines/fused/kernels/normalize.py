@@ -1,4 +1,4 @@
-"""Layer, RMS and batch norm: forward leaves x̂ and 1/σ, backward uses them.
+"""Layer, RMS and batch norm: forward stores x̂ and 1/σ, backward uses them.
 
 x̂ = (x − mean)·s, s = 1/√(var + ε), y = g ⊙ x̂ + shift
 dx = s (u − mean u − x̂ mean(u x̂)), u = g ⊙ dy        means over units (layer, RMS) or samples (batch);
@@ -17,7 +17,7 @@ from gradlab.engines.fused.kernels.supported import BATCH, LAYER, NONE, RMS
 
 @kernel
 def norm_forward(kind, network, x, y, x_hat, inverse, gain, shift, mean_run, var_run, training, n, H, HP):
-    """y = norm(x); batch norm in training also moves its running statistics. Sums in float64."""
+    """y = norm(x); batch norm in training also updates its running statistics. Sums in float64."""
     if kind == NONE:
         for i in range(n * HP):
             y[i] = x[i]

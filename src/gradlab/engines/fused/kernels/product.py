@@ -1,4 +1,4 @@
-"""The products of a layer, with what follows them done on the way out.
+"""The products of a layer, with the operations that follow them (the epilogue).
 
     forward     Z = X W          rows n, columns H, summed over K
     backward    dW = Xᵀ Δ        rows K, columns H, summed over n
@@ -33,7 +33,7 @@ from gradlab.engines.fused.kernels.tile import (
 )
 
 PANEL = 256
-"""Longest stretch of p: 256 × 16 numbers of B are 16 KB in float32."""
+"""Maximum length of a block of p: 256 × 16 numbers of B are 16 KB in float32."""
 
 _t62, _t42, _t22, _t12 = (make_tile(rows, 2) for rows in (6, 4, 2, 1))
 _t14 = make_tile(1, 4)
@@ -84,7 +84,7 @@ def tiles(A, ar, ap, B, bp, C, cr, bias, E, Q, M, flags, rows, columns, P):
 
 
 def blas(A, ar, ap, B, bp, C, cr, bias, E, Q, M, flags, rows, columns, P):
-    """The same by BLAS: transposes by flag (ap ≠ 1: Aᵀ; bp < 0: Bᵀ), no copies; the epilogue as a loop."""
+    """The same with BLAS: transposes by flag (ap ≠ 1: Aᵀ; bp < 0: Bᵀ), no copies; the epilogue as a loop."""
     c = carray(C, (rows, columns))
     if ap != 1:
         np.dot(carray(A, (P, rows)).T, carray(B, (P, columns)), c)
@@ -125,7 +125,7 @@ def blas(A, ar, ap, B, bp, C, cr, bias, E, Q, M, flags, rows, columns, P):
 
 @cache
 def address(simd: bool, dtype: str) -> int:
-    """Where the compiled product of this kind and precision stands (loaded from the cache, or compiled now)."""
+    """Return the address of the compiled product of this kind and precision (from the cache, or compiled now)."""
     pointer, n = types.CPointer(getattr(types, dtype)), types.int64
     signature = types.void(pointer, n, n, pointer, n, pointer, n, pointer, pointer, pointer, pointer, n, n, n, n)
     return int(entry_point(signature, tiles if simd else blas).address)
@@ -166,7 +166,7 @@ def input_gradient(at, simd, D, W, T, DX, E, Q, M, flags, n, K, KC, KP, H, HP):
 
 @kernel
 def column_sums(at, simd, D, ones, out, n, HC, HP):
-    """out[j] = Σ_r D[r, j], the gradient of a bias: a product with a row of ones (one number, read over and over)."""
+    """out[j] = Σ_r D[r, j], the gradient of a bias: a product with a row of ones (one number, read repeatedly)."""
     if simd:
         product(at, ones, 0, 0, D, HP, out, HP, out, out, out, out, 0, 1, HC, n)
         return

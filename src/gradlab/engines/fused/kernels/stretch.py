@@ -1,4 +1,4 @@
-"""The loop: every step between two looks from outside, in one call that never touches the interpreter."""
+"""The training loop of a stretch: consecutive steps in one call that never enters the interpreter."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gradlab.engines.fused.kernels.update import clip_gradient, step_numbers, up
 
 @kernel
 def train(network, data, rule, steps, parameters, space, log):
-    """Train the steps of a stretch; gives how many were done before the loss was not finite.
+    """Train the steps of a stretch; return how many were done before the loss was not finite.
 
     The arguments are the named tuples of arguments.py.
     """
@@ -28,7 +28,7 @@ def train(network, data, rule, steps, parameters, space, log):
         epoch, start = passed // per_epoch, passed % per_epoch * steps.batch
         rows = steps.order[epoch % steps.order.shape[0], start : min(start + steps.batch, samples)]
         n = len(rows)
-        if s == 0 or per_epoch > 1:  # a full batch stays where it is
+        if s == 0 or per_epoch > 1:  # a full batch is gathered once
             gather(data, rows, table[0, K], work, table[0, KP])
         if network.fast:
             forward_fast(network, theta, work, n)
@@ -39,7 +39,7 @@ def train(network, data, rule, steps, parameters, space, log):
         log.sizes[s] = n
         if not math.isfinite(log.losses[s]):
             return s
-        if s == len(rates) - 1:  # what the latest step changed can be asked for afterwards
+        if s == len(rates) - 1:  # the change of the latest step may be requested afterwards
             for i in range(len(theta)):
                 parameters.before[i] = theta[i]
         step_numbers(rule, rates[s], steps.first + s + 1)

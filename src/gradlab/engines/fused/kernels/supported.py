@@ -1,7 +1,7 @@
-"""What the kernels can train: every part they have a code for, and which of its parameters they read.
+"""The parts that the kernels support, and which of their parameters they read.
 
-The one table of the fused engine. A part that is not in it, built in or the user's own, is refused; so is a part that
-has a parameter which no kernel reads. Nothing here needs numba.
+This is the only such table. The fused engine refuses a part that is not listed, built in or the user's own, and a part
+with a parameter that no kernel reads. Nothing here needs numba.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ SKIPS: Mapping[str, Kernel] = {
     "scaled": Kernel(ADDS, ("scale",)),
     "rezero": Kernel(ADDS, ("start",)),
 }
-"""ADDS: y = x + α F(x). Where it stands and what α is, the part says: `place`; `alpha` of `tensors` or `constants`."""
+"""ADDS: y = x + α F(x). The part itself defines its place and α: `place`; `alpha` of `tensors` or `constants`."""
 
 _TABLES: Mapping[str, Mapping[str, Kernel]] = {
     "activation": ACTIVATIONS,
@@ -69,8 +69,8 @@ _TABLES: Mapping[str, Mapping[str, Kernel]] = {
 }
 
 
-def unsupported(kind: str, name: str, catalog: Catalog) -> str | None:
-    """Why the kernels cannot train a network with this part; None if they can."""
+def explain_unsupported(kind: str, name: str, catalog: Catalog) -> str | None:
+    """Return why the kernels cannot train a network with this part; None if they can."""
     found = _TABLES[kind].get(name)
     if found is None:
         return f"it has no kernel for the {kind} {name!r}"

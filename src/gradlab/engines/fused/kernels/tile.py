@@ -1,14 +1,14 @@
-"""A register tile: a few rows × 8 or 16 columns of a matrix product, written straight into LLVM's vector types.
+"""A register tile: a few rows × 8 or 16 columns of a matrix product, in LLVM's vector types.
 
     C[r, j] = Σ_p A[r, p] · B[p, j]        r < rows, j < 8 · vectors, p < P
 
 Each accumulator is one `<8 x T>` value, T float or double: LLVM lowers it to whatever the machine has, so the
-source is the same on every processor and for both precisions. A is read one number at a time and spread over the
+source is the same on every processor and for both precisions. A is read one number at a time and broadcast to the
 lanes; its two strides decide whether the product is A·B or Aᵀ·B. `llvm.fmuladd` contracts to one instruction where
-the hardware has it, and to two where it has not.
+the hardware has it, and to two otherwise.
 
-Behind the sum stands an epilogue, chosen by flags at run time (one test per tile): what follows a product in a network
-is done while the numbers are still in registers.
+The sum is followed by an epilogue, chosen by flags at run time (one test per tile): the operations that follow a
+product in a network are done while the numbers are still in registers.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ MASK = 128
 
 
 def make_tile(rows: int, vectors: int) -> Any:
-    """The intrinsic for tiles of this shape.
+    """Return the intrinsic for tiles of this shape.
 
     Arguments (arrays are bare pointers): A, its start, row stride, step stride; B, its start, step stride; P; C, its
     start, row stride; bias and its start; E, Q, M (laid out like C); flags.
@@ -116,7 +116,7 @@ class _Emitter:
     # ------------------------------------------------------------- the tile
 
     def start(self, c0: Any, cr: Any, j0: Any, flags: Any) -> None:
-        """0, the bias, or what C holds."""
+        """Start from 0, the bias, or the contents of C."""
         for place in self.places:
             self.b.store(self.zero, self.sums[place])
         with self._if(flags, BIAS):
@@ -145,7 +145,7 @@ class _Emitter:
                     self.b.store(self.b.call(multiply_add, [a, columns[v], total]), self.sums[r, v])
 
     def epilogue(self, c0: Any, cr: Any, flags: Any) -> None:
-        """What the flags say, then C = v."""
+        """Apply the operations of the flags, then store C = v."""
         offsets = self._offsets(c0, cr)
 
         def add(place: Any, value: Any) -> Any:

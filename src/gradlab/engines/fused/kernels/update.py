@@ -1,8 +1,8 @@
-"""One pass over memory per optimizer: gradient, state and parameters are read once and written once.
+"""One pass over memory per optimizer step: gradient, state and parameters are read once and written once.
 
 Equations as in `gradlab.optim.optimizers`. Numbers that do not depend on the entry (η, the bias corrections) are
-computed once a step, in float64, and handed over as `c`. A stretch of parameters can be updated as soon as its gradient
-is there, while it is still in the cache.
+computed once per step, in float64, and passed as `c`. A range of parameters can be updated as soon as its gradient is
+known, while it is still in the cache.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The benchmark as a table in words and as a bar chart."""
+"""The benchmark as a text table and as a bar chart."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ SYSTEMS = ("gradlab", "jax", "torch", "sklearn")
 
 
 def lines(report: dict[str, Any]) -> list[str]:
-    """One line per workload and system."""
+    """Return one line per workload and system."""
     machine = report["machine"]
     found = [
         f"{machine['processor']}, 1 core, Python {machine['python']}, numpy {machine['packages']['numpy']}, "
-        + ", ".join(f"{name} {version or 'not installed'}" for name, version in report["peers"].items()),
+        + ", ".join(f"{name} {version or 'not find_installed'}" for name, version in report["peers"].items()),
         f"sgemm peak {report['sgemm_gflops']:.0f} GFLOP/s; medians of {report['rounds']} rounds, systems in turn",
         "",
     ]
@@ -46,7 +46,7 @@ def _speed(variant: dict[str, Any]) -> str:
 
 
 def bars(report: dict[str, Any]) -> Any:
-    """GFLOP/s of each system at its best, by workload, under the sgemm peak."""
+    """Draw each system's best GFLOP/s by workload, with the sgemm peak."""
     from matplotlib.figure import Figure
 
     rows = [row for row in report["workloads"] if "gflops" in row["systems"]["gradlab"]["best"]]

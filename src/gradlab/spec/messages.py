@@ -1,4 +1,4 @@
-"""From pydantic's errors to a message a person can act on: path, value, what is accepted, nearest name."""
+"""Turn pydantic's errors into messages that a user can act on: path, value, what is accepted, nearest name."""
 
 from __future__ import annotations
 
@@ -11,32 +11,33 @@ from pydantic import ValidationError
 from gradlab.errors import StudyError, nearest, shortened
 
 _BRANCH = re.compile(r"^(tuple\[|literal\[|constrained-|function-|model-|dict|int$|float$|str$|lax-or|list\[)")
-_SHOWN = 5
+_MAX_SHOWN = 5
 
 
 def study_error(error: ValidationError, source: str, place: Callable[[str], str] = lambda path: path) -> StudyError:
-    """A `StudyError` with one line per problem; `place` says where in the file a path was written."""
+    """Return a `StudyError` with one line per problem; `place` maps a path to where it is written in the file."""
     lines: list[str] = []
-    for problem in _without_other_branches(error.errors()):
+    for problem in _drop_other_branches(error.errors()):
         line = f"{place(_path(problem))}: {_message(problem)}"
         if line not in lines:
             lines.append(line)
-    more = len(lines) - _SHOWN
-    shown = lines[:_SHOWN] + ([f"… and {more} more"] if more > 0 else [])
+    more = len(lines) - _MAX_SHOWN
+    shown = lines[:_MAX_SHOWN] + ([f"… and {more} more"] if more > 0 else [])
     head = f"{source}: " if source else ""
-    return StudyError(head + ("\n" + " " * 2).join(shown) if len(shown) == 1 else f"{head}\n  " + "\n  ".join(shown))
+    body = shown[0] if len(shown) == 1 else "\n  " + "\n  ".join(shown)
+    return StudyError(head + body)
 
 
 def first_problem(error: ValidationError) -> tuple[str, str]:
-    """Path and message of the first problem; the path is empty where the whole is meant."""
-    problem = _without_other_branches(error.errors())[0]
+    """Return path and message of the first problem; the path is empty if the problem is the whole value."""
+    problem = _drop_other_branches(error.errors())[0]
     return "" if _path(problem) == "study" else _path(problem), _message(problem)
 
 
-def _without_other_branches(problems: list[Any]) -> list[Any]:
-    """A field of several forms fails in each of them: keep what is wrong with the form that was meant.
+def _drop_other_branches(problems: list[Any]) -> list[Any]:
+    """Keep, for a field with several accepted forms, the problems of the form that was probably meant.
 
-    That is the one that got furthest: problems inside the value before problems with its type.
+    That is the form that got furthest: problems inside the value rank before problems with its type.
     """
 
     def rank(problem: Any) -> tuple[int, bool]:
@@ -54,12 +55,16 @@ def _without_other_branches(problems: list[Any]) -> list[Any]:
         best = max(map(rank, same))
         chosen = [problem for problem in same if rank(problem) == best]
         kept += (
-            chosen if best[1] else chosen[:1] if len(same) > 1 and not _literals(same) else _literals(same) or chosen
+            chosen
+            if best[1]
+            else chosen[:1]
+            if len(same) > 1 and not _literal_errors(same)
+            else _literal_errors(same) or chosen
         )
     return kept
 
 
-def _literals(problems: list[Any]) -> list[Any]:
+def _literal_errors(problems: list[Any]) -> list[Any]:
     return [problem for problem in problems if problem["type"] == "literal_error"]
 
 

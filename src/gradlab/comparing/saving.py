@@ -1,4 +1,4 @@
-"""Runs of somebody's own code in the lab's folders: what was kept, the names of its layers, the report."""
+"""Run folders of users' code: earlier audits, and a watched training as a run."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 
 from gradlab.analysis.measured import Measured
 from gradlab.audits.audit import ONE_SEED, Audit
-from gradlab.comparing.returned import Layered, outcome_of
-from gradlab.comparing.source import code_of, numerics
+from gradlab.comparing.outcomes import LayerSource, make_outcome
+from gradlab.comparing.source import hash_code, numerics
 from gradlab.notices import say
 from gradlab.plans.code import CodePlan, code_plan
 from gradlab.report.finish import Conduct, finish
@@ -24,13 +24,13 @@ from gradlab.trials.digest import digest
 from gradlab.trials.result import TrialResult
 
 
-def kept_audit(path: Path, plan: CodePlan) -> Audit | None:
-    """The audit of an earlier call, if it was of these arms; one of others, or a damaged one, is no audit of them."""
+def load_audit(path: Path, plan: CodePlan) -> Audit | None:
+    """Load the audit of an earlier call if it was made for these arms; otherwise delete it and return None."""
     try:
         tree = read_sealed(path / AUDIT)
         audit = None if tree is None else Audit.from_json(tree)
     except (DamagedFile, KeyError, TypeError, ValueError):
-        say(f"{path / AUDIT} is damaged and is removed; audit the arms again to know whether they are fair")
+        say(f"{path / AUDIT} is damaged and was removed; audit the arms again to check that they are fair")
         audit = None
     if audit is not None and set(audit.arms) == set(plan.study.arms):
         return audit
@@ -38,29 +38,29 @@ def kept_audit(path: Path, plan: CodePlan) -> Audit | None:
     return None
 
 
-def with_seeds(audit: Audit | None, plan: CodePlan) -> Audit | None:
-    """The audit as a comparison of several seeds shows it: that one seed was compared is then no limit."""
+def drop_single_seed_limit(audit: Audit | None, plan: CodePlan) -> Audit | None:
+    """Remove the caveat that a single seed was audited if the comparison runs several seeds."""
     if audit is None or len(plan.study.trial_seeds) < 2:
         return audit
     return replace(audit, limits=tuple(limit for limit in audit.limits if limit != ONE_SEED))
 
 
-def keep_one(
+def save_watched(
     out: str | Path,
-    of: Any,
+    model: Any,
     settings: Mapping[str, Any],
-    seen: Layered,
+    recorded: LayerSource,
     *,
     question: str,
     remarks: Sequence[str],
     files: Mapping[str, bytes],
     figures: bool = True,
 ) -> Result:
-    """One training that somebody else has run, as a run with one arm; one that is already there is moved aside."""
-    how = Conduct("gradlab.watch(model, optimizer)", Path(out), force=True, figures=figures)
-    code = code_of(type(of))
+    """Save a training that the user ran as a run with one arm. An existing run is moved aside."""
+    options = Conduct("gradlab.watch(model, optimizer)", Path(out), force=True, figures=figures)
+    code = hash_code(type(model))
     code = code.model_copy(
-        update={"text": f"{code.text}\n# {type(of).__name__}, as it was watched\n{indent(repr(of), '# ')}\n"}
+        update={"text": f"{code.text}\n# {type(model).__name__}, as it was watched\n{indent(repr(model), '# ')}\n"}
     )
     arm = code.function
     study = CodeStudy(
@@ -75,10 +75,10 @@ def keep_one(
     )
     plan = code_plan(study, numerics())
     (trial,) = plan.trials
-    outcome = outcome_of({"layers": seen})
+    outcome = make_outcome({"layers": recorded})
     result = TrialResult(trial, outcome, None, 0.0, digest(trial.id, outcome, None))
-    with RunFolder.start(Path(out), plan, environment(), how.command, force=how.force) as folder:
+    with RunFolder.start(Path(out), plan, environment(), options.command, force=options.force) as folder:
         folder.commit([result])
         for name, content in files.items():
             folder.write_file(name, content)
-        return finish(folder, Measured(plan, folder.records()), how, names={arm: seen.layer_names})
+        return finish(folder, Measured(plan, folder.records()), options, names={arm: recorded.layer_names})

@@ -1,4 +1,4 @@
-"""Gradlab's own engines, bookkeeping included."""
+"""Gradlab's engines, including bookkeeping."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from gradlab.trials.setup import Setup
 
 
 def variants(setup: Setup) -> dict[str, Callable[[], float]]:
-    """Seconds of one run, by engine."""
+    """Return functions that time one run, in seconds, by engine."""
 
-    def timed(engine: Fused | Reference) -> Callable[[], float]:
+    def make_timer(engine: Fused | Reference) -> Callable[[], float]:
         def run() -> float:
             start = perf_counter()
             engine.train(setup)
@@ -24,11 +24,15 @@ def variants(setup: Setup) -> dict[str, Callable[[], float]]:
 
         return run
 
-    return {"fused": timed(Fused()), "fused, BLAS": timed(Fused(products="blas")), "reference": timed(Reference())}
+    return {
+        "fused": make_timer(Fused()),
+        "fused, BLAS": make_timer(Fused(products="blas")),
+        "reference": make_timer(Reference()),
+    }
 
 
 def tiny(setup: Setup, rates: np.ndarray) -> float:
-    """Seconds to train one net per learning rate."""
+    """Return the seconds to train one net per learning rate."""
     engine = Fused()
     start = perf_counter()
     for first in range(0, len(rates), LANES):

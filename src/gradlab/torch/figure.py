@@ -1,4 +1,4 @@
-"""What a probe saw, drawn."""
+"""The figure of a probe."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
 
 
 def probe_figure(probe: ModuleProbe, ax: Any = None) -> Any:
-    """Root mean squares of activations and of the backprop signal, module by module."""
-    seen = sorted(probe.seen.values(), key=lambda each: each.order)
+    """Draw the root mean squares of activations and of the backprop signal, module by module."""
+    seen = sorted(probe.modules.values(), key=lambda each: each.order)
     places = np.arange(1, len(seen) + 1, dtype=float)
     activations = np.array([each.rms for each in seen])
     deltas = np.array([np.nan if each.delta is None else each.delta for each in seen])
     lines = []
     for index, (label, values) in enumerate((("activations", activations), ("backprop signal δ", deltas))):
-        there = np.isfinite(values)
-        if there.any():
-            y = values[there]
-            lines.append(Line(label, places[there], y, y, y, index, markers=True))
+        finite = np.isfinite(values)
+        if finite.any():
+            y = values[finite]
+            lines.append(Line(label, places[finite], y, y, y, index, markers=True))
     chart = LineChart(
         f"Inside {type(probe.model).__name__}",
         "module, in the order in which they run",
