@@ -206,7 +206,7 @@ def test_a_figure_that_cannot_be_drawn_is_named_and_the_report_is_written(
         raise ValueError("no ink")
 
     tree["figures"] = ["training_loss", "gradient_heat_map"]
-    monkeypatch.setattr(LineChart, "marks", fail)
+    monkeypatch.setattr(LineChart, "draw_marks", fail)
     gradlab.run(tree, out=tmp_path / "run")
     text = (tmp_path / "run/report.md").read_text()
     assert "training\\_loss: ValueError: no ink" in text
@@ -227,11 +227,11 @@ def test_a_mixture_of_collapsed_and_healthy_networks_is_not_told_by_its_mean() -
 
 
 def test_heat_maps_and_axes_draw_infinities_zeros_and_single_values() -> None:
-    from gradlab.report.axis_chart import HeatChart
+    from gradlab.report.charts import HeatChart, HeatPanel
     from gradlab.report.draw import draw_one, image
 
     values = np.array([[0.0, np.inf, 1.0], [np.nan, 1.0, 1.0]])
-    chart = HeatChart("Title", "step", "layer", (("a, b", values, (0, 1, 2)),), "label")
+    chart = HeatChart("Title", "step", "layer", (HeatPanel(("a", "b"), values, (0, 1, 2)),), "label")
     assert image(draw_one(chart), "png").startswith(b"\x89PNG")
 
 
@@ -276,3 +276,18 @@ def test_labels_of_a_log_axis_are_plain_text() -> None:
         "5×10⁷",
     ]
     assert decade(5e-324) == "4.9e-324"
+
+
+def test_an_unfair_comparison_is_marked_by_a_field_not_by_what_a_note_says() -> None:
+    from matplotlib.colors import to_hex
+
+    from gradlab.report.look import SOFT, WARNING
+
+    x = np.array([1.0, 2.0])
+    line = Line("a", x, x, x, x, 0)
+    for note, warning, color in (("line: median", "UNFAIR", WARNING), ("NOT A CONTROLLED arm, by name", "", SOFT)):
+        chart = LineChart("t", "x", "y", (line,), note=note, warning=warning)
+        texts = draw_one(chart).axes[0].texts
+        assert [to_hex(text.get_color()) for text in texts] == [color]
+        assert texts[0].get_text().endswith(note)
+        assert texts[0].get_text().startswith(warning)

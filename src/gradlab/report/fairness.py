@@ -50,9 +50,8 @@ def beside_lines(verdicts: Sequence[Verdict]) -> list[str]:
     return found
 
 
-def marked(chart: Chart, audit: Audit | None) -> Chart:
-    """The chart, carrying the mark of an unfair comparison in its note."""
+def mark_unfair(chart: Chart, audit: Audit | None) -> Chart:
+    """The chart, with a warning if the comparison is not controlled."""
     if audit is None or audit.mark is None:
         return chart
-    note = f"{audit.mark.upper()} (see the audit)"
-    return replace(chart, note=f"{note}\n{chart.note}" if chart.note else note)  # type: ignore[type-var]
+    return replace(chart, warning=f"{audit.mark.upper()} (see the audit)")

@@ -95,7 +95,7 @@ def table_lines(table: Table) -> Iterable[str]:
 def _caption(chart: Chart) -> str:
     against = f"{chart.y_label} against {chart.x_label}"
     title = chart.title if chart.title.lower().startswith(chart.y_label.lower()) else f"{chart.title}: {against}"
-    note = f" {chart.note[0].upper()}{chart.note[1:]}." if chart.note else ""
+    note = f" {chart.full_note[0].upper()}{chart.full_note[1:]}." if chart.full_note else ""
     return f"{title}.{note}"
 
 

@@ -20,7 +20,7 @@ from gradlab.report.charts import Chart
 from gradlab.report.draw import charts, column_pdf, draw_one, draw_overview, image, images
 from gradlab.report.evidence import with_figures
 from gradlab.report.export import checked, export_latex, export_table, rows_csv
-from gradlab.report.fairness import marked
+from gradlab.report.fairness import mark_unfair
 from gradlab.report.inside.explanation import Diagnosis, diagnose
 from gradlab.report.inside.film import Film
 from gradlab.report.inside.scenes import SCENES, draw_scene, scene_rows, scenes
@@ -136,7 +136,7 @@ class Result:
         if self.without_figures:
             return {}, ()
         found, missing = charts(self.measured)
-        return {name: marked(chart, self.audit) for name, chart in found.items()}, missing
+        return {name: mark_unfair(chart, self.audit) for name, chart in found.items()}, missing
 
     @cached_property
     def verdicts(self) -> tuple[Verdict, ...]:

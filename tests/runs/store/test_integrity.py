@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from commands import gradlab as command
 
 import gradlab
-from commands import gradlab as command
 from gradlab.errors import GradlabError, PartError, StoreError
 from gradlab.report.markdown import relative_links
 from gradlab.runs.store import atomic

@@ -9,9 +9,9 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from commands import gradlab as command
 
 import gradlab
-from commands import gradlab as command
 from gradlab.errors import StoreError
 
 HERE = Path(__file__).parent

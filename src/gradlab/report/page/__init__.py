@@ -93,7 +93,7 @@ def _json(value: Any) -> str:
 
 def _figure(name: str, chart: Chart, picture: bytes) -> dict[str, str]:
     source = f"data:image/svg+xml;base64,{base64.b64encode(picture).decode()}"
-    note = f" {chart.note[0].upper()}{chart.note[1:]}." if chart.note else ""
+    note = f" {chart.full_note[0].upper()}{chart.full_note[1:]}." if chart.full_note else ""
     return {"name": name, "source": source, "alt": chart.description, "caption": f"{chart.title}.{note}"}
 
 

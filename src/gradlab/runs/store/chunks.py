@@ -20,12 +20,12 @@ from typing import Any
 import pyarrow.compute as pc
 
 from gradlab.errors import StoreError
-from gradlab.trials.result import TrialResult
-from gradlab.spec.canonical import canonical_json
 from gradlab.runs.store import weights
 from gradlab.runs.store.atomic import read_regular, write_folder
 from gradlab.runs.store.tables import NAMES, WORDS, tables_of
 from gradlab.runs.store.weights import Snapshots, Tensors
+from gradlab.spec.canonical import canonical_json
+from gradlab.trials.result import TrialResult
 
 FORMAT = 1
 MANIFEST = "chunk.json"

@@ -23,7 +23,6 @@ from types import TracebackType
 from typing import Any, Self
 
 from gradlab.errors import StoreError, shortened
-from gradlab.trials.result import TrialResult
 from gradlab.plans.outline import Outline
 from gradlab.plans.saving import PARTS, check_saved, papers, saved
 from gradlab.runs.store.atomic import read_regular, write_bytes
@@ -32,6 +31,7 @@ from gradlab.runs.store.environment import checked_environment, other_numerics
 from gradlab.runs.store.lock import Lock
 from gradlab.runs.store.records import Records
 from gradlab.runs.store.sealed import UNSEALED, DamagedFile, read_sealed, sealed
+from gradlab.trials.result import TrialResult
 from gradlab.trials.trial import trial_id
 
 FORMAT, OLDEST = 4, 3

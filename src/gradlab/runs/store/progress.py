@@ -14,8 +14,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from gradlab.spec.canonical import plain_json
 from gradlab.runs.store.lock import words_in
+from gradlab.spec.canonical import plain_json
 
 NAME = "progress.json"
 SECONDS = 1.0

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from gradlab.errors import StoreError
-from gradlab.spec.canonical import canonical_json, plain_json
 from gradlab.runs.store.atomic import read_regular
+from gradlab.spec.canonical import canonical_json, plain_json
 
 KEY = "sha256"
 UNSEALED = 3

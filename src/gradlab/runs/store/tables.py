@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from gradlab.trials.result import TrialResult
 from gradlab.trials.recorder import METRICS
+from gradlab.trials.result import TrialResult
 
 NAMES = ("trials", "curves", "layers")
 COLUMNS = ("trial", "group", "seed", "status", "error", "seconds", "digest")
