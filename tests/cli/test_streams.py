@@ -226,7 +226,7 @@ def test_an_interrupt_while_the_report_is_made_says_how_to_make_it(
 
     (tmp_path / "small.yaml").write_text(dump(tree))
     with monkeypatch.context() as patched:
-        patched.setattr("gradlab.report.result.Result.write", pressed)
+        patched.setattr("gradlab.report.finish.write_report", pressed)
         done = command("run", "small.yaml", cwd=tmp_path)
     assert done.returncode == 130
     assert "`gradlab report runs/small` makes the report" in done.stderr

@@ -14,7 +14,6 @@ from rich.console import Console
 from rich.table import Table as RichTable
 
 from gradlab.analysis.against import Against
-from gradlab.analysis.findings import findings
 from gradlab.analysis.scoreboard import Scoreboard
 from gradlab.analysis.text import number
 from gradlab.audits.audit import Audit
@@ -25,9 +24,9 @@ from gradlab.plans.outline import Outline
 from gradlab.plans.plan import Plan
 from gradlab.report import against as beside
 from gradlab.report import scoreboard as boards
-from gradlab.report.fairness import audit_table, claims_table
+from gradlab.report.fairness import tabulate_audit
 from gradlab.report.result import Result
-from gradlab.report.tables import Table, failures, report_tables
+from gradlab.report.tables import Table
 from gradlab.runs.store.status import RunStatus
 from gradlab.spec.paths import label
 
@@ -98,28 +97,27 @@ def plan_json(planned: Plan, done: int = 0) -> dict[str, Any]:
 def result(found: Result, folder: Path) -> None:
     """Answer and tables on stdout; where the report lies on stderr."""
     to = console(sys.stdout)
-    measured = found.measured
-    if found.audit is not None and found.audit.mark is not None:
-        to.print(f"[bold red]{found.audit.mark.upper()}[/bold red] {escape('; '.join(found.audit.undeclared))}\n")
-    to.print(f"[bold]{escape(found.answer)}[/bold]\n", highlight=False)
-    for remark in found.study.remarks:
+    story = found.story
+    if story.audit is not None and story.audit.mark is not None:
+        to.print(f"[bold red]{story.audit.mark.upper()}[/bold red] {escape('; '.join(story.audit.undeclared))}\n")
+    to.print(f"[bold]{escape(story.answer)}[/bold]\n", highlight=False)
+    for remark in story.remarks:
         to.print(escape(remark), highlight=False)
-    if found.audit is not None:
-        for limit in found.audit.limits:
+    if story.audit is not None:
+        for limit in story.audit.limits:
             to.print(escape(f"  cannot be attributed: {limit}"))
         to.print()
-    if text := findings(measured):
-        to.print(escape(text) + "\n", highlight=False)
-    if (claims := claims_table(found.verdicts)) is not None:
-        print_table(to, claims)
-    for table in report_tables(measured):
-        print_table(to, table)
-    for line in failures(measured):
+    if story.findings:
+        to.print(escape(story.findings) + "\n", highlight=False)
+    for table in (story.claims, *story.tables):
+        if table is not None:
+            print_table(to, table)
+    for line in story.failures:
         to.print(escape(f"failed: {line}"))
     notes = console(sys.stderr)
-    for note in found.notes:
+    for note in story.folder_notes:
         notes.print(escape(note), soft_wrap=True)
-    if found.unfinished:
+    if story.unfinished:
         notes.print("unfinished; the finished trials are kept, and the same command goes on with the rest")
     notes.print(escape(f"report: {folder / 'report.html'}   (and report.md, figures/)"), soft_wrap=True)
 
@@ -133,7 +131,7 @@ def audit(found: Audit, stream: TextIO) -> None:
     for limit in found.limits or ("Nothing that the audit knows of.",):
         to.print(escape(f"   - {limit}"), highlight=False)
     to.print()
-    print_table(to, audit_table(found))
+    print_table(to, tabulate_audit(found))
 
 
 def status(found: RunStatus, stream: TextIO) -> None:
@@ -162,8 +160,8 @@ def status(found: RunStatus, stream: TextIO) -> None:
 def against(found: Against) -> None:
     """Two runs beside each other."""
     to = console(sys.stdout)
-    to.print(f"[bold]{escape(beside.sentence(found))}[/bold]\n")
-    for table in (beside.settings_table(found), beside.results_table(found)):
+    to.print(f"[bold]{escape(beside.summarize(found))}[/bold]\n")
+    for table in (beside.tabulate_settings(found), beside.tabulate_results(found)):
         if table is not None:
             print_table(to, table)
 
@@ -182,7 +180,7 @@ def print_table(to: Console, table: Table, whole: str = "in the report") -> None
 def _rich(table: Table, width: int) -> RichTable:
     rich = RichTable(title=escape(table.title), title_justify="left", title_style="bold", header_style="bold")
     for index, (name, room) in enumerate(zip(table.header, _widths(table, width), strict=True)):
-        side: Any = "right" if index > 0 and _numeric(table, index) else "left"
+        side: Any = "right" if index in table.numbers else "left"
         rich.add_column(escape(name), justify=side, width=room, overflow="fold")
     for row in table.rows:
         rich.add_row(*map(escape, row))
@@ -192,7 +190,7 @@ def _rich(table: Table, width: int) -> RichTable:
 def _side_by_side(table: Table, width: int) -> list[Table]:
     """The table, or where its words do not fit side by side, several below each other, each with the names of rows."""
     least = _least_widths(table, width)
-    names = [0, 1] if len(table.header) > 2 and not _numeric(table, 1) and sum(least[:2]) < width // 2 else [0]
+    names = [0, 1] if len(table.header) > 2 and 1 not in table.numbers and sum(least[:2]) < width // 2 else [0]
     pieces: list[list[int]] = [names.copy()]
     for index in range(len(names), len(table.header)):
         if len(pieces[-1]) > len(names) and _with_frame(least[i] for i in (*pieces[-1], index)) > width:
@@ -206,6 +204,7 @@ def _side_by_side(table: Table, width: int) -> list[Table]:
             title=table.title if number == 0 else f"{table.title} (continued)",
             header=tuple(table.header[i] for i in piece),
             rows=tuple(tuple(row[i] for i in piece) for row in table.rows),
+            numbers=tuple(place for place, i in enumerate(piece) if i in table.numbers),
         )
         for number, piece in enumerate(pieces)
     ]
@@ -260,30 +259,23 @@ def begins(planned: Outline, left: int) -> None:
 def scoreboard(board: Scoreboard, folder: Path, stream: TextIO) -> None:
     """Every claim of every write-up, every audit, every confound."""
     to = console(stream)
-    for table in (*boards.claims_tables(board), boards.audits_table(board), boards.confounds_table(board)):
+    for table in (*boards.tabulate_claims(board), boards.tabulate_audits(board), boards.tabulate_confounds(board)):
         print_table(to, table)
-    to.print(f"[bold]{escape(boards.headline(board))}[/bold]", highlight=False)
+    to.print(f"[bold]{escape(boards.summarize(board))}[/bold]", highlight=False)
     console(sys.stderr).print(escape(f"scoreboard: {folder / 'scoreboard.md'}"), soft_wrap=True)
-
-
-def _numeric(table: Table, index: int) -> bool:
-    return all(_is_numeric(row[index]) for row in table.rows)
-
-
-def _is_numeric(cell: str) -> bool:
-    return cell[:1].isdigit() or cell[:1] in "-−–∞[" or cell.startswith(("NaN", "median", "never"))
 
 
 def frames(tables: Sequence[tuple[str, Any]], closing: str, stream: TextIO) -> None:
     """Data frames as tables, and a closing word."""
     to = console(stream)
     for title, frame in tables:
-        rows = tuple(tuple(_cell(value) for value in row) for row in frame.itertuples(index=False))
-        print_table(to, Table(title, tuple(map(str, frame.columns)), rows), "with --json")
+        rows = tuple(tuple(_format_cell(value) for value in row) for row in frame.itertuples(index=False))
+        numbers = tuple(place for place, kind in enumerate(frame.dtypes) if kind.kind in "iuf")
+        print_table(to, Table(title, tuple(map(str, frame.columns)), rows, numbers=numbers), "with --json")
     to.print(escape(closing), highlight=False)
 
 
-def _cell(value: Any) -> str:
+def _format_cell(value: Any) -> str:
     if isinstance(value, float):
         return "–" if math.isnan(value) else number(value, 3)
     return "–" if value is None else str(value)

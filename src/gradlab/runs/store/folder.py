@@ -17,11 +17,13 @@ import re
 import shutil
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import count
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from gradlab.audits.audit import Audit
 from gradlab.errors import StoreError, shortened
 from gradlab.plans.outline import Outline
 from gradlab.plans.saving import PARTS, check_saved, papers, saved
@@ -36,8 +38,10 @@ from gradlab.trials.trial import trial_id
 
 FORMAT, OLDEST = 4, 3
 PLAN, ENVIRONMENT = "plan.json", "environment.json"
-AUDIT, FILM, LAYER_NAMES = "audit.json", "microworld.json", "layers.json"
+AUDIT, MICROWORLD, LAYER_NAMES = "audit.json", "microworld.json", "layers.json"
 """Files that are read back; each holds its checksum (sealed.py)."""
+MOST_KEPT_ROWS = 5_000_000
+"""Rows of committed tables that stay in memory, so that the report does not read back what was just written."""
 RESULTS, WRITING, DAMAGED = "results", ".writing", "damaged"
 
 
@@ -50,6 +54,10 @@ class ReportFolder:
     def write_sealed(self, name: str, value: Mapping[str, Any], *, indent: int | None = 1) -> Path:
         """An object that is read back later, with its checksum."""
         return self.write_file(name, sealed(value, indent))
+
+    def keep_microworld(self, recording: Mapping[str, Any]) -> None:
+        """Keep what happened inside two arms, as plain data."""
+        self.write_sealed(MICROWORLD, recording, indent=None)
 
     def write_text(self, name: str, text: str) -> Path:
         """A text file such as the report."""
@@ -90,6 +98,8 @@ class RunFolder(ReportFolder):
     environment: dict[str, Any] = field(default_factory=dict)
     """Versions and machine of the run: where it was begun, and where else it was continued."""
     _number: int = 0
+    _records: Records | None = None
+    _kept_rows: int = 0
 
     def __enter__(self) -> Self:
         return self
@@ -133,8 +143,10 @@ class RunFolder(ReportFolder):
     # ------------------------------------------------------------------ what is there
 
     def records(self) -> Records:
-        """All committed results."""
-        return Records(self.chunks)
+        """All committed results. Tables that have been read or written are not read again."""
+        if self._records is None:
+            self._records = Records(self.chunks)
+        return self._records
 
     def _plan_before(self) -> dict[str, Any] | None:
         """The plan that is there; one that is damaged is written anew from the study at hand."""
@@ -165,9 +177,9 @@ class RunFolder(ReportFolder):
     def _seal_old(self) -> None:
         """Give the files of an old run their checksums: as soon as it has a new plan, they are asked for."""
         for path in self.path.glob("*.json"):
-            if path.name in (AUDIT, FILM, LAYER_NAMES):
+            if path.name in (AUDIT, MICROWORLD, LAYER_NAMES):
                 try:
-                    self.write_sealed(path.name, read_sealed(path) or {}, indent=None if path.name == FILM else 1)
+                    self.write_sealed(path.name, read_sealed(path) or {}, indent=None if path.name == MICROWORLD else 1)
                 except DamagedFile as error:
                     self.notes.append(f"{error}; it is kept as {_free(path)}")
                     _rename(path, _free(path))
@@ -233,25 +245,33 @@ class RunFolder(ReportFolder):
             if name not in parts:
                 self.write_file(name, content)
 
-    def keep_layer_names(self, by_id: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]]:
-        """Add the names of layers, by group id; gives all that are known. A damaged file is written anew."""
+    def keep_audit(self, audit: Audit) -> None:
+        """Keep whether the comparison is fair."""
+        self.write_sealed(AUDIT, audit.to_json())
+
+    @cached_property
+    def layer_names(self) -> dict[str, Sequence[str]]:
+        """Group id -> the names of its layers, from this call and earlier ones. A damaged file is replaced."""
         path = self.path / LAYER_NAMES
         try:
-            before = read_sealed(path) or {}
+            return read_sealed(path) or {}
         except DamagedFile as error:
             self.notes.append(f"{error}; it is written anew")
             path.unlink(missing_ok=True)
-            before = {}
-        known = {**before, **{identity: list(names) for identity, names in by_id.items()}}
+            return {}
+
+    def keep_layer_names(self, by_id: Mapping[str, Sequence[str]]) -> None:
+        """Add the names of layers, by group id."""
+        self.layer_names.update({identity: list(names) for identity, names in by_id.items()})
         if by_id:
-            self.write_sealed(LAYER_NAMES, known)
-        return known
+            self.write_sealed(LAYER_NAMES, self.layer_names)
 
     def adopt(self, records: Records) -> None:
         """Add results from elsewhere, but for those that are already here."""
-        table = self.records().trials
+        before = self.records()
+        table = before.trials
         here = set(zip(table["trial"].to_pylist(), table["digest"].to_pylist(), strict=True))
-        finished = self.records().finished
+        finished = before.finished
         for chunk in records.chunks:
             trials = chunk.table("trials")
             pairs = zip(trials["trial"].to_pylist(), trials["digest"].to_pylist(), strict=True)
@@ -263,14 +283,18 @@ class RunFolder(ReportFolder):
         """Add these results; after this they survive anything but the loss of the disk."""
         self._commit(MemoryChunk.of(results))
 
-    def _commit(self, chunk: MemoryChunk) -> None:
-        for piece in chunk.pieces():
+    def _commit(self, memory: MemoryChunk) -> None:
+        for piece in memory.pieces():
             self.lock.check(self.path)
             number = self._number + 1
             path = self.path / RESULTS / f"{number:06d}"
-            commit(path, piece, self.path / WRITING)
+            chunk = commit(path, piece, self.path / WRITING)
             self._number = number
-            self.chunks.append(Chunk.open(path))
+            self._kept_rows += piece.rows
+            if self._kept_rows <= MOST_KEPT_ROWS:
+                chunk.keep_tables(piece.tables)
+            self.chunks.append(chunk)
+            self._records = None
 
     def _moved_aside(self) -> RunFolder:
         """Rename this run to the first free `NAME~1`, `NAME~2`, … and begin a new one in its place."""
@@ -355,6 +379,11 @@ def read_plan(folder: Path) -> dict[str, Any] | None:
     except (KeyError, TypeError, ValueError) as error:
         raise DamagedFile.at(path, str(error)) from None
     return tree
+
+
+def names_by_group(plan: Outline, by_id: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]]:
+    """Group -> the names of its layers, from what a run's folder keeps by group id."""
+    return {planned.group.name: by_id[planned.id] for planned in plan.groups if planned.id in by_id}
 
 
 def _together(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:

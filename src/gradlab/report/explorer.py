@@ -1,4 +1,4 @@
-"""What the reader can look through by hand: every layer measure, of every group, at every moment it was taken."""
+"""Every layer measure of every group at every moment, for the reader to browse."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ LABELS = {
 LINEAR = ("activation_mean", "dead_share")
 
 
-def explorer(measured: Measured) -> dict[str, Any] | None:
-    """Medians over seeds by measure, group, moment and layer; None where the inside was not measured."""
+def make_explorer(measured: Measured) -> dict[str, Any] | None:
+    """Medians over seeds by measure, group, moment and layer; None if the inside was not measured."""
     names = [name for name in LABELS if name in measured.measures]
     names += [name for name in measured.measures if name not in LABELS and name.count(".") == 0 and name != "grad_rms"]
     groups = measured.group_names[:MOST_GROUPS]
