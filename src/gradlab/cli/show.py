@@ -1,4 +1,4 @@
-"""What the command line shows: the plan, progress, the result. Color only on a terminal, never with NO_COLOR."""
+"""What the command line prints: plan, status, result, tables. Color only on a terminal, never with NO_COLOR."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ from gradlab.spec.paths import label
 MOST_ROWS = 60
 """Rows of a table on the terminal."""
 LONGEST_WORD, LONGEST_HEADER = 24, 12
-"""Letters of a word that is not folded."""
+"""Characters of a word that is not folded."""
 
 
 def plan(planned: Plan, stream: TextIO, done: int = 0) -> None:
-    """The trials, what they will cost and how many of them are already done."""
+    """The trials, their cost, and how many of them are already done."""
     to = console(stream)
     study = planned.resolved.study
     to.print(f"[bold]{escape(study.question)}[/bold]")
@@ -95,7 +95,7 @@ def plan_json(planned: Plan, done: int = 0) -> dict[str, Any]:
 
 
 def result(found: Result, folder: Path) -> None:
-    """Answer and tables on stdout; where the report lies on stderr."""
+    """Answer and tables on stdout; the path of the report on stderr."""
     to = console(sys.stdout)
     story = found.story
     if story.audit is not None and story.audit.mark is not None:
@@ -118,7 +118,7 @@ def result(found: Result, folder: Path) -> None:
     for note in story.folder_notes:
         notes.print(escape(note), soft_wrap=True)
     if story.unfinished:
-        notes.print("unfinished; the finished trials are kept, and the same command goes on with the rest")
+        notes.print("unfinished: the finished trials are kept; run the same command to resume")
     notes.print(escape(f"report: {folder / 'report.html'}   (and report.md, figures/)"), soft_wrap=True)
 
 
@@ -135,7 +135,7 @@ def audit(found: Audit, stream: TextIO) -> None:
 
 
 def status(found: RunStatus, stream: TextIO) -> None:
-    """Where a run stands."""
+    """The state of a run."""
     to = console(stream)
     to.print(f"[bold]{escape(found.study)}[/bold]: {escape(found.question)}")
     words = [f"{found.done:,} of {found.planned:,} trials done"]
@@ -150,15 +150,15 @@ def status(found: RunStatus, stream: TextIO) -> None:
         if found.seconds_left is not None:
             to.print(f"about {_time(found.seconds_left)} left")
     elif found.finished:
-        to.print("finished" if not found.failed else "finished; the same command tries the failed trials again")
+        to.print("finished" if not found.failed else "finished; run the same command to retry the failed trials")
     else:
-        to.print("nobody is working on it; the same command goes on with what is left")
+        to.print("not running; run the same command to resume")
     for line in found.damaged:
         to.print(escape(line), soft_wrap=True)
 
 
 def against(found: Against) -> None:
-    """Two runs beside each other."""
+    """Two runs side by side."""
     to = console(sys.stdout)
     to.print(f"[bold]{escape(beside.summarize(found))}[/bold]\n")
     for table in (beside.tabulate_settings(found), beside.tabulate_results(found)):
@@ -167,7 +167,7 @@ def against(found: Against) -> None:
 
 
 def print_table(to: Console, table: Table, whole: str = "in the report") -> None:
-    """A table with its notes; a very long one is cut, and it is said where it is whole."""
+    """A table with its notes; a very long one is cut, with a line that says where to find all of it."""
     shown = replace(table, rows=table.rows[:MOST_ROWS])
     for piece in _side_by_side(shown, to.width):
         to.print(_rich(piece, to.width))
@@ -188,7 +188,7 @@ def _rich(table: Table, width: int) -> RichTable:
 
 
 def _side_by_side(table: Table, width: int) -> list[Table]:
-    """The table, or where its words do not fit side by side, several below each other, each with the names of rows."""
+    """The table, or several if its columns do not fit the width; each repeats the columns with the names of rows."""
     least = _least_widths(table, width)
     names = [0, 1] if len(table.header) > 2 and 1 not in table.numbers and sum(least[:2]) < width // 2 else [0]
     pieces: list[list[int]] = [names.copy()]
@@ -211,7 +211,7 @@ def _side_by_side(table: Table, width: int) -> list[Table]:
 
 
 def _widths(table: Table, width: int) -> list[int]:
-    """As wide as each column's longest line, or narrower where that is too much for all, down to its longest word."""
+    """Width of each column: its longest cell, or less if all do not fit, but at least its longest word."""
     found = _least_widths(table, width)
     wanted = [max(map(cell_len, column)) for column in zip(table.header, *table.rows, strict=True)]
     while _with_frame(found) < width and (narrow := [i for i, room in enumerate(found) if room < wanted[i]]):
@@ -220,7 +220,7 @@ def _widths(table: Table, width: int) -> list[int]:
 
 
 def _least_widths(table: Table, width: int) -> list[int]:
-    """The longest word of each column. A number that is cut (4.512e-…) is wrong, so names are folded first."""
+    """The longest word of each column. A cut number (4.512e-…) is wrong, so names are folded first."""
     found = []
     for index, (name, *cells) in enumerate(zip(table.header, *table.rows, strict=True)):
         longest = max((cell_len(word) for cell in cells for word in cell.split()), default=1)
@@ -266,7 +266,7 @@ def scoreboard(board: Scoreboard, folder: Path, stream: TextIO) -> None:
 
 
 def frames(tables: Sequence[tuple[str, Any]], closing: str, stream: TextIO) -> None:
-    """Data frames as tables, and a closing word."""
+    """Data frames as tables, and a closing line."""
     to = console(stream)
     for title, frame in tables:
         rows = tuple(tuple(_format_cell(value) for value in row) for row in frame.itertuples(index=False))

@@ -233,4 +233,4 @@ class Chunk:
 
 
 def _damaged(path: Path, reason: str) -> DamagedChunk:
-    return DamagedChunk(f"{path} is damaged: {reason}; run the study again and its trials are trained anew")
+    return DamagedChunk(f"{path} is damaged: {reason}; rerun the study to retrain its trials")

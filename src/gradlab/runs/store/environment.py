@@ -46,11 +46,11 @@ def environment() -> dict[str, Any]:
 
 
 def other_numerics(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """In what two environments differ that can change bits, in words."""
+    """Differences between two environments that can change bits, in words."""
     pairs = [(name, before.get(name), now.get(name)) for name in ("system", "processor")]
-    if "instructions" in before:  # runs of earlier versions do not tell
+    if "instructions" in before:  # runs of earlier versions did not record it
         pairs.append(("instruction set", before["instructions"], now.get("instructions")))
-        pairs.append(("settings", _told(before.get("settings")), _told(now.get("settings"))))
+        pairs.append(("settings", _describe_settings(before.get("settings")), _describe_settings(now.get("settings"))))
     pairs.append(("BLAS kernels", _kernels(before), _kernels(now)))
     old, new = (where.get("packages", {}) for where in (before, now))
     pairs += [(name, old.get(name), new.get(name)) for name in _DECIDES_BITS]
@@ -58,7 +58,7 @@ def other_numerics(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[st
 
 
 def mixed_note(environment: Mapping[str, Any]) -> str | None:
-    """What a report has to say of a run that was continued in another environment."""
+    """The note of a report on a run that was continued in another environment; None for any other run."""
     others = [", ".join(other_numerics(environment, other)) for other in environment.get("also", ())]
     return f"Trials of different environments are mixed: {'; '.join(others)}." if others else None
 
@@ -95,7 +95,7 @@ def _settings() -> dict[str, str]:
 
 
 def checked_environment(tree: Mapping[str, Any]) -> dict[str, Any]:
-    """An environment that was read from a file; a `ValueError` where it has not the shape of one."""
+    """An environment that was read from a file; `ValueError` if it does not have the shape of one."""
     also = tree.get("also", [])
     if not isinstance(also, list) or not all(isinstance(each, dict) and "also" not in each for each in also):
         raise ValueError("not an environment")
@@ -109,7 +109,7 @@ def checked_environment(tree: Mapping[str, Any]) -> dict[str, Any]:
     return dict(tree)
 
 
-def _told(settings: Any) -> str:
+def _describe_settings(settings: Any) -> str:
     if not isinstance(settings, Mapping) or not settings:
         return "none"
     return ", ".join(f"{name}={value}" for name, value in sorted(settings.items()))

@@ -3,12 +3,12 @@
 runs/identity/
   study.yaml  resolved.yaml  plan.json  environment.json  parts/     what was run, and where
   results/000001/ …                                                  committed results (see chunks.py)
-  report.md  figures/                                                made from the results, at any time again
-  lock  progress.json                                                who is writing, and how far it is
+  report.md  figures/                                                made from the results, at any time
+  lock  progress.json                                                who is writing, and the progress
 
 Only the process that holds the lock writes results. `plan.json` is written whole and holds the study, the plan and the
 names of the part files: one file decides what the folder is. A finished trial is never run again: a folder is continued
-as long as it has trials in common with the plan, and moved aside, never written over, where it has none.
+as long as it has trials in common with the plan; otherwise it is moved aside, never overwritten.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ RESULTS, WRITING, DAMAGED = "results", ".writing", "damaged"
 
 @dataclass
 class ReportFolder:
-    """A run's folder as the place of its report, which is made from the results at any time again."""
+    """A run's folder as the place of its report, which can be made again from the results at any time."""
 
     path: Path
 
@@ -76,7 +76,7 @@ class ReportFolder:
             raise StoreError(f"{folder} leads out of the run's folder; remove the link and try again")
 
     def clear_figures(self, names: Iterable[str], keep: Collection[str] = ()) -> None:
-        """Remove the figures of an earlier report, by name: what else lies there is not ours."""
+        """Remove the figures of an earlier report, by name: other files in the folder are not ours."""
         files = [f"{name}.{kind}" for name in names for kind in ("png", "svg", "pdf", "csv")]
         self._require_inside("figures/any")
         try:
@@ -94,7 +94,7 @@ class RunFolder(ReportFolder):
     lock: Lock
     chunks: list[Chunk] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    """What the user has to know: a run moved aside, a chunk that was damaged."""
+    """What the user has to know: a run moved aside, a damaged chunk."""
     environment: dict[str, Any] = field(default_factory=dict)
     """Versions and machine of the run: where it was begun, and where else it was continued."""
     _number: int = 0
@@ -119,7 +119,7 @@ class RunFolder(ReportFolder):
     ) -> RunFolder:
         """Take the folder for this plan: continued, new, or new beside the old one.
 
-        `force` starts afresh in any case; `mixed` continues although versions or the processor are others.
+        `force` starts a new run in any case; `mixed` continues under other versions or another processor.
         """
         path = path.absolute()
         folder = _taken(path)
@@ -149,11 +149,11 @@ class RunFolder(ReportFolder):
         return self._records
 
     def _plan_before(self) -> dict[str, Any] | None:
-        """The plan that is there; one that is damaged is written anew from the study at hand."""
+        """The plan in the folder; a damaged one is rewritten from the current study."""
         try:
             return read_plan(self.path)
         except DamagedFile as error:
-            self.notes.append(f"{error}; it is written anew")
+            self.notes.append(f"{error}; it is rewritten")
             return None
 
     def _environment_before(self, mixed: bool) -> dict[str, Any] | None:
@@ -171,11 +171,11 @@ class RunFolder(ReportFolder):
             raise StoreError(
                 f"{problem}, so that it is not known where the run was begun; --mixed continues it all the same"
             )
-        self.notes.append(f"{problem}; it is written anew")
+        self.notes.append(f"{problem}; it is rewritten")
         return None
 
     def _seal_old(self) -> None:
-        """Give the files of an old run their checksums: as soon as it has a new plan, they are asked for."""
+        """Add checksums to the files of an old run: once it has a new plan, they are required."""
         for path in self.path.glob("*.json"):
             if path.name in (AUDIT, MICROWORLD, LAYER_NAMES):
                 try:
@@ -185,7 +185,7 @@ class RunFolder(ReportFolder):
                     _rename(path, _free(path))
 
     def _gather(self) -> None:
-        """Open and check every chunk; one that is damaged is set aside, and its trials run again."""
+        """Open and check every chunk; a damaged one is set aside, and its trials run again."""
         shutil.rmtree(self.path / WRITING, ignore_errors=True)
         for path in chunk_paths(self.path):
             self._number = max(self._number, int(path.name))
@@ -256,7 +256,7 @@ class RunFolder(ReportFolder):
         try:
             return read_sealed(path) or {}
         except DamagedFile as error:
-            self.notes.append(f"{error}; it is written anew")
+            self.notes.append(f"{error}; it is rewritten")
             path.unlink(missing_ok=True)
             return {}
 

@@ -1,6 +1,6 @@
-"""How far a run is, for other terminals: a small file that the coordinator rewrites every second.
+"""Progress of a run, for other terminals: a small file that the coordinator rewrites every second.
 
-It is believed only while the run's lock is held: a process that died leaves numbers, not a lock.
+It is trusted only while the run's lock is held: a process that died leaves numbers, not a lock.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""JSON files of a run's folder that know whether they are what was written: each holds the checksum of its content.
+"""JSON files of a run's folder that can be verified: each holds the checksum of its content.
 
 Runs of format 3 and before have files without one; they are read as they are.
 """

@@ -1,6 +1,6 @@
-"""Where a run stands, from another terminal or after any death.
+"""The state of a run, read from another terminal or after a crash.
 
-Nothing is believed that a dead process could have left.
+Files that a dead process may have left behind are not trusted.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from gradlab.trials.trial import TrialLabel
 
 @dataclass(frozen=True)
 class RunStatus:
-    """Committed trials are counted from the files; what is running, only a living process can say."""
+    """Committed trials are counted from the files; running ones are reported by the live process."""
 
     folder: str
     study: str
@@ -115,7 +115,7 @@ def plan_of(folder: Path) -> dict[str, Any]:
     try:
         plan = read_plan(folder)
     except DamagedFile as error:
-        raise DamagedFile(f"{error}; the same `gradlab run` command writes it anew and keeps the results") from None
+        raise DamagedFile(f"{error}; the same `gradlab run` command rewrites it and keeps the results") from None
     if plan is None:
         raise StoreError(f"{folder} is not a run of gradlab: it has no plan.json")
     return plan
