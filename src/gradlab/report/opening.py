@@ -15,8 +15,9 @@ from gradlab.plans.saving import CODE, load_parts, part_files, restored, restore
 from gradlab.report.inside.recording import Recording
 from gradlab.report.inside.retrain import choose_pair, record_inside
 from gradlab.report.result import Result
-from gradlab.runs.store.folder import MICROWORLD, PLAN, ReportFolder, names_by_group
+from gradlab.runs.store.folder import names_by_group
 from gradlab.runs.store.opened import OpenedRun
+from gradlab.runs.store.report_folder import MICROWORLD, PLAN, ReportFolder
 from gradlab.spec import files
 
 

@@ -22,7 +22,7 @@ from gradlab.report.page import render_page
 from gradlab.report.pictures import draw_page_files
 from gradlab.report.story import Story
 from gradlab.report.writing import save_run, write_report
-from gradlab.runs.store.folder import ReportFolder
+from gradlab.runs.store.report_folder import ReportFolder
 from gradlab.spec.question import Question
 
 if TYPE_CHECKING:

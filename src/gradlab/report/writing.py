@@ -12,7 +12,8 @@ from gradlab.report.markdown import relative_links, render_markdown
 from gradlab.report.page import render_page
 from gradlab.report.pictures import Drawn, Pictures, draw_files
 from gradlab.report.story import Story
-from gradlab.runs.store.folder import ReportFolder, RunFolder
+from gradlab.runs.store.folder import RunFolder
+from gradlab.runs.store.report_folder import ReportFolder
 
 
 def write_report(

@@ -14,7 +14,7 @@ from gradlab.analysis.scoreboard import Entry, Line, Scoreboard, Shown
 from gradlab.errors import StudyError, nearest
 from gradlab.report.result import Result
 from gradlab.report.scoreboard import render_scoreboard
-from gradlab.runs.store.folder import ReportFolder
+from gradlab.runs.store.report_folder import ReportFolder
 from gradlab.spec.canonical import plain_json
 from gradlab.studies.loading import plan
 

@@ -277,7 +277,7 @@ def test_a_report_that_is_killed_leaves_no_dead_link(
             writes(path, content)
 
         with monkeypatch.context() as patched:
-            patched.setattr("gradlab.runs.store.folder.write_bytes", write)
+            patched.setattr("gradlab.runs.store.report_folder.write_bytes", write)
             try:
                 (other if died_after % 2 else result).rewrite()
                 finished = True

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import count
@@ -27,64 +27,20 @@ from gradlab.audits.audit import Audit
 from gradlab.errors import StoreError, shortened
 from gradlab.plans.outline import Outline
 from gradlab.plans.saving import PARTS, check_saved, papers, saved
-from gradlab.runs.store.atomic import read_regular, write_bytes
+from gradlab.runs.store.atomic import read_regular
 from gradlab.runs.store.chunks import MANIFEST, Chunk, DamagedChunk, MemoryChunk, commit
 from gradlab.runs.store.environment import checked_environment, other_numerics
 from gradlab.runs.store.lock import Lock
 from gradlab.runs.store.records import Records
-from gradlab.runs.store.sealed import UNSEALED, DamagedFile, read_sealed, sealed
+from gradlab.runs.store.report_folder import AUDIT, ENVIRONMENT, LAYER_NAMES, MICROWORLD, PLAN, ReportFolder
+from gradlab.runs.store.sealed import UNSEALED, DamagedFile, read_sealed
 from gradlab.trials.result import TrialResult
 from gradlab.trials.trial import trial_id
 
 FORMAT, OLDEST = 4, 3
-PLAN, ENVIRONMENT = "plan.json", "environment.json"
-AUDIT, MICROWORLD, LAYER_NAMES = "audit.json", "microworld.json", "layers.json"
-"""Files that are read back; each holds its checksum (sealed.py)."""
 MOST_KEPT_ROWS = 5_000_000
 """Rows of committed tables that stay in memory, so that the report does not read back what was just written."""
 RESULTS, WRITING, DAMAGED = "results", ".writing", "damaged"
-
-
-@dataclass
-class ReportFolder:
-    """A run's folder as the place of its report, which can be made again from the results at any time."""
-
-    path: Path
-
-    def write_sealed(self, name: str, value: Mapping[str, Any], *, indent: int | None = 1) -> Path:
-        """An object that is read back later, with its checksum."""
-        return self.write_file(name, sealed(value, indent))
-
-    def keep_microworld(self, recording: Mapping[str, Any]) -> None:
-        """Keep what happened inside two arms, as plain data."""
-        self.write_sealed(MICROWORLD, recording, indent=None)
-
-    def write_text(self, name: str, text: str) -> Path:
-        """A text file such as the report."""
-        return self.write_file(name, text.encode())
-
-    def write_file(self, name: str, content: bytes) -> Path:
-        """Any file, such as a figure."""
-        self._require_inside(name)
-        write_bytes(self.path / name, content)
-        return self.path / name
-
-    def _require_inside(self, name: str) -> None:
-        """Refuse a folder in the run's folder that is a link to somewhere else."""
-        folder = (self.path / name).parent
-        if not folder.resolve().is_relative_to(self.path.resolve()):
-            raise StoreError(f"{folder} leads out of the run's folder; remove the link and try again")
-
-    def clear_figures(self, names: Iterable[str], keep: Collection[str] = ()) -> None:
-        """Remove the figures of an earlier report, by name: other files in the folder are not ours."""
-        files = [f"{name}.{kind}" for name in names for kind in ("png", "svg", "pdf", "csv")]
-        self._require_inside("figures/any")
-        try:
-            for file in files:
-                if file not in keep:
-                    (self.path / "figures" / file).unlink(missing_ok=True)
-        except OSError as error:
-            raise StoreError(f"cannot clear {self.path / 'figures'}: {error.strerror or error}") from None
 
 
 @dataclass

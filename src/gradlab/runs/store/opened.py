@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from gradlab.audits.audit import Audit
 from gradlab.runs.store.environment import checked_environment
-from gradlab.runs.store.folder import AUDIT, ENVIRONMENT, LAYER_NAMES, MICROWORLD
+from gradlab.runs.store.report_folder import AUDIT, ENVIRONMENT, LAYER_NAMES, MICROWORLD
 from gradlab.runs.store.sealed import UNSEALED, DamagedFile, read_sealed
 from gradlab.runs.store.status import committed, plan_of
 
