@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 from PIL import Image
 
 import gradlab
-from gradlab.report.draw import draw_overview, image
+from gradlab.report.draw import draw_overview, render_image
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 FIGURES = Path(__file__).parent.parent / "docs/figures"
@@ -64,7 +64,7 @@ def hand_written() -> None:
     result = gradlab.compare(example.train, example.ARMS, audit=example.CORRECTED)
     chosen = ("training_loss", "by_seed", "gradient_at_start_by_layer", "gradient_heat_map")
     picture = draw_overview({name: result.charts[name] for name in chosen}, result.study.question)
-    (FIGURES / "compare.png").write_bytes(image(picture, "png"))
+    (FIGURES / "compare.png").write_bytes(render_image(picture, "png"))
     print(f"{FIGURES / 'compare'}.png: {result.answer}")
 
 

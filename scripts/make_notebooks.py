@@ -64,25 +64,26 @@ NOTEBOOKS = {
     "3-look-inside-a-network": [
         "# Look inside a network\n\nWhy does the plain network of the identity study not learn? Two arms, layer "
         "by layer.",
-        "import gradlab\nfrom gradlab.report.inside.explanation import diagnose\n"
-        "from gradlab.report.inside.looking import look_inside\n"
-        "from gradlab.report.inside.scenes import draw_scene, scenes\n\nresult = gradlab.run('identity', seeds=1)\n"
-        "film = look_inside(result.measured, ('plain', 'residual'))\n[frame.step for frame in film.frames[0]]",
+        "import gradlab\nfrom gradlab.report.inside.diagnosis import diagnose\n"
+        "from gradlab.report.inside.drawing import draw_view\nfrom gradlab.report.inside.retrain import record_inside\n"
+        "from gradlab.report.inside.views import make_views\n\nresult = gradlab.run('identity', seeds=1)\n"
+        "recording = record_inside(result.measured, ('plain', 'residual'))\n"
+        "[inspection.step for inspection in recording.inspections[0]]",
         "The diagnosis in words, from the numbers:",
         "configs = {planned.group.name: planned.group.config for planned in result.measured.plan.groups}\n"
-        "for found in diagnose(film, (configs['plain'], configs['residual'])):\n    print(found.state, '|', "
+        "for found in diagnose(recording, (configs['plain'], configs['residual'])):\n    print(found.state, '|', "
         "found.words)",
         "The chain rule as a picture: the product of all Jacobians from the output back, with and without the `+ x`.",
-        "by_name = {scene.name: scene for scene in scenes(film)}\nprint(by_name['gradient_highway'].caption)\n"
-        "draw_scene(by_name['gradient_highway'], film)",
+        "by_name = {view.name: view for view in make_views(recording)}\nprint(by_name['gradient_highway'].caption)\n"
+        "draw_view(by_name['gradient_highway'], recording)",
         "A weight gradient is a product; before training both of its factors die, in opposite directions, and "
         "the product "
         "hides it:",
-        "start = film.frames[0][0]\nimport pandas as pd\n\npd.DataFrame({'delta': start.delta, 'activation': "
+        "start = recording.inspections[0][0]\nimport pandas as pd\n\npd.DataFrame({'delta': start.delta, 'activation': "
         "start.entering, "
         "'gradient': start.gradient}, index=range(1, 21)).rename_axis('layer')",
         "One input on its way through both networks:",
-        "draw_scene(by_name['one_input'], film)",
+        "draw_view(by_name['one_input'], recording)",
     ],
     "4-your-own-pytorch-code": [
         "# Your own PyTorch code\n\nGradlab's instruments work on any `nn.Module` and any training loop. A "

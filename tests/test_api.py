@@ -76,7 +76,7 @@ def test_a_study_a_comparison_and_a_watch_end_in_the_same_function(
         return real(folder, *arguments, **options)
 
     monkeypatch.setattr("gradlab.report.finish.finish", counted)
-    monkeypatch.setattr("gradlab.comparing.keeping.finish", counted)
+    monkeypatch.setattr("gradlab.comparing.saving.finish", counted)
     gradlab.run(tree, out=tmp_path / "study", figures=False)
     gradlab.compare(train, {"thin": {"width": 1}, "wide": {"width": 4}}, 2, out=tmp_path / "comparison", figures=False)
     model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 1))

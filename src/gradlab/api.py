@@ -24,8 +24,8 @@ from gradlab.parts import blaming
 from gradlab.plans.plan import Plan
 from gradlab.plans.resources import require_address_space
 from gradlab.report.finish import Conduct, carry_out
-from gradlab.report.inside.film import Film
-from gradlab.report.inside.looking import default_pair, look_inside
+from gradlab.report.inside.recording import Recording
+from gradlab.report.inside.retrain import choose_pair, record_inside
 from gradlab.report.opening import look_again, open_run
 from gradlab.report.result import Result
 from gradlab.report.verify import SAMPLE, Verification, verify_run
@@ -144,8 +144,8 @@ def run(
         on_results=on_results,
         on_stop=on_stop,
     )
-    look = partial(_record_film, isolated=isolated)
-    return carry_out(planned, partial(execute, planned, chosen), conduct, audit=audited, look=look)
+    record = partial(_record, isolated=isolated)
+    return carry_out(planned, partial(execute, planned, chosen), conduct, audit=audited, record=record)
 
 
 def _audit_before(planned: Plan, isolated: bool) -> Audit | None:
@@ -161,10 +161,10 @@ def _audit_before(planned: Plan, isolated: bool) -> Audit | None:
         return None
 
 
-def _record_film(measured: Measured, isolated: bool) -> Film | None:
-    """Record the micro-world of the default pair of arms; None if there is none."""
-    arms = default_pair(measured)
-    return None if arms is None else look_inside(measured, arms, isolated=isolated)
+def _record(measured: Measured, isolated: bool) -> Recording | None:
+    """Record what happens inside the default pair of arms; None if there is no such pair."""
+    arms = choose_pair(measured.plan)
+    return None if arms is None else record_inside(measured, arms, isolated=isolated)
 
 
 def status(folder: str | Path) -> RunStatus:

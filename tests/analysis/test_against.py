@@ -7,7 +7,7 @@ from typing import Any
 
 import gradlab
 from gradlab.analysis.against import against
-from gradlab.report.against import results_table, sentence, settings_table, to_json
+from gradlab.report.against import summarize, tabulate_results, tabulate_settings, to_json
 
 
 def test_a_run_does_not_differ_from_itself(tree: dict[str, Any]) -> None:
@@ -15,9 +15,9 @@ def test_a_run_does_not_differ_from_itself(tree: dict[str, Any]) -> None:
     found = against(result.measured, result.measured)
     assert (found.settings, found.only_first, found.only_second) == ((), (), ())
     assert (found.same_trials, found.same_bits) == (4, 4)
-    assert "do not differ" in sentence(found)
-    assert settings_table(found) is None
-    table = results_table(found)
+    assert "do not differ" in summarize(found)
+    assert tabulate_settings(found) is None
+    table = tabulate_results(found)
     assert table is not None
     assert {row[-1] for row in table.rows} == {"0 in every seed"}
 
@@ -38,8 +38,8 @@ def test_what_differs_in_studies_and_results_is_named(tree: dict[str, Any]) -> N
     assert row.comparison.n == 2
     a, b = (r.trials().query("group == 'plain' and seed < 2").final_loss.to_numpy() for r in (first, second))
     assert abs(row.comparison.difference.value - (b - a).mean()) < 1e-12
-    assert "3 settings differ." in sentence(found)
-    assert "Groups only in the second: extra." in sentence(found)
+    assert "3 settings differ." in summarize(found)
+    assert "Groups only in the second: extra." in summarize(found)
     assert to_json(found)["rows"][0]["group"] == "plain"
 
 

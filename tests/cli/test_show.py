@@ -21,7 +21,9 @@ def test_a_number_is_never_truncated_on_a_narrow_terminal(width: int) -> None:
         (f"blocks.{i}.attention.projection", *(VALUES[(i + j) % len(VALUES)] for j in range(9))) for i in range(4)
     )
     text = io.StringIO()
-    print_table(Console(file=text, width=width, no_color=True), Table("Inside", header, rows))
+    print_table(
+        Console(file=text, width=width, no_color=True), Table("Inside", header, rows, numbers=tuple(range(1, 10)))
+    )
     lines = text.getvalue().splitlines()
     assert max(map(len, lines)) <= width
     assert "…" not in text.getvalue()

@@ -15,7 +15,7 @@ import pytest
 
 import gradlab
 from gradlab.errors import InvalidInput
-from gradlab.report.latex import escape, latex_table
+from gradlab.report.latex import escape, render_latex_table
 from gradlab.report.tables import Table
 
 
@@ -82,7 +82,7 @@ def test_frames_of_a_run_from_its_folder_are_those_of_the_run(tmp_path: Path) ->
 
 def test_a_row_that_begins_with_a_bracket_or_a_star_is_no_argument_of_the_line_break() -> None:
     rows = (("[2cm] wide", "1"), ("* starred", "2"), ("plain", "3"), (" [1em] later", "4"))
-    text = latex_table(Table("T", ("group", "n"), rows), "t")
+    text = render_latex_table(Table("T", ("group", "n"), rows), "t")
     lines = [line.strip() for line in text.splitlines()]
     assert r"{}[2cm] wide & 1 \\" in lines
     assert r"{}* starred & 2 \\" in lines

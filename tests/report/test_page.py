@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gradlab.report.page.explorer import explorer
 from typer.testing import CliRunner
 
 import gradlab
@@ -17,7 +18,6 @@ from gradlab.cli import app
 from gradlab.errors import StoreError
 from gradlab.report.figures.base import MOST_POINTS, thinned
 from gradlab.report.markdown import relative_links
-from gradlab.report.page.explorer import explorer
 from gradlab.testing.trials import small_tree
 
 RUNNER = CliRunner()
@@ -79,7 +79,7 @@ def test_names_are_text_wherever_they_stand(run: Path) -> None:
 
 def test_a_missing_figure_fails_the_build_of_the_report(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     result = gradlab.open_run(run)
-    monkeypatch.setattr("gradlab.report.result.markdown_report", lambda story: "![x](figures/nowhere.png)")
+    monkeypatch.setattr("gradlab.report.writing.render_markdown", lambda *_: "![x](figures/nowhere.png)")
     with pytest.raises(StoreError, match=r"links to files that are not there: figures/nowhere\.png"):
         result.rewrite()
 
@@ -97,9 +97,9 @@ def test_the_command_makes_one_format_or_both_and_another_pair(run: Path) -> Non
     assert not (run / "report.html").exists()
     done = RUNNER.invoke(app(), ["report", str(run), "--pair", HOSTILE, "plain", "--seed", "1"])
     assert done.exit_code == 0, done.output
-    film = gradlab.open_run(run).film
-    assert film is not None
-    assert (film.arms, film.seed) == ((HOSTILE, "plain"), 1)
+    recording = gradlab.open_run(run).recording
+    assert recording is not None
+    assert (recording.arms, recording.seed) == ((HOSTILE, "plain"), 1)
     wrong = RUNNER.invoke(app(), ["report", str(run), "--format", "pdf"])
     assert wrong.exit_code != 0
     assert RUNNER.invoke(app(), ["report", str(run), "--pair", "plian", "plain"]).exit_code != 0

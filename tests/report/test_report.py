@@ -10,7 +10,7 @@ import pytest
 
 import gradlab
 from gradlab.report.charts import BoxChart, Line, LineChart, draw
-from gradlab.report.draw import canvas_of, draw_one, image
+from gradlab.report.draw import draw_one, make_canvas, render_image
 from gradlab.report.log_axis import decade, log_y
 from gradlab.report.markdown import escape
 
@@ -44,7 +44,7 @@ def test_hostile_names_are_text_in_markdown_html_and_figures(tree: dict[str, Any
     tree["arms"] = {"plain": {}, HOSTILE: {"model.skip": "identity"}}
     tree["question"] = HOSTILE
     result = gradlab.run(tree, out=tmp_path / "run")
-    for text in (result.report(), result._repr_html_(), image(result.figure("training_loss"), "svg").decode()):
+    for text in (result.report(), result._repr_html_(), render_image(result.figure("training_loss"), "svg").decode()):
         assert "<script>" not in text
     assert "![x](http" not in result.report()
     row = next(line for line in result.report().split("\n") if line.startswith("| &lt;script"))
@@ -70,8 +70,8 @@ def test_figures_are_drawn_on_given_axes_and_the_same_bytes_twice(result: gradla
     result.figure("training_loss", ax=ax)
     assert ax.get_title(loc="left") == "Training loss"
     assert ax.get_yscale() == "log"
-    assert image(result.figure("training_loss"), "svg") == image(result.figure("training_loss"), "svg")
-    ElementTree.fromstring(image(result.figure("gradient_by_layer"), "svg"))
+    assert render_image(result.figure("training_loss"), "svg") == render_image(result.figure("training_loss"), "svg")
+    ElementTree.fromstring(render_image(result.figure("gradient_by_layer"), "svg"))
     with pytest.raises(KeyError, match="training_loss"):
         result.figure("nothing")
 
@@ -205,7 +205,7 @@ def test_a_figure_that_cannot_be_drawn_is_named_and_the_report_is_written(
         raise ValueError("no ink")
 
     tree["figures"] = ["training_loss", "gradient_heat_map"]
-    monkeypatch.setattr(LineChart, "marks", fail)
+    monkeypatch.setattr(LineChart, "draw_marks", fail)
     gradlab.run(tree, out=tmp_path / "run")
     text = (tmp_path / "run/report.md").read_text()
     assert "training\\_loss: ValueError: no ink" in text
@@ -216,22 +216,22 @@ def test_a_mixture_of_collapsed_and_healthy_networks_is_not_told_by_its_mean() -
     from sweeps import GRID, measured, mixture, mnist
 
     from gradlab.analysis.answer import answer
-    from gradlab.report.tables import groups_table
+    from gradlab.report.tables import tabulate_groups
 
     found = measured(mnist(axes=GRID), mixture)
     assert "depth=30, skip=none 4 of 5 at chance, median 0.1" in answer(found)
-    table = groups_table(found)
+    table = tabulate_groups(found)
     row = next(row for row in table.rows if row[0] == "depth=30, skip=none")
     assert row[table.header.index("test_accuracy")] == "median 0.1"
 
 
 def test_heat_maps_and_axes_draw_infinities_zeros_and_single_values() -> None:
-    from gradlab.report.axis_chart import HeatChart
-    from gradlab.report.draw import draw_one, image
+    from gradlab.report.charts import HeatChart, HeatPanel
+    from gradlab.report.draw import draw_one, render_image
 
     values = np.array([[0.0, np.inf, 1.0], [np.nan, 1.0, 1.0]])
-    chart = HeatChart("Title", "step", "layer", (("a, b", values, (0, 1, 2)),), "label")
-    assert image(draw_one(chart), "png").startswith(b"\x89PNG")
+    chart = HeatChart("Title", "step", "layer", (HeatPanel(("a", "b"), values, (0, 1, 2)),), "label")
+    assert render_image(draw_one(chart), "png").startswith(b"\x89PNG")
 
 
 def test_a_study_of_no_steps_speaks_of_no_training(tree: dict[str, Any]) -> None:
@@ -248,7 +248,7 @@ def test_a_study_of_no_steps_speaks_of_no_training(tree: dict[str, Any]) -> None
     "limits", [(0.22, 0.45), (1.1, 1.9), (0.6, 0.95), (2.1, 2.35), (0.03, 0.3), (1e-14, 1e2), (3, 9e3)]
 )
 def test_a_log_axis_has_labels_however_little_it_spans(limits: tuple[float, float]) -> None:
-    canvas = canvas_of(6, 4)
+    canvas = make_canvas(6, 4)
     ax = canvas.add_subplot()
     ax.plot([1, 2], limits)
     log_y(ax)
@@ -270,3 +270,18 @@ def test_labels_of_a_log_axis_are_plain_text() -> None:
         "5×10⁷",
     ]
     assert decade(5e-324) == "4.9e-324"
+
+
+def test_an_unfair_comparison_is_marked_by_a_field_not_by_what_a_note_says() -> None:
+    from matplotlib.colors import to_hex
+
+    from gradlab.report.look import SOFT, WARNING
+
+    x = np.array([1.0, 2.0])
+    line = Line("a", x, x, x, x, 0)
+    for note, warning, color in (("line: median", "UNFAIR", WARNING), ("NOT A CONTROLLED arm, by name", "", SOFT)):
+        chart = LineChart("t", "x", "y", (line,), note=note, warning=warning)
+        texts = draw_one(chart).axes[0].texts
+        assert [to_hex(text.get_color()) for text in texts] == [color]
+        assert texts[0].get_text().endswith(note)
+        assert texts[0].get_text().startswith(warning)

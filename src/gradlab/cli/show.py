@@ -1,4 +1,4 @@
-"""What the command line shows: the plan, progress, the result. Color only on a terminal, never with NO_COLOR."""
+"""What the command line prints: plan, status, result, tables. Color only on a terminal, never with NO_COLOR."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from gradlab.analysis.against import Against
-from gradlab.analysis.findings import findings
 from gradlab.analysis.formatting import number
 from gradlab.analysis.scoreboard import Scoreboard
 from gradlab.audits.audit import Audit
@@ -27,20 +26,20 @@ from gradlab.plans.outline import Outline
 from gradlab.plans.plan import Plan
 from gradlab.report import against as beside
 from gradlab.report import scoreboard as boards
-from gradlab.report.fairness import audit_table, claims_table
+from gradlab.report.fairness import tabulate_audit
 from gradlab.report.result import Result
-from gradlab.report.tables import Table, failures, report_tables
+from gradlab.report.tables import Table
 from gradlab.runs.store.status import RunStatus
 from gradlab.spec.paths import label
 
 MOST_ROWS = 60
 """Rows of a table on the terminal."""
 LONGEST_WORD, LONGEST_HEADER = 24, 12
-"""Letters of a word that is not folded."""
+"""Characters of a word that is not folded."""
 
 
 def plan(planned: Plan, stream: TextIO, done: int = 0) -> None:
-    """The trials, what they will cost and how many of them are already done."""
+    """The trials, their cost, and how many of them are already done."""
     to = console(stream)
     study = planned.resolved.study
     to.print(f"[bold]{escape(study.question)}[/bold]")
@@ -98,31 +97,30 @@ def plan_json(planned: Plan, done: int = 0) -> dict[str, Any]:
 
 
 def result(found: Result, folder: Path) -> None:
-    """Answer and tables on stdout; where the report lies on stderr."""
+    """Answer and tables on stdout; the path of the report on stderr."""
     to = console(sys.stdout)
-    measured = found.measured
-    if found.audit is not None and found.audit.mark is not None:
-        to.print(f"[bold red]{found.audit.mark.upper()}[/bold red] {escape('; '.join(found.audit.undeclared))}\n")
-    to.print(f"[bold]{escape(found.answer)}[/bold]\n", highlight=False)
-    for remark in (*found.study.remarks, *found.remarks):
+    story = found.story
+    if story.audit is not None and story.audit.mark is not None:
+        to.print(f"[bold red]{story.audit.mark.upper()}[/bold red] {escape('; '.join(story.audit.undeclared))}\n")
+    to.print(f"[bold]{escape(story.answer)}[/bold]\n", highlight=False)
+    for remark in story.remarks:
         to.print(escape(remark), highlight=False)
-    if found.audit is not None:
-        for limit in found.audit.limits:
+    if story.audit is not None:
+        for limit in story.audit.limits:
             to.print(escape(f"  cannot be attributed: {limit}"))
         to.print()
-    if text := findings(measured):
-        to.print(escape(text) + "\n", highlight=False)
-    if (claims := claims_table(found.verdicts)) is not None:
-        print_table(to, claims)
-    for table in report_tables(measured):
-        print_table(to, table)
-    for line in failures(measured):
+    if story.findings:
+        to.print(escape(story.findings) + "\n", highlight=False)
+    for table in (story.claims, *story.tables):
+        if table is not None:
+            print_table(to, table)
+    for line in story.failures:
         to.print(escape(f"failed: {line}"))
     notes = console(sys.stderr)
-    for note in found.notes:
+    for note in story.folder_notes:
         notes.print(escape(note), soft_wrap=True)
-    if found.unfinished:
-        notes.print("unfinished; the finished trials are kept, and the same command goes on with the rest")
+    if story.unfinished:
+        notes.print("unfinished: the finished trials are kept; run the same command to resume")
     notes.print(escape(f"report: {folder / 'report.html'}   (and report.md, figures/)"), soft_wrap=True)
 
 
@@ -135,7 +133,7 @@ def audit(found: Audit, stream: TextIO) -> None:
     for limit in found.limits or ("Nothing that the audit knows of.",):
         to.print(_indented(f"- {limit}"), highlight=False)
     to.print()
-    print_table(to, audit_table(found))
+    print_table(to, tabulate_audit(found))
     if found.cannot_see:
         to.print("[bold]What this audit cannot see[/bold]")
         for sentence in found.cannot_see:
@@ -148,7 +146,7 @@ def _indented(sentence: str) -> Padding:
 
 
 def status(found: RunStatus, stream: TextIO) -> None:
-    """Where a run stands."""
+    """The state of a run."""
     to = console(stream)
     to.print(f"[bold]{escape(found.study)}[/bold]: {escape(found.question)}")
     words = [f"{found.done:,} of {found.planned:,} trials done"]
@@ -163,24 +161,24 @@ def status(found: RunStatus, stream: TextIO) -> None:
         if found.seconds_left is not None:
             to.print(f"about {_time(found.seconds_left)} left")
     elif found.finished:
-        to.print("finished" if not found.failed else "finished; the same command tries the failed trials again")
+        to.print("finished" if not found.failed else "finished; run the same command to retry the failed trials")
     else:
-        to.print("nobody is working on it; the same command goes on with what is left")
+        to.print("not running; run the same command to resume")
     for line in found.damaged:
         to.print(escape(line), soft_wrap=True)
 
 
 def against(found: Against) -> None:
-    """Two runs beside each other."""
+    """Two runs side by side."""
     to = console(sys.stdout)
-    to.print(f"[bold]{escape(beside.sentence(found))}[/bold]\n")
-    for table in (beside.settings_table(found), beside.results_table(found)):
+    to.print(f"[bold]{escape(beside.summarize(found))}[/bold]\n")
+    for table in (beside.tabulate_settings(found), beside.tabulate_results(found)):
         if table is not None:
             print_table(to, table)
 
 
 def print_table(to: Console, table: Table, whole: str = "in the report") -> None:
-    """A table with its notes; a very long one is cut, and it is said where it is whole."""
+    """A table with its notes; a very long one is cut, with a line that says where to find all of it."""
     shown = replace(table, rows=table.rows[:MOST_ROWS])
     for piece in _side_by_side(shown, to.width):
         to.print(_rich(piece, to.width))
@@ -193,7 +191,7 @@ def print_table(to: Console, table: Table, whole: str = "in the report") -> None
 def _rich(table: Table, width: int) -> RichTable:
     rich = RichTable(title=escape(table.title), title_justify="left", title_style="bold", header_style="bold")
     for index, (name, room) in enumerate(zip(table.header, _widths(table, width), strict=True)):
-        side: Any = "right" if index > 0 and _numeric(table, index) else "left"
+        side: Any = "right" if index in table.numbers else "left"
         rich.add_column(escape(name), justify=side, width=room, overflow="fold")
     for row in table.rows:
         rich.add_row(*map(escape, row))
@@ -201,9 +199,9 @@ def _rich(table: Table, width: int) -> RichTable:
 
 
 def _side_by_side(table: Table, width: int) -> list[Table]:
-    """The table, or where its words do not fit side by side, several below each other, each with the names of rows."""
+    """The table, or several if its columns do not fit the width; each repeats the columns with the names of rows."""
     least = _least_widths(table, width)
-    names = [0, 1] if len(table.header) > 2 and not _numeric(table, 1) and sum(least[:2]) < width // 2 else [0]
+    names = [0, 1] if len(table.header) > 2 and 1 not in table.numbers and sum(least[:2]) < width // 2 else [0]
     pieces: list[list[int]] = [names.copy()]
     for index in range(len(names), len(table.header)):
         if len(pieces[-1]) > len(names) and _with_frame(least[i] for i in (*pieces[-1], index)) > width:
@@ -217,13 +215,14 @@ def _side_by_side(table: Table, width: int) -> list[Table]:
             title=table.title if number == 0 else f"{table.title} (continued)",
             header=tuple(table.header[i] for i in piece),
             rows=tuple(tuple(row[i] for i in piece) for row in table.rows),
+            numbers=tuple(place for place, i in enumerate(piece) if i in table.numbers),
         )
         for number, piece in enumerate(pieces)
     ]
 
 
 def _widths(table: Table, width: int) -> list[int]:
-    """As wide as each column's longest line, or narrower where that is too much for all, down to its longest word."""
+    """Width of each column: its longest cell, or less if all do not fit, but at least its longest word."""
     found = _least_widths(table, width)
     wanted = [max(map(cell_len, column)) for column in zip(table.header, *table.rows, strict=True)]
     while _with_frame(found) < width and (narrow := [i for i, room in enumerate(found) if room < wanted[i]]):
@@ -232,7 +231,7 @@ def _widths(table: Table, width: int) -> list[int]:
 
 
 def _least_widths(table: Table, width: int) -> list[int]:
-    """The longest word of each column. A number that is cut (4.512e-…) is wrong, so names are folded first."""
+    """The longest word of each column. A cut number (4.512e-…) is wrong, so names are folded first."""
     found = []
     for index, (name, *cells) in enumerate(zip(table.header, *table.rows, strict=True)):
         longest = max((cell_len(word) for cell in cells for word in cell.split()), default=1)
@@ -271,30 +270,23 @@ def begins(planned: Outline, left: int) -> None:
 def scoreboard(board: Scoreboard, folder: Path, stream: TextIO) -> None:
     """Every claim of every write-up, every audit, every confound."""
     to = console(stream)
-    for table in (*boards.claims_tables(board), boards.audits_table(board), boards.confounds_table(board)):
+    for table in (*boards.tabulate_claims(board), boards.tabulate_audits(board), boards.tabulate_confounds(board)):
         print_table(to, table)
-    to.print(f"[bold]{escape(boards.headline(board))}[/bold]", highlight=False)
+    to.print(f"[bold]{escape(boards.summarize(board))}[/bold]", highlight=False)
     console(sys.stderr).print(escape(f"scoreboard: {folder / 'scoreboard.md'}"), soft_wrap=True)
 
 
-def _numeric(table: Table, index: int) -> bool:
-    return all(_is_numeric(row[index]) for row in table.rows)
-
-
-def _is_numeric(cell: str) -> bool:
-    return cell[:1].isdigit() or cell[:1] in "-−–∞[" or cell.startswith(("NaN", "median", "never"))
-
-
 def frames(tables: Sequence[tuple[str, Any]], closing: str, stream: TextIO) -> None:
-    """Data frames as tables, and a closing word."""
+    """Data frames as tables, and a closing line."""
     to = console(stream)
     for title, frame in tables:
-        rows = tuple(tuple(_cell(value) for value in row) for row in frame.itertuples(index=False))
-        print_table(to, Table(title, tuple(map(str, frame.columns)), rows), "with --json")
+        rows = tuple(tuple(_format_cell(value) for value in row) for row in frame.itertuples(index=False))
+        numbers = tuple(place for place, kind in enumerate(frame.dtypes) if kind.kind in "iuf")
+        print_table(to, Table(title, tuple(map(str, frame.columns)), rows, numbers=numbers), "with --json")
     to.print(escape(closing), highlight=False)
 
 
-def _cell(value: Any) -> str:
+def _format_cell(value: Any) -> str:
     if isinstance(value, float):
         return "–" if math.isnan(value) else number(value, 3)
     return "–" if value is None else str(value)

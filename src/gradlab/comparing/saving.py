@@ -17,7 +17,8 @@ from gradlab.plans.code import CodePlan, code_plan
 from gradlab.report.finish import Conduct, finish
 from gradlab.report.result import Result
 from gradlab.runs.store.environment import environment
-from gradlab.runs.store.folder import AUDIT, RunFolder
+from gradlab.runs.store.folder import RunFolder
+from gradlab.runs.store.report_folder import AUDIT
 from gradlab.runs.store.sealed import DamagedFile, read_sealed
 from gradlab.spec.code import CodeStudy
 from gradlab.trials.digest import digest

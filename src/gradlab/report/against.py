@@ -13,7 +13,7 @@ from gradlab.spec.paths import label
 MOST_ROWS = 400
 
 
-def sentence(found: Against) -> str:
+def summarize(found: Against) -> str:
     """The comparison in one line."""
     studies = "The studies do not differ." if not found.settings else f"{len(found.settings)} settings differ."
     bits = "no trial in common"
@@ -27,22 +27,25 @@ def _only(found: Against) -> list[tuple[str, tuple[str, ...]]]:
     return [("first", found.only_first), ("second", found.only_second)]
 
 
-def settings_table(found: Against) -> Table | None:
+def tabulate_settings(found: Against) -> Table | None:
     """What the studies say differently."""
-    rows = tuple((s.where, s.path, _word(s.first), _word(s.second)) for s in found.settings[:MOST_ROWS])
+    rows = tuple(
+        (s.where, s.path, _format_setting(s.first), _format_setting(s.second)) for s in found.settings[:MOST_ROWS]
+    )
     return Table("What differs in the studies", ("where", "path", "first", "second"), rows) if rows else None
 
 
-def results_table(found: Against) -> Table | None:
+def tabulate_results(found: Against) -> Table | None:
     """Every metric that both runs have, with the difference paired over seeds."""
     rows = tuple(
-        (row.group, row.metric, interval(row.first), interval(row.second), _difference(row))
+        (row.group, row.metric, interval(row.first), interval(row.second), _format_difference(row))
         for row in found.rows[:MOST_ROWS]
     )
     more = len(found.rows) - MOST_ROWS
     notes = (f"and {more:,} rows more",) if more > 0 else ()
     title = "What differs in the results (mean and 95 % interval; difference: second minus first, paired over seeds)"
-    return Table(title, ("group", "metric", "first", "second", "difference"), rows, notes) if rows else None
+    header = ("group", "metric", "first", "second", "difference")
+    return Table(title, header, rows, notes, numbers=(2, 3, 4)) if rows else None
 
 
 def to_json(found: Against) -> dict[str, Any]:
@@ -60,7 +63,7 @@ def to_json(found: Against) -> dict[str, Any]:
     return {**vars(found), "settings": [asdict(setting) for setting in found.settings], "rows": rows}
 
 
-def _difference(row: Row) -> str:
+def _format_difference(row: Row) -> str:
     c = row.comparison
     if c is None:
         return "not paired"
@@ -72,5 +75,5 @@ def _difference(row: Row) -> str:
     return f"{number(d.value, 3)} [{number(d.low, 3)}, {number(d.high, 3)}]{' *' if d.excludes(0) else ''}"
 
 
-def _word(value: Any) -> str:
+def _format_setting(value: Any) -> str:
     return "–" if value is None else label(value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -19,7 +19,7 @@ COLUMN = 3.4
 """Inches of a column in a paper."""
 
 
-def charts(measured: Measured) -> tuple[dict[str, Chart], tuple[str, ...]]:
+def make_charts(measured: Measured) -> tuple[dict[str, Chart], tuple[str, ...]]:
     """The charts of the study's figures by name, and a line for each that could not be made.
 
     A study that names no figures gets all that apply.
@@ -43,21 +43,21 @@ def charts(measured: Measured) -> tuple[dict[str, Chart], tuple[str, ...]]:
 
 
 @cache
-def _picture() -> Any:
+def _canvas_class() -> Any:
     from matplotlib.figure import Figure as Canvas
 
     class Picture(Canvas):
         """A matplotlib figure that shows itself in a notebook, whatever the backend."""
 
         def _repr_png_(self) -> bytes:
-            return image(self, "png")
+            return render_image(self, "png")
 
     return Picture
 
 
-def canvas_of(width: float, height: float) -> Any:
-    """An empty figure of so many inches, laid out as it is filled."""
-    return _picture()(figsize=(width, height), layout="constrained")
+def make_canvas(width: float, height: float) -> Any:
+    """An empty figure of this size in inches, laid out as it is filled."""
+    return _canvas_class()(figsize=(width, height), layout="constrained")
 
 
 def draw_one(chart: Chart, ax: Any = None, *, size: tuple[float, float] = SIZE) -> Any:
@@ -66,18 +66,18 @@ def draw_one(chart: Chart, ax: Any = None, *, size: tuple[float, float] = SIZE) 
         if ax is not None:
             draw(chart, ax)
             return ax.figure
-        canvas = canvas_of(*size)
+        canvas = make_canvas(*size)
         draw(chart, canvas.add_subplot())
         return canvas
 
 
-def draw_overview(found: dict[str, Chart], title: str) -> Any:
+def draw_overview(charts: Mapping[str, Chart], title: str) -> Any:
     """Up to four charts on one page, under the question."""
-    chosen = list(found.values())[:4]
+    chosen = list(charts.values())[:4]
     columns = 1 if len(chosen) == 1 else 2
     rows = -(-len(chosen) // columns)
     with look():
-        canvas = canvas_of(SIZE[0] * columns * 0.92, SIZE[1] * rows * 0.92 + 0.5)
+        canvas = make_canvas(SIZE[0] * columns * 0.92, SIZE[1] * rows * 0.92 + 0.5)
         canvas.get_layout_engine().set(w_pad=0.12, h_pad=0.12)
         canvas.suptitle(plain(title), fontsize=14, fontweight="bold", x=0.012, ha="left")
         for index, chart in enumerate(chosen):
@@ -85,7 +85,7 @@ def draw_overview(found: dict[str, Chart], title: str) -> Any:
         return canvas
 
 
-def image(canvas: Any, kind: str) -> bytes:
+def render_image(canvas: Any, kind: str) -> bytes:
     """The figure as `png`, `svg` or `pdf`, the same bytes for the same figure."""
     buffer = io.BytesIO()
     undated: dict[str, Any] = {
@@ -94,26 +94,26 @@ def image(canvas: Any, kind: str) -> bytes:
         "pdf": {"CreationDate": None, "Producer": None, "Creator": None},
     }
     with look(), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing")  # a letter the font lacks is drawn as a box
+        warnings.filterwarnings("ignore", "Glyph .* missing")  # a letter that the font lacks becomes a box
         canvas.savefig(buffer, format=kind, metadata=undated[kind])
     return buffer.getvalue()
 
 
-def images(canvas: Any, kinds: Sequence[str]) -> dict[str, bytes]:
+def render_images(canvas: Any, kinds: Sequence[str]) -> dict[str, bytes]:
     """One figure as several kinds of files; it is laid out once."""
     found = {}
     for kind in kinds:
-        found[kind] = image(canvas, kind)
-        canvas.set_layout_engine(None)  # what is laid out stays so, and is drawn once instead of twice
+        found[kind] = render_image(canvas, kind)
+        canvas.set_layout_engine(None)  # keeps the layout, so that the next kind is drawn once instead of twice
     return found
 
 
-def column_pdf(chart: Chart) -> bytes:
-    """A chart as a PDF for a column of a paper; one whose labels need more room keeps its usual size."""
+def render_column_pdf(chart: Chart) -> bytes:
+    """A chart as a PDF for a column of a paper; if its labels need more room, it keeps its usual size."""
     size = (1.6 * COLUMN, 1.6 * COLUMN * SIZE[1] / SIZE[0])
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("error", "constrained_layout not applied")
-            return image(draw_one(chart, size=size), "pdf")
+            return render_image(draw_one(chart, size=size), "pdf")
     except UserWarning:
-        return image(draw_one(chart), "pdf")
+        return render_image(draw_one(chart), "pdf")

@@ -11,13 +11,13 @@ from gradlab.report.figures.base import Figure
 from gradlab.spec.claims import Claim
 
 
-def with_figures(verdicts: Iterable[Verdict], drawn: Sequence[str], catalog: Catalog) -> tuple[Verdict, ...]:
+def link_figures(verdicts: Iterable[Verdict], drawn: Sequence[str], catalog: Catalog) -> tuple[Verdict, ...]:
     """The verdicts, each with the figure of the report that shows it."""
-    return tuple(replace(verdict, figure=figure_for(verdict.claim, drawn, catalog)) for verdict in verdicts)
+    return tuple(replace(verdict, figure=find_figure(verdict.claim, drawn, catalog)) for verdict in verdicts)
 
 
-def figure_for(claim: Claim, drawn: Sequence[str], catalog: Catalog) -> str | None:
-    """The one that the claim names, or the first drawn one that shows its metric where the claim takes it."""
+def find_figure(claim: Claim, drawn: Sequence[str], catalog: Catalog) -> str | None:
+    """The figure that the claim names, or the first drawn one that shows its metric at the claim's step."""
     if claim.figure in drawn:
         return claim.figure
     if claim.metric is None:

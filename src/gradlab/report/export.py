@@ -8,13 +8,12 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from gradlab.errors import InvalidInput
-from gradlab.report.latex import latex_table
-from gradlab.report.tables import report_tables
+from gradlab.errors import InvalidInput, nearest
+from gradlab.report.latex import render_latex_table
 from gradlab.spec.canonical import plain_json
 
 if TYPE_CHECKING:
-    from gradlab.analysis.measured import Measured
+    from gradlab.report.story import Story
 
 Format = Literal["csv", "parquet", "json", "latex"]
 TableName = Literal["summary", "trials", "curves", "layers"]
@@ -22,7 +21,7 @@ FORMATS: tuple[str, ...] = get_args(Format)
 TABLES: tuple[str, ...] = get_args(TableName)
 
 
-def export_table(table: Any, to: str) -> bytes:
+def render_table_as(table: Any, to: str) -> bytes:
     """An Arrow table as csv, parquet or json."""
     import pyarrow.csv
     import pyarrow.parquet
@@ -37,7 +36,7 @@ def export_table(table: Any, to: str) -> bytes:
     return buffer.getvalue()
 
 
-def rows_csv(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> bytes:
+def render_csv(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> bytes:
     """The data of a figure as CSV."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
@@ -46,18 +45,23 @@ def rows_csv(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> bytes:
     return buffer.getvalue().encode()
 
 
-def export_latex(measured: Measured) -> bytes:
+def render_latex(story: Story) -> bytes:
     """The tables of the report, for a paper."""
-    tables = report_tables(measured)
-    name = measured.study.name
-    made = [latex_table(table, f"{name}-{number}") for number, table in enumerate(tables, 1)]
+    made = [render_latex_table(table, f"{story.name}-{number}") for number, table in enumerate(story.tables, 1)]
     return ("% needs \\usepackage{booktabs}\n\n" + "\n".join(made)).encode()
 
 
-def checked(to: str, table: str) -> None:
-    """Refuse a format or table that does not exist, or a pair that makes no sense."""
-    from gradlab.errors import nearest
+def summary_rows(story: Story) -> list[dict[str, Any]]:
+    """One row per group and metric: mean, interval, n and more."""
+    return [
+        {"group": group, "metric": metric, **summary}
+        for group, metrics in story.metrics.items()
+        for metric, summary in metrics.items()
+    ]
 
+
+def check_export(to: str, table: str) -> None:
+    """Refuse a format or table that does not exist, or a pair that makes no sense."""
     for field, value, accepted in (("--to", to, FORMATS), ("--table", table, TABLES)):
         if value not in accepted:
             raise InvalidInput(f"{field} {value!r}: accepted: {', '.join(accepted)}{nearest(value, accepted)}")

@@ -1,4 +1,4 @@
-"""The audit and the verdicts as tables and lines: terminal, Markdown and HTML show the same."""
+"""The audit and the verdicts as tables and lines."""
 
 from __future__ import annotations
 
@@ -19,40 +19,39 @@ HOW = (
 )
 
 
-def audit_table(audit: Audit) -> Table:
+def tabulate_audit(audit: Audit) -> Table:
     """What every arm is, side by side."""
     columns = audit.arms if audit.rows and len(audit.rows[0].cells) == len(audit.arms) else ("all groups",)
     rows = tuple((row.trait, *row.cells, row.status.text) for row in audit.rows)
     return Table("Side by side, as realized", ("what", *columns, ""), rows, (f"Compared: {audit.compared}.",))
 
 
-def claims_table(verdicts: Sequence[Verdict]) -> Table | None:
+def tabulate_claims(verdicts: Sequence[Verdict]) -> Table | None:
     """Claim, published, measured, verdict, reason."""
     if not verdicts:
         return None
     rows = tuple((v.claim.text, v.published, v.measured, v.words, v.reason) for v in verdicts)
-    return Table("Claims and verdicts", ("claim", "published", "measured", "verdict", "why"), rows)
+    return Table("Claims and verdicts", ("claim", "published", "measured", "verdict", "why"), rows, numbers=(1,))
 
 
-def beside_lines(verdicts: Sequence[Verdict]) -> list[str]:
-    """Permutation test and bootstrap of every claim that has them: shown beside, not deciding."""
+def list_resampling(verdicts: Sequence[Verdict]) -> list[str]:
+    """Permutation test and bootstrap of every claim that has them; they do not decide."""
     found = []
     for verdict in verdicts:
         for reading in verdict.readings:
-            words = []
+            parts = []
             if reading.permutation is not None:
-                words.append(f"paired permutation test p = {number(reading.permutation, 2)}")
+                parts.append(f"paired permutation test p = {number(reading.permutation, 2)}")
             if reading.bootstrap is not None:
                 low, high = reading.bootstrap
-                words.append(f"bootstrap [{number(low, 3)}, {number(high, 3)}]")
-            if words:
-                found.append(f"{verdict.claim.text} ({reading.label}): {', '.join(words)}")
+                parts.append(f"bootstrap [{number(low, 3)}, {number(high, 3)}]")
+            if parts:
+                found.append(f"{verdict.claim.text} ({reading.label}): {', '.join(parts)}")
     return found
 
 
-def marked(chart: Chart, audit: Audit | None) -> Chart:
-    """The chart, carrying the mark of an unfair comparison in its note."""
+def mark_unfair(chart: Chart, audit: Audit | None) -> Chart:
+    """The chart, with a warning if the comparison is not controlled."""
     if audit is None or audit.mark is None:
         return chart
-    note = f"{audit.mark.upper()} (see the audit)"
-    return replace(chart, note=f"{note}\n{chart.note}" if chart.note else note)  # type: ignore[type-var]
+    return replace(chart, warning=f"{audit.mark.upper()} (see the audit)")

@@ -10,16 +10,16 @@ from gradlab.analysis.measured import Measured
 from gradlab.audits.audit import Audit
 from gradlab.plans.outline import Outline
 from gradlab.report.history import read_history
-from gradlab.report.inside.film import Film
-from gradlab.report.opening import names_by_group
+from gradlab.report.inside.recording import Recording
 from gradlab.report.result import Result
+from gradlab.report.writing import write_report
 from gradlab.runs.coordinator import Start, Tally, conduct
 from gradlab.runs.store.environment import environment
-from gradlab.runs.store.folder import AUDIT, FILM, RunFolder
+from gradlab.runs.store.folder import RunFolder, names_by_group
 from gradlab.trials.result import TrialResult
 
-Look = Callable[[Measured], Film | None]
-"""Makes the micro-world of a run."""
+Record = Callable[[Measured], Recording | None]
+"""Records what happens inside two arms of a run."""
 Names = Mapping[str, Sequence[str]]
 """Group -> the names of its layers 1, 2, …"""
 
@@ -47,7 +47,7 @@ def carry_out(
     how: Conduct,
     *,
     audit: Audit | None = None,
-    look: Look | None = None,
+    record: Record | None = None,
     names: Names | None = None,
 ) -> Result:
     """Run every trial of the plan that has no result yet, and finish.
@@ -70,12 +70,12 @@ def carry_out(
 
     if how.out is None:
         measured, stopped = run_trials(None)
-        return Result(measured, surroundings, how.command, None, audit, stopped, layer_names=dict(names or {}))
+        return Result(measured, surroundings, how.command, audit=audit, stopped=stopped, layer_names=dict(names or {}))
     with RunFolder.start(how.out, plan, surroundings, how.command, force=how.force, mixed=how.mixed) as folder:
         if audit is not None:
-            folder.write_sealed(AUDIT, audit.to_json())
+            folder.keep_audit(audit)  # before the first trial: an interrupted run is known to be fair, or not
         measured, stopped = run_trials(folder)
-        return finish(folder, measured, how, audit=audit, stopped=stopped, look=look, names=names)
+        return finish(folder, measured, how, audit=audit, stopped=stopped, record=record, names=names)
 
 
 def finish(
@@ -85,29 +85,27 @@ def finish(
     *,
     audit: Audit | None = None,
     stopped: bool = False,
-    look: Look | None = None,
+    record: Record | None = None,
     names: Names | None = None,
 ) -> Result:
     """Write everything that a report needs to the run's folder, then the report; gives the result."""
     ids = {planned.group.name: planned.id for planned in measured.plan.groups}
-    known = folder.keep_layer_names({ids[arm]: own for arm, own in (names or {}).items()})
-    layers = names_by_group(measured.plan, known)
-    film = look(measured) if look is not None and how.figures and not stopped else None
-    if film is not None:
-        folder.write_sealed(FILM, film.to_json(), indent=None)
+    folder.keep_layer_names({ids[arm]: own for arm, own in (names or {}).items()})
+    recording = record(measured) if record is not None and how.figures and not stopped else None
+    if recording is not None:
+        folder.keep_microworld(recording.to_json())
     history = read_history(folder.path, required=True)
-    notes = (*folder.notes, *history.problems)
     result = Result(
         measured,
         folder.environment,
         how.command,
-        how.out,
-        audit,
-        stopped,
-        notes,
-        film=film,
-        layer_names=layers,
+        folder=how.out,
+        audit=audit,
+        stopped=stopped,
+        notes=(*folder.notes, *history.problems),
+        recording=recording,
+        layer_names=names_by_group(measured.plan, folder.layer_names),
         history=history,
     )
-    result.write(folder, figures=how.figures)
+    write_report(result.story, folder, figures=how.figures)
     return replace(result, history=read_history(folder.path, required=True))

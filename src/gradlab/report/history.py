@@ -10,8 +10,8 @@ from typing import Any
 
 from gradlab.analysis.measured import Measured
 from gradlab.report.changes import Change, Frozen, changes_between
+from gradlab.runs.store.account import attempts_beside
 from gradlab.runs.store.ledger import LEDGER, Entry, Ledger, read_ledger
-from gradlab.runs.store.recording import attempts_beside
 from gradlab.trials.trial import trial_id
 
 SHOWN = 5

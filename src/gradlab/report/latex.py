@@ -36,7 +36,7 @@ def _row(row: Sequence[str]) -> str:
     return f"{{}}{text}" if text.lstrip().startswith(("[", "*")) else text
 
 
-def latex_table(table: Table, name: str) -> str:
+def render_latex_table(table: Table, name: str) -> str:
     r"""A `table` float with caption and label; needs \usepackage{booktabs}."""
     lines = [
         r"\begin{table}",

@@ -6,13 +6,11 @@ from collections.abc import Iterator
 
 from gradlab.analysis.scoreboard import Scoreboard, ScoredStudy
 from gradlab.report.fairness import HOW
-from gradlab.report.markdown import escape, table_lines
+from gradlab.report.markdown import escape, render_table
 from gradlab.report.tables import Table
 
-ROLES = {"published": "as published", "controlled": "controlled"}
 
-
-def headline(board: Scoreboard) -> str:
+def summarize(board: Scoreboard) -> str:
     """All in one sentence."""
     total = sum(board.counts.values())
     words = ", ".join(f"{count} {outcome}" for outcome, count in sorted(board.counts.items(), key=lambda c: -c[1]))
@@ -21,7 +19,7 @@ def headline(board: Scoreboard) -> str:
     return f"{total} claims of {len(board.titles)} write-ups: {words}.{failed}"
 
 
-def claims_tables(board: Scoreboard) -> list[Table]:
+def tabulate_claims(board: Scoreboard) -> list[Table]:
     """One table per write-up."""
     found = []
     for name, title in board.titles.items():
@@ -31,21 +29,22 @@ def claims_tables(board: Scoreboard) -> list[Table]:
             if entry.writeup == name
             for line in entry.lines
         )
-        found.append(Table(f"{name}: {title}", ("study", "claim", "published", "measured", "verdict"), rows))
+        header = ("study", "claim", "published", "measured", "verdict")
+        found.append(Table(f"{name}: {title}", header, rows, numbers=(2,)))
     return found
 
 
-def audits_table(board: Scoreboard) -> Table:
+def tabulate_audits(board: Scoreboard) -> Table:
     """Both answers of every audit, in short."""
     rows = tuple(
-        (entry.study, entry.role, _fair(entry), str(0 if entry.audit is None else len(entry.audit.limits)))
+        (entry.study, entry.role, _describe_fairness(entry), str(0 if entry.audit is None else len(entry.audit.limits)))
         for entry in board.entries
     )
     header = ("study", "design", "same set-up except the factor?", "cannot be attributed")
-    return Table("Audits", header, rows)
+    return Table("Audits", header, rows, numbers=(3,))
 
 
-def _fair(entry: ScoredStudy) -> str:
+def _describe_fairness(entry: ScoredStudy) -> str:
     if entry.audit is None:
         return "not audited"
     if entry.audit.fair:
@@ -54,7 +53,7 @@ def _fair(entry: ScoredStudy) -> str:
     return f"NO{', as expected' if entry.expected_unfair else ''}: {'; '.join(entry.audit.undeclared)}"
 
 
-def confounds_table(board: Scoreboard) -> Table:
+def tabulate_confounds(board: Scoreboard) -> Table:
     """Every known confound and what shows it."""
     rows = tuple(
         (shown.writeup, shown.what, study, line.verdict.claim.text, line.words)
@@ -64,13 +63,13 @@ def confounds_table(board: Scoreboard) -> Table:
     return Table("Known confounds, and what shows them", ("write-up", "confound", "study", "claim", "verdict"), rows)
 
 
-def page(board: Scoreboard, links: dict[str, str]) -> str:
+def render_scoreboard(board: Scoreboard, links: dict[str, str]) -> str:
     """One page in Markdown; `links` are the studies' reports."""
     count = "Four" if len(board.titles) == 4 else str(len(board.titles))
     lines = [
         f"# {count} write-up{'s' * (len(board.titles) > 1)}, claim by claim",
         "",
-        f"**{escape(headline(board))}**",
+        f"**{escape(summarize(board))}**",
         "",
     ]
     if board.quick:
@@ -81,22 +80,22 @@ def page(board: Scoreboard, links: dict[str, str]) -> str:
         lines += [f"## {name}: {escape(title)}", ""]
         for entry in board.entries:
             if entry.writeup == name:
-                lines += _study(entry, links.get(entry.study))
-    confounds = confounds_table(board)
-    lines += [f"## {confounds.title}", "", *table_lines(confounds), "", "## How verdicts are made", "", HOW, ""]
+                lines += _render_study(entry, links.get(entry.study))
+    confounds = tabulate_confounds(board)
+    lines += [f"## {confounds.title}", "", *render_table(confounds), "", "## How verdicts are made", "", HOW, ""]
     return "\n".join(lines)
 
 
-def _study(entry: ScoredStudy, link: str | None) -> Iterator[str]:
+def _render_study(entry: ScoredStudy, link: str | None) -> Iterator[str]:
     title = f"[{entry.study}]({link})" if link else entry.study
     yield from (f"### {title} ({entry.role}, {entry.seeds} seeds)", "", escape(entry.question), "")
-    yield from (f"Same set-up except the factor? {escape(_fair(entry))}.", "")
+    yield from (f"Same set-up except the factor? {escape(_describe_fairness(entry))}.", "")
     if entry.lines:
         rows = tuple(
             (line.verdict.claim.text, line.verdict.published, line.measured, line.words, line.reason)
             for line in entry.lines
         )
-        yield from table_lines(Table("", ("claim", "published", "measured", "verdict", "why"), rows))
+        yield from render_table(Table("", ("claim", "published", "measured", "verdict", "why"), rows))
         yield ""
     if entry.audit is not None and entry.audit.limits:
         yield from ("What this design cannot attribute:", "")

@@ -1,4 +1,4 @@
-"""The tables of a report, as rows of text: the terminal, Markdown and HTML show the same ones."""
+"""The tables of a report, as rows of text."""
 
 from __future__ import annotations
 
@@ -28,23 +28,31 @@ MOST_COLUMNS = 8
 
 @dataclass(frozen=True)
 class Table:
-    """A title, a header and rows; notes stand below."""
+    """A title, a header and rows of text, with notes below."""
 
     title: str
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     notes: tuple[str, ...] = ()
+    numbers: tuple[int, ...] = ()
+    """Columns that hold numbers: aligned right, sorted by size."""
 
 
-def report_tables(measured: Measured, layer_names: Mapping[str, Sequence[str]] | None = None) -> list[Table]:
-    """All tables that apply, in the order of the report."""
-    found = [groups_table(measured), collapse_table(measured), convergence_table(measured), pareto_table(measured)]
-    found += [published_table(measured), layers_table(measured), names_table(layer_names or {})]
+def make_tables(measured: Measured) -> list[Table]:
+    """All tables of results that apply, in the order of the report."""
+    found = [
+        tabulate_groups(measured),
+        tabulate_collapse(measured),
+        tabulate_convergence(measured),
+        tabulate_pareto(measured),
+        tabulate_published(measured),
+        tabulate_layers(measured),
+    ]
     return [table for table in found if table is not None]
 
 
-def names_table(layer_names: Mapping[str, Sequence[str]]) -> Table | None:
-    """Which module is which layer, where the user's own code was watched."""
+def tabulate_layer_names(layer_names: Mapping[str, Sequence[str]]) -> Table | None:
+    """Which module is which layer, if user code was watched."""
     if not layer_names:
         return None
     count = max(map(len, layer_names.values()))
@@ -55,8 +63,8 @@ def names_table(layer_names: Mapping[str, Sequence[str]]) -> Table | None:
     return Table("Modules that are layers", ("layer", *layer_names), rows)
 
 
-def collapse_table(measured: Measured) -> Table | None:
-    """Groups of which some networks ended at chance: shares, not means."""
+def tabulate_collapse(measured: Measured) -> Table | None:
+    """Share of networks that ended at chance, if any did."""
     found = [c for name in measured.group_names if (c := collapse_of(measured, name)) is not None]
     if not any(c.share.count for c in found):
         return None
@@ -72,26 +80,32 @@ def collapse_table(measured: Measured) -> Table | None:
     )
     header = ("group", "at chance", "95 % interval of the share", "median accuracy", "epoch of escape, by seed")
     notes = ("At chance: accuracy at most 1.5 times that of guessing. Interval: exact binomial.",)
-    return Table("Networks that never left chance", header, rows, notes)
+    return Table("Networks that never left chance", header, rows, notes, numbers=(1, 2, 3, 4))
 
 
-def convergence_table(measured: Measured) -> Table | None:
-    """How long each group took to reach the study's target."""
+def tabulate_convergence(measured: Measured) -> Table | None:
+    """Time of each group to the study's target."""
     found = [c for name in measured.group_names if (c := convergence_of(measured, name)) is not None]
     target = measured.study.target
     if not found or target is None:
         return None
     rows = tuple(
-        (c.group, f"{c.reached.count} of {c.reached.n}", _later(c.steps), _later(c.epochs), _later(c.seconds))
+        (
+            c.group,
+            f"{c.reached.count} of {c.reached.n}",
+            _format_time(c.steps),
+            _format_time(c.epochs),
+            _format_time(c.seconds),
+        )
         for c in found
     )
     header = ("group", "reached by", "steps", "epochs", "seconds")
     notes = ("Medians over all seeds; a seed that never reached it counts as later than any.",)
-    return Table(f"To {target.metric} {number(target.value)}", header, rows, notes)
+    return Table(f"To {target.metric} {number(target.value)}", header, rows, notes, numbers=(1, 2, 3, 4))
 
 
-def pareto_table(measured: Measured) -> Table | None:
-    """Groups that nothing beats in accuracy and price, for four prices."""
+def tabulate_pareto(measured: Measured) -> Table | None:
+    """Pareto-optimal groups: accuracy against each of four costs."""
     value = next((m for m in ("test_accuracy", "validation_accuracy") if m in measured.metrics), None)
     if value is None or len(measured.group_names) < 6:
         return None
@@ -107,20 +121,19 @@ def pareto_table(measured: Measured) -> Table | None:
         for name in order
     )
     header = ("group", value, *(cost.replace("_", " ") for cost in COSTS))
-    return Table(
-        "Worth their price", header, rows, ("●: no other group is both cheaper and better. Means over seeds.",)
-    )
+    notes = ("●: no other group is both cheaper and better. Means over seeds.",)
+    return Table("Worth their price", header, rows, notes, numbers=tuple(range(1, len(header))))
 
 
-def _later(value: float) -> str:
+def _format_time(value: float) -> str:
     return "never" if math.isinf(value) else number(value, 3)
 
 
-def groups_table(measured: Measured) -> Table:
+def tabulate_groups(measured: Measured) -> Table:
     """Every group with its main metrics: center and 95 % interval over seeds."""
     headline = headline_of(measured)
     metrics = [metric for metric in MAIN if metric in measured.metrics]
-    if measured.plan.own_code:  # whatever the user's code returned
+    if measured.plan.own_code:  # user code may return any metrics
         metrics = [metric for metric in measured.metrics if metric != "diverged_step"][:MOST_COLUMNS]
     columns = [(metric, None) for metric in metrics]
     if headline is not None and (headline.metric not in metrics or headline.at.layer is not None):
@@ -139,10 +152,12 @@ def groups_table(measured: Measured) -> Table:
         rows.append((name, trials, *cells))
     titles = [metric if at is None else where(metric, at) for metric, at in columns]
     notes = ("Losses, times and other quantities over decades: geometric mean, interval on logarithms.",)
-    return Table("Results (mean and 95 % interval over seeds)", ("group", "trials", *titles), tuple(rows), notes)
+    header = ("group", "trials", *titles)
+    title = "Results (mean and 95 % interval over seeds)"
+    return Table(title, header, tuple(rows), notes, numbers=tuple(range(1, len(header))))
 
 
-def published_table(measured: Measured) -> Table | None:
+def tabulate_published(measured: Measured) -> Table | None:
     """Published numbers beside measured ones."""
     rows = [
         (
@@ -151,22 +166,24 @@ def published_table(measured: Measured) -> Table | None:
             number(row.published),
             number(row.measured.median),
             f"{number(row.measured.smallest, 3)} … {number(row.measured.largest, 3)}",
-            _zeros(row.measured.zeros, row.measured.n),
+            _format_zeros(row.measured.zeros, row.measured.n),
             {True: "yes", False: "no", None: "–"}[row.inside_seeds],
         )
         for row in beside(measured)
     ]
     header = ("group", "measure", "published", "measured (median)", "smallest … largest", "exact zeros", "inside?")
     notes = [f"{e.arms}, {where(e.metric, e.at)}: {e.note}" for e in measured.study.published if e.note]
-    return Table("Published beside measured", header, tuple(rows), tuple(notes)) if rows else None
+    if not rows:
+        return None
+    return Table("Published beside measured", header, tuple(rows), tuple(notes), numbers=(2, 3, 4, 5))
 
 
-def _zeros(zeros: int, n: int) -> str:
+def _format_zeros(zeros: int, n: int) -> str:
     return f"{zeros} of {n}" if zeros else "–"
 
 
-def layers_table(measured: Measured) -> Table | None:
-    """The headline's measure layer by layer and group by group, where it is a layer measure."""
+def tabulate_layers(measured: Measured) -> Table | None:
+    """The headline's measure by layer and group, if it is a layer measure."""
     headline = headline_of(measured)
     if headline is None or headline.at.layer is None:
         return None
@@ -180,10 +197,11 @@ def layers_table(measured: Measured) -> Table | None:
             s = measured.summary(headline.metric, name, headline.at.model_copy(update={"layer": layer}))
             cells += [number(s.median, 3), f"{number(s.smallest, 3)} … {number(s.largest, 3)}"]
         rows.append((str(layer), *cells))
-    header = [cell for name in measured.group_names for cell in (f"{name} (median)", f"{name} (smallest … largest)")]
-    return Table(f"{headline.metric} by layer", ("layer", *header), tuple(rows))
+    cells = [cell for name in measured.group_names for cell in (f"{name} (median)", f"{name} (smallest … largest)")]
+    header = ("layer", *cells)
+    return Table(f"{headline.metric} by layer", header, tuple(rows), numbers=tuple(range(1, len(header))))
 
 
-def failures(measured: Measured) -> list[str]:
+def list_failures(measured: Measured) -> list[str]:
     """One line per distinct error, with the number of trials that ended in it."""
     return [f"{count} × {error}" for error, count in measured.errors().items()]

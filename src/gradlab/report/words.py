@@ -1,4 +1,4 @@
-"""Words for readers: a methods paragraph ready for a paper, and a glossary of the lab's own terms."""
+"""Words for readers: a methods paragraph for a paper, and a glossary."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ GLOSSARY: Mapping[str, str] = {
 }
 
 
-def methods(measured: Measured, audit: Audit | None, environment: Mapping[str, Any]) -> str:
+def describe_methods(measured: Measured, audit: Audit | None, environment: Mapping[str, Any]) -> str:
     """How it was done, in one paragraph."""
     version = environment.get("packages", {}).get("gradlab", "")
     engines = sorted({planned.engine for planned in measured.plan.groups})
-    sentences = _networks(measured) or _code(measured)
+    sentences = _describe_networks(measured) or _describe_code(measured)
     if audit is not None:
         verdict = "confirmed that they differ in nothing else" if audit.fair else "found undeclared differences"
         sentences.append(
@@ -53,8 +53,8 @@ def methods(measured: Measured, audit: Audit | None, environment: Mapping[str, A
     return " ".join(sentences)
 
 
-def _networks(measured: Measured) -> list[str]:
-    """What was trained and how; empty where it was somebody's own code."""
+def _describe_networks(measured: Measured) -> list[str]:
+    """What was trained and how; empty for user code."""
     study, entries = measured.study, measured.plan.groups
     configs = [planned.config for planned in entries if planned.config is not None]
     if not configs:
@@ -76,7 +76,7 @@ def _networks(measured: Measured) -> list[str]:
     ]
 
 
-def _code(measured: Measured) -> list[str]:
+def _describe_code(measured: Measured) -> list[str]:
     study = measured.study
     if study.watched:
         (group,) = measured.group_names

@@ -10,12 +10,13 @@ from typing import Any, Literal
 
 from gradlab.errors import StoreError
 from gradlab.plans.saving import CODE, part_files, trial_ids
+from gradlab.runs.store.account import committed_chunks
 from gradlab.runs.store.atomic import read_regular
 from gradlab.runs.store.chunks import Chunk
-from gradlab.runs.store.folder import AUDIT, ENVIRONMENT, FILM, LAYER_NAMES, PLAN, chunk_paths
+from gradlab.runs.store.folder import chunk_paths
 from gradlab.runs.store.ledger import Ledger
-from gradlab.runs.store.recording import committed_chunks
 from gradlab.runs.store.rehash import rehash
+from gradlab.runs.store.report_folder import AUDIT, ENVIRONMENT, LAYER_NAMES, MICROWORLD, PLAN
 from gradlab.runs.store.sealed import UNSEALED, read_sealed
 from gradlab.trials.trial import trial_id
 
@@ -46,7 +47,7 @@ class Check:
 def check_files(folder: Path, tree: Mapping[str, Any]) -> Check:
     """Every JSON file that is read back holds its own checksum, and part files are those of the plan."""
     findings, count = [], 0
-    for name in (PLAN, ENVIRONMENT, AUDIT, FILM, LAYER_NAMES):
+    for name in (PLAN, ENVIRONMENT, AUDIT, MICROWORLD, LAYER_NAMES):
         try:
             count += read_sealed(folder / name, required=tree["format"] > UNSEALED) is not None
         except StoreError as error:

@@ -13,8 +13,8 @@ from gradlab.analysis.claims.verdict import Verdict
 from gradlab.analysis.scoreboard import Scoreboard, ScoredClaim, ScoredStudy, Shown
 from gradlab.errors import StudyError, nearest
 from gradlab.report.result import Result
-from gradlab.report.scoreboard import page
-from gradlab.runs.store.folder import ReportFolder
+from gradlab.report.scoreboard import render_scoreboard
+from gradlab.runs.store.report_folder import ReportFolder
 from gradlab.spec.canonical import plain_json
 from gradlab.studies.loading import plan
 
@@ -47,7 +47,7 @@ def reproduce(
     board = _scoreboard(chosen, results, quick, command, perf_counter() - began)
     place = ReportFolder(folder / f"reproduce{suffix}")
     links = {study: f"../{study}{suffix}/report.md" for study in results}
-    place.write_text("scoreboard.md", page(board, links))
+    place.write_text("scoreboard.md", render_scoreboard(board, links))
     place.write_text("scoreboard.json", json.dumps(plain_json(board.to_json()), indent=1, ensure_ascii=False))
     return board
 

@@ -20,7 +20,7 @@ from gradlab.comparing.saving import save_watched
 from gradlab.engines.torch.tensors import optimizers_of
 from gradlab.errors import InvalidInput
 from gradlab.notices import say
-from gradlab.report.axis_chart import HeatChart
+from gradlab.report.charts import HeatChart, HeatPanel
 from gradlab.report.draw import draw_one
 from gradlab.torch.layers import find_layers, layer_table
 from gradlab.torch.probing import ModuleProbe, unwrap_model
@@ -149,7 +149,7 @@ class Watch:
             raise InvalidInput(f"{measure!r} is not a measure of a watch; accepted: {', '.join(MEASURES)}")
         self._require_moments()
         frame = self.table().query("measure == @measure").pivot_table(index="layer", columns="step", values="value")
-        panel = (type(self._model).__name__, frame.to_numpy(), tuple(int(step) for step in frame.columns))
+        panel = HeatPanel((type(self._model).__name__,), frame.to_numpy(), tuple(int(step) for step in frame.columns))
         title = f"{MEASURES[measure][0].upper()}{MEASURES[measure][1:]} by module and step"
         return draw_one(HeatChart(title, "step", "module", (panel,), MEASURES[measure]), ax)
 

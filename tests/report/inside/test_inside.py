@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 
 import gradlab
-from gradlab.report.inside.explanation import diagnose
-from gradlab.report.inside.film import Film, choose
-from gradlab.report.inside.frame import _end_to_end, frame
-from gradlab.report.inside.looking import look_inside
-from gradlab.report.inside.scenes import _share_above, draw_scene, scenes
+from gradlab.report.inside.diagnosis import diagnose
+from gradlab.report.inside.drawing import draw_view
+from gradlab.report.inside.inspection import _end_to_end, inspect_network
+from gradlab.report.inside.recording import Recording
+from gradlab.report.inside.retrain import choose_pair, record_inside
+from gradlab.report.inside.views import _share_above, make_views
 from gradlab.trials.setup import Setup, prepare
 
 SKIPS = ("none", "identity", "scaled", "rezero", "pre_activation", "add_then_activate")
@@ -52,7 +53,7 @@ def test_the_end_to_end_jacobian_is_that_of_finite_differences(tree: dict[str, A
 
 def test_without_the_identity_term_the_chain_is_the_product_of_the_branches(tree: dict[str, Any]) -> None:
     setup = setup_of(tree, skip="identity")
-    seen = frame(setup, setup.theta, 0)
+    seen = inspect_network(setup, setup.theta, 0)
     p = setup.mlp.layout.windows(setup.theta)
     x = setup.probe_x[:4].astype(np.float64)
     _, tape = setup.mlp.forward(p, x, setup.mlp.initial_running(np.float64))
@@ -72,65 +73,65 @@ def test_without_the_identity_term_the_chain_is_the_product_of_the_branches(tree
 
 
 def test_a_plain_network_has_no_highway(tree: dict[str, Any]) -> None:
-    seen = frame(setup_of(tree, skip="none"), setup_of(tree, skip="none").theta, 0)
+    seen = inspect_network(setup_of(tree, skip="none"), setup_of(tree, skip="none").theta, 0)
     np.testing.assert_allclose(seen.highway, seen.branches)
     assert seen.gains is not None
     assert seen.gains.shape == (5, 2)
 
 
-def test_frames_show_what_the_probes_measured(tree: dict[str, Any]) -> None:
+def test_inspections_show_what_the_probes_measured(tree: dict[str, Any]) -> None:
     result = gradlab.run({**tree, "figures": []})
-    film = look_inside(result.measured, ("plain", "residual"))
-    assert film is None or film.same_bits
-    assert film is not None
-    for arm, frames in zip(film.arms, film.frames, strict=True):
-        assert [one.step for one in frames] == [0, 1, 2, 4, 8, 16, 20]
-        for one in frames:
+    recording = record_inside(result.measured, ("plain", "residual"))
+    assert recording is None or recording.same_bits
+    assert recording is not None
+    for arm, inspections in zip(recording.arms, recording.inspections, strict=True):
+        assert [one.step for one in inspections] == [0, 1, 2, 4, 8, 16, 20]
+        for one in inspections:
             profile = result.measured.profile("delta_rms", arm, one.step).values[0]
             np.testing.assert_allclose(one.delta, profile, rtol=1e-5)
             grads = result.measured.profile("grad_rms", arm, one.step).values[0]
             np.testing.assert_allclose(one.gradient, grads, rtol=1e-5)
-    assert film.frames[0][-1].update is not None
+    assert recording.inspections[0][-1].update is not None
 
 
-def test_a_film_survives_json_and_draws_itself(tree: dict[str, Any]) -> None:
+def test_a_recording_survives_json_and_draws_itself(tree: dict[str, Any]) -> None:
     tree["base"]["model"]["depth"] = 5
     result = gradlab.run({**tree, "figures": []})
-    film = look_inside(result.measured, ("plain", "residual"), seed=1)
-    assert film is not None
-    again = Film.from_json(json.loads(json.dumps(film.to_json())))
-    assert again.arms == film.arms
-    np.testing.assert_allclose(again.frames[1][-1].signal, film.frames[1][-1].signal, rtol=1e-4)
-    found = scenes(again)
-    assert [scene.name for scene in found] == ["signal_flow", "gradient_flow", "gradient_highway", "one_input", "units"]
-    for scene in found:
-        assert len(scene.caption) > 80
-        assert draw_scene(scene, again).axes
+    recording = record_inside(result.measured, ("plain", "residual"), seed=1)
+    assert recording is not None
+    again = Recording.from_json(json.loads(json.dumps(recording.to_json())))
+    assert again.arms == recording.arms
+    np.testing.assert_allclose(again.inspections[1][-1].signal, recording.inspections[1][-1].signal, rtol=1e-4)
+    found = make_views(again)
+    assert [view.name for view in found] == ["signal_flow", "gradient_flow", "gradient_highway", "one_input", "units"]
+    for view in found:
+        assert len(view.caption) > 80
+        assert draw_view(view, again).axes
 
 
 @pytest.mark.shipped
 def test_the_diagnosis_of_the_identity_networks_names_state_cause_and_cure() -> None:
     plan = gradlab.plan("identity", seeds=1)
     result = gradlab.run(plan)
-    film = look_inside(result.measured, ("plain", "residual"))
-    assert film is not None
+    recording = record_inside(result.measured, ("plain", "residual"))
+    assert recording is not None
     configs = {planned.group.name: planned.group.config for planned in plan.groups}
-    plain, residual = diagnose(film, (configs["plain"], configs["residual"]))
+    plain, residual = diagnose(recording, (configs["plain"], configs["residual"]))
     assert plain.state == "vanishing"
     assert "δ loses a factor of 4.57 per layer, down to 2.9e-13 over 19 layers" in plain.words
     assert "he_normal with the scale 1/sqrt(depth)" in plain.words
     assert "an identity skip or scale 1 would remove it" in plain.words
     assert residual.state == "healthy"
     unscaled = gradlab.run("identity-unscaled", seeds=1)
-    film = look_inside(unscaled.measured, ("plain", "residual"))
-    assert film is not None
+    recording = record_inside(unscaled.measured, ("plain", "residual"))
+    assert recording is not None
     groups = {planned.group.name: planned.group.config for planned in unscaled.measured.plan.groups}
-    assert [d.state for d in diagnose(film, (groups["plain"], groups["residual"]))] == ["healthy", "exploding"]
+    assert [d.state for d in diagnose(recording, (groups["plain"], groups["residual"]))] == ["healthy", "exploding"]
 
 
 def test_shallow_studies_have_no_micro_world() -> None:
-    assert choose(gradlab.plan("scaling-init")) is None
-    assert choose(gradlab.plan("depth")) == ("depth=30, skip=none", "depth=30, skip=add_then_activate")
+    assert choose_pair(gradlab.plan("scaling-init")) is None
+    assert choose_pair(gradlab.plan("depth")) == ("depth=30, skip=none", "depth=30, skip=add_then_activate")
 
 
 def test_a_narrow_last_layer_is_counted_by_its_own_units() -> None:
@@ -141,16 +142,16 @@ def test_a_narrow_last_layer_is_counted_by_its_own_units() -> None:
 
 
 @pytest.mark.shipped
-def test_every_scene_has_its_data_and_its_pdf(tree: dict[str, Any], tmp_path: Path) -> None:
+def test_every_view_has_its_data_and_its_pdf(tree: dict[str, Any], tmp_path: Path) -> None:
     tree["base"]["model"]["depth"] = 5
     result = gradlab.run({**tree, "seeds": 1, "figures": []}, out=tmp_path / "run", executor="inline")
-    assert result.film is not None
-    for scene in scenes(result.film):
+    assert result.recording is not None
+    for view in make_views(result.recording):
         for kind in ("png", "svg", "pdf", "csv"):
-            assert (tmp_path / "run/figures" / f"{scene.name}.{kind}").stat().st_size > 50
+            assert (tmp_path / "run/figures" / f"{view.name}.{kind}").stat().st_size > 50
     with open(tmp_path / "run/figures/one_input.csv", newline="") as file:
         rows = list(csv.DictReader(file))
-    last = result.film.frames[0][-1]
-    assert len({(row["arm"], row["step"]) for row in rows}) == sum(map(len, result.film.frames))
-    found = [float(r["value"]) for r in rows if r["arm"] == result.film.arms[0] and r["step"] == str(last.step)]
+    last = result.recording.inspections[0][-1]
+    assert len({(row["arm"], row["step"]) for row in rows}) == sum(map(len, result.recording.inspections))
+    found = [float(r["value"]) for r in rows if r["arm"] == result.recording.arms[0] and r["step"] == str(last.step)]
     np.testing.assert_allclose(found, last.journey[~np.isnan(last.journey)].ravel(), atol=1e-6)

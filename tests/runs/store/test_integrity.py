@@ -17,6 +17,7 @@ from commands import gradlab as command
 import gradlab
 from gradlab.errors import GradlabError, PartError, StoreError
 from gradlab.report.markdown import relative_links
+from gradlab.report.pictures import draw_files
 from gradlab.runs.store import atomic
 from gradlab.runs.store.folder import RunFolder
 from gradlab.runs.store.sealed import DamagedFile, read_sealed, sealed
@@ -47,7 +48,7 @@ class Own(Figure):
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run with user parts, audit, film and environment."""
+    """A run with parts of its own, audit, micro-world and environment."""
     folder = tmp_path_factory.mktemp("made")
     (folder / "own.py").write_text(PART)
     tree = small_tree(activation={"kind": "straight", "share": 0.9}, depth=5)
@@ -98,7 +99,7 @@ def test_opening_reporting_and_exporting_a_run_executes_none_of_its_code(run: Pa
 def test_code_is_loaded_only_with_trust_and_if_its_checksum_matches(run: Path, tmp_path: Path) -> None:
     result = gradlab.open_run(run, trust=True)
     assert result.measured.plan.catalog.executed
-    assert not any("--trust" in line for line in result.story({}).missing)
+    assert not any("--trust" in line for line in result.story.pictures.missing)
     hostile(run)
     with pytest.raises(StoreError, match="its checksum does not match"):
         gradlab.open_run(run, trust=True)
@@ -175,7 +176,11 @@ def read_run(run: Path) -> Any:
         result = gradlab.open_run(run)
         status = gradlab.status(run)
         exported = [result.export("csv", table) for table in ("summary", "trials", "curves", "layers")]
-        report = {**result.to_json(), "environment": result.environment, "film": result.film and result.film.to_json()}
+        report = {
+            **result.to_json(),
+            "environment": result.environment,
+            "recording": result.recording and result.recording.to_json(),
+        }
         return repr((report, status.hash, status.damaged, exported)), (*result.notes, *status.damaged)
     except GradlabError as error:
         return str(error), (str(error),)
@@ -257,9 +262,9 @@ def test_a_killed_report_leaves_no_dead_link(
     run = tmp_path / "run"
     gradlab.run({**tree, "figures": ["training_loss", "gradient_by_layer"]}, out=run)
     result = gradlab.open_run(run)
-    other = replace(result, film=None)
-    pictures = {id(one): one._drawn(("png", "svg", "pdf")) for one in (result, other)}
-    monkeypatch.setattr("gradlab.report.result.Result._drawn", lambda self, kinds: pictures[id(self)])
+    other = replace(result, recording=None)
+    drawn = {id(one.story.pictures): draw_files(one.story.pictures, one.story.question) for one in (result, other)}
+    monkeypatch.setattr("gradlab.report.writing.draw_files", lambda pictures, title: drawn[id(pictures)])
     writes = atomic.write_bytes
     for died_after in range(40):
         left = died_after
@@ -272,7 +277,7 @@ def test_a_killed_report_leaves_no_dead_link(
             writes(path, content)
 
         with monkeypatch.context() as patched:
-            patched.setattr("gradlab.runs.store.folder.write_bytes", write)
+            patched.setattr("gradlab.runs.store.report_folder.write_bytes", write)
             try:
                 (other if died_after % 2 else result).rewrite()
                 finished = True

@@ -21,8 +21,8 @@ import gradlab
 from gradlab.errors import StoreError
 from gradlab.report.history import History, history_of, read_history
 from gradlab.runs.store import ledger as ledgers
+from gradlab.runs.store.account import record_look
 from gradlab.runs.store.ledger import HEAD, LEDGER, Writer, read_ledger
-from gradlab.runs.store.recording import record_look
 
 STORED = Path(__file__).parents[1] / "stored"
 
@@ -194,7 +194,7 @@ def test_a_run_from_before_the_ledger_is_marked_and_gets_one_when_it_goes_on(ver
 def test_a_chunk_committed_just_before_a_death_is_recorded_when_the_run_goes_on(
     tree: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from gradlab.runs.store.recording import Account
+    from gradlab.runs.store.account import Account
 
     with monkeypatch.context() as patched:
         patched.setattr(Account, "commit", lambda *_, **__: (_ for _ in ()).throw(MemoryError))

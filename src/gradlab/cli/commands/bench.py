@@ -28,7 +28,7 @@ def command(
     """
     from gradlab.bench import figure, measure
     from gradlab.cli.output import emit_json
-    from gradlab.report.draw import image
+    from gradlab.report.draw import render_image
 
     names = [name for name in peers.split(",") if name]
     for name in names:
@@ -45,5 +45,5 @@ def command(
         out.mkdir(parents=True, exist_ok=True)
         (out / "bench.json").write_text(json.dumps(report, indent=2), encoding="utf8")
         (out / "bench.txt").write_text(text + "\n", encoding="utf8")
-        (out / "bench.png").write_bytes(image(figure.bars(report), "png"))
+        (out / "bench.png").write_bytes(render_image(figure.bars(report), "png"))
     emit_json(report) if as_json else typer.echo(text)

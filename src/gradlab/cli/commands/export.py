@@ -28,10 +28,10 @@ def command(
     from gradlab.cli.output import visible
     from gradlab.errors import InvalidInput
     from gradlab.notices import say
-    from gradlab.report.export import checked
+    from gradlab.report.export import check_export
     from gradlab.runs.store.atomic import write_bytes
 
-    checked(to, table)
+    check_export(to, table)
     if out is None and to == "parquet" and sys.stdout.isatty():
         raise InvalidInput("--to parquet writes bytes, not text; give a file with --out")
     result = api.open_run(run)

@@ -14,8 +14,7 @@ from gradlab.analysis.axis import AxisView, axis_view
 from gradlab.analysis.measured import Measured, Profile
 from gradlab.analysis.published import beside
 from gradlab.parts import Part
-from gradlab.report.axis_chart import AxisChart, Dots
-from gradlab.report.charts import Chart, Line, LineChart, Points
+from gradlab.report.charts import AxisChart, Chart, Dots, Line, LineChart, Points
 
 Numbers = NDArray[np.float64]
 MOST_LINES = 8

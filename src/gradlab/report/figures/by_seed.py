@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from gradlab.analysis.answer import headline_of
 from gradlab.analysis.formatting import where
 from gradlab.analysis.measured import Measured
+from gradlab.report.charts import SeedChart
 from gradlab.report.figures.base import Figure, levels_of
-from gradlab.report.seed_chart import SeedChart
 
 MOST = 10
 """Arms that stand side by side."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gradlab.analysis.answer import headline_of
 from gradlab.analysis.effects import effects_of
 from gradlab.analysis.measured import Measured
-from gradlab.report.axis_chart import EffectChart
+from gradlab.report.charts import EffectChart
 from gradlab.report.figures.base import Figure
 
 
@@ -24,14 +24,14 @@ class Effects(Figure):
         if found is None:
             return None
 
-        def shown(value: float | None) -> float | None:
+        def undo_logs(value: float | None) -> float | None:
             return 10**value if found.logs and value is not None else value
 
         factors = tuple(
             (
                 f"{main.path.split('.')[-1]} ({100 * main.share:.0f} %)",
                 tuple(
-                    (level, shown(mean) or 0.0, shown(low), shown(high))
+                    (level, undo_logs(mean) or 0.0, undo_logs(low), undo_logs(high))
                     for level, mean, low, high in zip(main.levels, main.means, main.lows, main.highs, strict=True)
                 ),
             )
@@ -43,6 +43,5 @@ class Effects(Figure):
         )
         note = f"share of the variance between cells; interactions: {pairs}; {found.seeds} seeds"
         note += f"; {found.at_chance} diverged networks count at chance" if found.at_chance else ""
-        return EffectChart(
-            "What each factor does", "level", headline.metric.replace("_", " "), factors, found.logs, note
-        )
+        y_label = headline.metric.replace("_", " ")
+        return EffectChart("What each factor does", "level", y_label, factors, found.logs, note=note)

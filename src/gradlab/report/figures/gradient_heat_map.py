@@ -6,7 +6,7 @@ import numpy as np
 
 from gradlab.analysis.axis import words
 from gradlab.analysis.measured import Measured
-from gradlab.report.axis_chart import HeatChart
+from gradlab.report.charts import HeatChart, HeatPanel
 from gradlab.report.figures.base import Figure
 
 MEASURE, MOST_PANELS, FEWEST_MOMENTS = "grad_l2", 4, 3
@@ -33,9 +33,8 @@ class GradientHeatMap(Figure):
             if any(values.size == 0 for values in profiles):
                 continue
             columns = [np.median(values, axis=0) for values in profiles]
-            panels.append((", ".join(words(measured, name)), np.stack(columns, axis=1), steps))
-        if not any(((values > 0) & np.isfinite(values)).any() for _, values, _ in panels):
+            panels.append(HeatPanel(tuple(words(measured, name)), np.stack(columns, axis=1), steps))
+        if not any(((panel.values > 0) & np.isfinite(panel.values)).any() for panel in panels):
             return None
-        return HeatChart(
-            "Weight gradient by layer and step", "step", "layer", tuple(panels), "‖dL/dW‖₂", "median over seeds"
-        )
+        title = "Weight gradient by layer and step"
+        return HeatChart(title, "step", "layer", tuple(panels), "‖dL/dW‖₂", note="median over seeds")

@@ -1,5 +1,6 @@
 """The micro-world: what happens inside two networks, layer by layer, while they learn.
 
-`frame.py` looks into one network at one step; `film.py` takes a pair of arms through training; `diagnosis.py` says in
-words what it shows. Everything is computed from parameters, by the reference network, in float64.
+`inspection.py` inspects one network at one step; `retrain.py` records a pair of arms through training; `views.py` turns
+a recording into panels, `drawing.py` into figures; `diagnosis.py` says what it shows. Everything is computed from
+parameters, by the reference network, in float64.
 """

@@ -13,59 +13,37 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from gradlab.analysis.answer import answer
-from gradlab.analysis.findings import findings
 from gradlab.report.charts import Chart
-from gradlab.report.fairness import HOW, audit_table, beside_lines, claims_table
-from gradlab.report.inside.scenes import Heat, Panel, Scene, diagnosis_lines, scenes, steps_of
-from gradlab.report.page.explorer import explorer
+from gradlab.report.fairness import HOW
+from gradlab.report.inside.views import LinePanel, UnitPanel, View
+from gradlab.report.pictures import Pictures
 from gradlab.report.story import Story
-from gradlab.report.tables import Table, failures, report_tables
-from gradlab.report.words import GLOSSARY, methods
+from gradlab.report.tables import Table
+from gradlab.report.words import GLOSSARY
 from gradlab.spec.canonical import plain_json
 
 FOLDER = Path(__file__).parent
 ECHARTS = "echarts.min.js"
 
 
-def html_page(story: Story, pictures: Mapping[str, bytes]) -> str:
-    """The whole page; `pictures` are the figures as SVG, by name."""
-    measured, study = story.measured, story.measured.study
-    claims = claims_table(story.verdicts)
-    shown = scenes(story.film) if story.film is not None else []
-    data: dict[str, Any] = {"explorer": explorer(measured), "scenes": [_scene(scene) for scene in shown]}
-    if story.film is not None:
-        data["steps"], data["arms"] = steps_of(story.film), list(story.film.arms)
+def render_page(story: Story, pictures: Pictures, svg: Mapping[str, bytes]) -> str:
+    """The whole page; `svg` are the charts as files, by name."""
+    world = pictures.microworld
+    views = world.views if world is not None else ()
+    data: dict[str, Any] = {"explorer": story.explorer, "scenes": [_view_json(view) for view in views]}
+    if world is not None:
+        data["steps"], data["arms"] = world.recording.steps, list(world.recording.arms)
     context = {
-        "study": study,
-        "answer": answer(measured),
-        "findings": findings(measured),
-        "audit": story.audit,
-        "audit_table": None if story.audit is None else audit_table(story.audit),
-        "claims": claims,
-        "verdicts": story.verdicts,
+        "story": story,
         "how": HOW,
-        "beside": beside_lines(story.verdicts),
-        "notes": story.notes,
-        "figures": [_figure(name, chart, pictures[name]) for name, chart in story.charts.items() if name in pictures],
-        "missing": story.missing,
-        "tables": report_tables(measured, story.layer_names),
-        "failures": failures(measured),
-        "explorer": data["explorer"],
-        "scenes": shown,
-        "film": story.film,
-        "diagnosis": diagnosis_lines(story.diagnoses),
-        "methods": methods(measured, story.audit, story.environment),
+        "figures": [_figure(name, chart, svg[name]) for name, chart in pictures.charts.items() if name in svg],
+        "missing": pictures.missing,
+        "microworld": world,
         "glossary": GLOSSARY,
-        "groups": measured.plan.groups,
-        "own_code": measured.plan.own_code,
-        "command": story.command,
-        "environment": story.environment,
-        "hash": measured.hash,
         "data": _json(data),
         "css": _text("style.css"),
         "script": _text("page.js"),
-        "echarts": _text(ECHARTS) if shown or data["explorer"] else "",
+        "echarts": _text(ECHARTS) if views or story.explorer else "",
     }
     return str(_template().render(context))
 
@@ -93,14 +71,13 @@ def _json(value: Any) -> str:
 
 def _figure(name: str, chart: Chart, picture: bytes) -> dict[str, str]:
     source = f"data:image/svg+xml;base64,{base64.b64encode(picture).decode()}"
-    note = f" {chart.note[0].upper()}{chart.note[1:]}." if chart.note else ""
+    note = f" {chart.full_note[0].upper()}{chart.full_note[1:]}." if chart.full_note else ""
     return {"name": name, "source": source, "alt": chart.description, "caption": f"{chart.title}.{note}"}
 
 
 def _kind(table: Table, column: int) -> str:
     """Whether a column holds numbers: they stand right and sort by size."""
-    cells = [row[column] for row in table.rows]
-    return "number" if column and cells and all(cell[:1].isdigit() or cell[:1] in "-−–∞" for cell in cells) else "text"
+    return "number" if column in table.numbers else "text"
 
 
 def _code(text: str) -> Any:
@@ -114,27 +91,27 @@ def _code(text: str) -> Any:
     return markupsafe.Markup("".join(marked))
 
 
-def _scene(scene: Scene) -> dict[str, Any]:
+def _view_json(view: View) -> dict[str, Any]:
     return {
-        "name": scene.name,
-        "panels": [_panel(panel) for panel in scene.panels],
-        "heats": [_heat(heat) for heat in scene.heats],
+        "name": view.name,
+        "panels": [_panel_json(panel) for panel in view.panels],
+        "heats": [_unit_panel_json(panel) for panel in view.unit_panels],
     }
 
 
-def _panel(panel: Panel) -> dict[str, Any]:
+def _panel_json(panel: LinePanel) -> dict[str, Any]:
     return {
         "title": panel.title,
         "x": panel.x_label,
         "y": panel.y_label,
         "log": panel.log,
         "series": [
-            {"name": curve.name, "arm": curve.arm, "faint": curve.faint, "frames": [list(one) for one in curve.frames]}
-            for curve in panel.curves
+            {"name": line.name, "arm": line.arm, "faint": line.faint, "frames": [list(one) for one in line.values]}
+            for line in panel.lines
         ],
     }
 
 
-def _heat(heat: Heat) -> dict[str, Any]:
-    frames = [[[None if v != v else float(f"{v:.3g}") for v in row] for row in one.tolist()] for one in heat.frames]
-    return {"title": heat.title, "arm": heat.arm, "frames": frames}
+def _unit_panel_json(panel: UnitPanel) -> dict[str, Any]:
+    frames = [[[None if v != v else float(f"{v:.3g}") for v in row] for row in one.tolist()] for one in panel.values]
+    return {"title": panel.title, "arm": panel.arm, "frames": frames}

@@ -4,7 +4,7 @@ results/000001/
   chunk.json            rows, bytes and SHA-256 of every file, and of itself
   trials.parquet  curves.parquet  layers.parquet  weights.safetensors
 
-Chunks are only ever added. A chunk whose bytes are not those that were written is named as damaged, never half read.
+Chunks are only ever added. A chunk with other bytes than were written is reported as damaged, never read in part.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -54,6 +54,15 @@ class MemoryChunk:
         """One of the three tables, whole or some rows of it."""
         return self.tables[name] if filters is None else self.tables[name].filter(filters)
 
+    @property
+    def rows(self) -> int:
+        """Rows of all tables."""
+        return sum(int(table.num_rows) for table in self.tables.values())
+
+    def count_rows(self, name: str) -> int:
+        """Rows of one table."""
+        return int(self.tables[name].num_rows)
+
     def weights(self, trial: str) -> Mapping[int, Tensors]:
         """The snapshots of a trial, by step."""
         return self.snapshots.get(trial, {})
@@ -86,8 +95,8 @@ class MemoryChunk:
         return [self.only(group) for group in groups]
 
 
-def commit(path: Path, chunk: MemoryChunk, beside: Path) -> None:
-    """Write this chunk to `path`, whole or not at all."""
+def commit(path: Path, chunk: MemoryChunk, beside: Path) -> Chunk:
+    """Write this chunk to `path`, whole or not at all; gives it as committed, without reading it back."""
     files = {f"{name}.parquet": _parquet(table) for name, table in chunk.tables.items()}
     if chunk.snapshots:
         files[WEIGHTS] = weights.pack(chunk.snapshots)
@@ -99,6 +108,9 @@ def commit(path: Path, chunk: MemoryChunk, beside: Path) -> None:
     manifest = {"format": FORMAT, "trials": rows["trials.parquet"], "files": entries}
     manifest["sha256"] = _checksum(manifest)
     write_folder(path, {**files, MANIFEST: json.dumps(manifest, indent=1).encode()}, beside)
+    committed = Chunk(path, entries, str(manifest["sha256"]))
+    committed.keep_tables({"trials": chunk.tables["trials"]})
+    return committed
 
 
 def _parquet(table: Any) -> bytes:
@@ -132,12 +144,19 @@ def _is_manifest(manifest: Mapping[str, Any]) -> bool:
 
 @dataclass(frozen=True)
 class Chunk:
-    """A committed chunk. Every read checks the whole file against its checksum first."""
+    """A committed chunk. The first read of a file checks all of it against its checksum.
+
+    The trials table is small and stays in memory once it has been read or written.
+    """
 
     path: Path
     files: Mapping[str, Mapping[str, Any]]
     sha256: str
     """Of its list of files, which holds the checksum of each: it stands for every byte of the chunk."""
+    _tables: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    """Tables in memory, by name."""
+    _verified: set[str] = field(default_factory=set, compare=False, repr=False)
+    """Files whose checksum was found to be right since this chunk was opened."""
 
     @staticmethod
     def open(path: Path) -> Chunk:
@@ -168,13 +187,25 @@ class Chunk:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
+        if name in self._tables:
+            return self._tables[name] if filters is None else self._tables[name].filter(filters)
         content = self._bytes(f"{name}.parquet")
+        words = [] if name == "trials" else list(WORDS)
         try:
-            return pq.read_table(
-                pa.BufferReader(content), filters=filters, read_dictionary=[] if name == "trials" else list(WORDS)
-            )
-        except (OSError, ValueError) as error:  # the checksum fits, so it was written so: not damage, a defect
+            table = pq.read_table(pa.BufferReader(content), filters=filters, read_dictionary=words)
+        except (OSError, ValueError) as error:  # the checksum is right, so it was written like this: a defect
             raise StoreError(f"{self.path / name}.parquet cannot be read: {error}") from None
+        if name == "trials" and filters is None:
+            self._tables[name] = table
+        return table
+
+    def count_rows(self, name: str) -> int:
+        """Rows of one table, without reading it."""
+        return int(self.files[f"{name}.parquet"].get("rows") or 0)
+
+    def keep_tables(self, tables: Mapping[str, Any]) -> None:
+        """Hold tables that were just written in memory."""
+        self._tables.update(tables)
 
     def weights(self, trial: str) -> Mapping[int, Tensors]:
         """The snapshots of a trial, by step."""
@@ -193,14 +224,15 @@ class Chunk:
             content = read_regular(path)
         except FileNotFoundError:
             raise _damaged(path, "it is missing") from None
-        except OSError as error:  # it may well be whole: nothing is set aside for that
+        except OSError as error:  # the file may be whole, so it is not damaged
             raise StoreError(f"cannot read {path}: {error.strerror or error}") from None
         if len(content) != entry["bytes"]:
             raise _damaged(path, f"{len(content):,} bytes, and {entry['bytes']:,} were written")
-        if sha256(content).hexdigest() != entry["sha256"]:
+        if name not in self._verified and sha256(content).hexdigest() != entry["sha256"]:
             raise _damaged(path, "its checksum does not fit")
+        self._verified.add(name)
         return content
 
 
 def _damaged(path: Path, reason: str) -> DamagedChunk:
-    return DamagedChunk(f"{path} is damaged: {reason}; run the study again and its trials are trained anew")
+    return DamagedChunk(f"{path} is damaged: {reason}; rerun the study to retrain its trials")

@@ -4,83 +4,47 @@ runs/identity/
   study.yaml  resolved.yaml  plan.json  environment.json  parts/     what was run, and where
   ledger.jsonl  ledger.json                                          what was planned, committed, seen (see ledger.py)
   results/000001/ …                                                  committed results (see chunks.py)
-  report.md  figures/                                                made from the results, at any time again
-  lock  progress.json                                                who is writing, and how far it is
+  report.md  figures/                                                made from the results, at any time
+  lock  progress.json                                                who is writing, and the progress
 
 Only the process that holds the lock writes results. `plan.json` is written whole and holds the study, the plan and the
 names of the part files: one file decides what the folder is. A finished trial is never run again: a folder is continued
-as long as it has trials in common with the plan, and moved aside, never written over, where it has none.
+as long as it has trials in common with the plan; otherwise it is moved aside, never overwritten.
 """
 
 from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from gradlab.audits.audit import Audit
 from gradlab.errors import StoreError, shortened
 from gradlab.plans.outline import Outline
 from gradlab.plans.saving import PARTS, check_saved, papers, saved
-from gradlab.runs.store.atomic import free_name, move, read_regular, write_bytes
+from gradlab.runs.store.account import Account, attempt_of
+from gradlab.runs.store.atomic import free_name, move, read_regular
 from gradlab.runs.store.chunks import MANIFEST, Chunk, DamagedChunk, MemoryChunk, commit
 from gradlab.runs.store.environment import checked_environment, other_numerics
 from gradlab.runs.store.ledger import HEAD, LEDGER
 from gradlab.runs.store.lock import Lock
-from gradlab.runs.store.recording import Account, attempt_of
 from gradlab.runs.store.records import Records
-from gradlab.runs.store.sealed import UNSEALED, DamagedFile, read_sealed, sealed
+from gradlab.runs.store.report_folder import AUDIT, ENVIRONMENT, LAYER_NAMES, MICROWORLD, PLAN, ReportFolder
+from gradlab.runs.store.sealed import UNSEALED, DamagedFile, read_sealed
 from gradlab.trials.result import TrialResult
 from gradlab.trials.trial import trial_id
 
 FORMAT, OLDEST = 5, 3
 LEDGERLESS = 4
 """The last format of a run without a ledger."""
-PLAN, ENVIRONMENT = "plan.json", "environment.json"
-AUDIT, FILM, LAYER_NAMES = "audit.json", "microworld.json", "layers.json"
-"""Files that are read back; each holds its checksum (sealed.py)."""
+MOST_KEPT_ROWS = 5_000_000
+"""Rows of committed tables that stay in memory, so that the report does not read back what was just written."""
 RESULTS, WRITING, DAMAGED = "results", ".writing", "damaged"
-
-
-@dataclass
-class ReportFolder:
-    """A run's folder as the place of its report, which is made from the results at any time again."""
-
-    path: Path
-
-    def write_sealed(self, name: str, value: Mapping[str, Any], *, indent: int | None = 1) -> Path:
-        """An object that is read back later, with its checksum."""
-        return self.write_file(name, sealed(value, indent))
-
-    def write_text(self, name: str, text: str) -> Path:
-        """A text file such as the report."""
-        return self.write_file(name, text.encode())
-
-    def write_file(self, name: str, content: bytes) -> Path:
-        """Any file, such as a figure."""
-        self._require_inside(name)
-        write_bytes(self.path / name, content)
-        return self.path / name
-
-    def _require_inside(self, name: str) -> None:
-        """Refuse a folder in the run's folder that is a link to somewhere else."""
-        folder = (self.path / name).parent
-        if not folder.resolve().is_relative_to(self.path.resolve()):
-            raise StoreError(f"{folder} leads out of the run's folder; remove the link and try again")
-
-    def clear_figures(self, names: Iterable[str], keep: Collection[str] = ()) -> None:
-        """Remove the figures of an earlier report, by name: what else lies there is not ours."""
-        files = [f"{name}.{kind}" for name in names for kind in ("png", "svg", "pdf", "csv")]
-        self._require_inside("figures/any")
-        try:
-            for file in files:
-                if file not in keep:
-                    (self.path / "figures" / file).unlink(missing_ok=True)
-        except OSError as error:
-            raise StoreError(f"cannot clear {self.path / 'figures'}: {error.strerror or error}") from None
 
 
 @dataclass
@@ -91,10 +55,12 @@ class RunFolder(ReportFolder):
     account: Account
     chunks: list[Chunk] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    """What the user has to know: a run moved aside, a chunk that was damaged."""
+    """What the user has to know: a run moved aside, a damaged chunk."""
     environment: dict[str, Any] = field(default_factory=dict)
     """Versions and machine of the run: where it was begun, and where else it was continued."""
     _number: int = 0
+    _records: Records | None = None
+    _kept_rows: int = 0
 
     def __enter__(self) -> Self:
         return self
@@ -114,7 +80,7 @@ class RunFolder(ReportFolder):
     ) -> RunFolder:
         """Take the folder for this plan: continued, new, or new beside the old one.
 
-        `force` starts afresh in any case; `mixed` continues although versions or the processor are others.
+        `force` starts a new run in any case; `mixed` continues under other versions or another processor.
         """
         path = path.absolute()
         folder = _taken(path)
@@ -140,15 +106,17 @@ class RunFolder(ReportFolder):
     # ------------------------------------------------------------------ what is there
 
     def records(self) -> Records:
-        """All committed results."""
-        return Records(self.chunks)
+        """All committed results. Tables that have been read or written are not read again."""
+        if self._records is None:
+            self._records = Records(self.chunks)
+        return self._records
 
     def _plan_before(self) -> dict[str, Any] | None:
-        """The plan that is there; one that is damaged is written anew from the study at hand."""
+        """The plan in the folder; a damaged one is rewritten from the current study."""
         try:
             return read_plan(self.path)
         except DamagedFile as error:
-            self.notes.append(f"{error}; it is written anew")
+            self.notes.append(f"{error}; it is rewritten")
             return None
 
     def _environment_before(self, mixed: bool) -> dict[str, Any] | None:
@@ -166,21 +134,21 @@ class RunFolder(ReportFolder):
             raise StoreError(
                 f"{problem}, so that it is not known where the run was begun; --mixed continues it all the same"
             )
-        self.notes.append(f"{problem}; it is written anew")
+        self.notes.append(f"{problem}; it is rewritten")
         return None
 
     def _seal_old(self) -> None:
-        """Give the files of an old run their checksums: as soon as it has a new plan, they are asked for."""
+        """Add checksums to the files of an old run: once it has a new plan, they are required."""
         for path in self.path.glob("*.json"):
-            if path.name in (AUDIT, FILM, LAYER_NAMES):
+            if path.name in (AUDIT, MICROWORLD, LAYER_NAMES):
                 try:
-                    self.write_sealed(path.name, read_sealed(path) or {}, indent=None if path.name == FILM else 1)
+                    self.write_sealed(path.name, read_sealed(path) or {}, indent=None if path.name == MICROWORLD else 1)
                 except DamagedFile as error:
                     self.notes.append(f"{error}; it is kept as {free_name(path)}")
                     move(path, free_name(path))
 
     def _gather(self) -> None:
-        """Open and check every chunk; one that is damaged is set aside, and its trials run again."""
+        """Open and check every chunk; a damaged one is set aside, and its trials run again."""
         shutil.rmtree(self.path / WRITING, ignore_errors=True)
         for path in chunk_paths(self.path):
             self._number = max(self._number, int(path.name))
@@ -241,25 +209,33 @@ class RunFolder(ReportFolder):
             if name not in parts:
                 self.write_file(name, content)
 
-    def keep_layer_names(self, by_id: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]]:
-        """Add the names of layers, by group id; gives all that are known. A damaged file is written anew."""
+    def keep_audit(self, audit: Audit) -> None:
+        """Keep whether the comparison is fair."""
+        self.write_sealed(AUDIT, audit.to_json())
+
+    @cached_property
+    def layer_names(self) -> dict[str, Sequence[str]]:
+        """Group id -> the names of its layers, from this call and earlier ones. A damaged file is replaced."""
         path = self.path / LAYER_NAMES
         try:
-            before = read_sealed(path) or {}
+            return read_sealed(path) or {}
         except DamagedFile as error:
-            self.notes.append(f"{error}; it is written anew")
+            self.notes.append(f"{error}; it is rewritten")
             path.unlink(missing_ok=True)
-            before = {}
-        known = {**before, **{identity: list(names) for identity, names in by_id.items()}}
+            return {}
+
+    def keep_layer_names(self, by_id: Mapping[str, Sequence[str]]) -> None:
+        """Add the names of layers, by group id."""
+        self.layer_names.update({identity: list(names) for identity, names in by_id.items()})
         if by_id:
-            self.write_sealed(LAYER_NAMES, known)
-        return known
+            self.write_sealed(LAYER_NAMES, self.layer_names)
 
     def adopt(self, records: Records) -> None:
         """Add results from elsewhere, but for those that are already here."""
-        table = self.records().trials
+        before = self.records()
+        table = before.trials
         here = set(zip(table["trial"].to_pylist(), table["digest"].to_pylist(), strict=True))
-        finished = self.records().finished
+        finished = before.finished
         for chunk in records.chunks:
             trials = chunk.table("trials")
             pairs = zip(trials["trial"].to_pylist(), trials["digest"].to_pylist(), strict=True)
@@ -271,15 +247,19 @@ class RunFolder(ReportFolder):
         """Add these results; after this they survive anything but the loss of the disk."""
         self._commit(MemoryChunk.of(results))
 
-    def _commit(self, chunk: MemoryChunk, *, adopted: bool = False) -> None:
-        for piece in chunk.pieces():
+    def _commit(self, memory: MemoryChunk, *, adopted: bool = False) -> None:
+        for piece in memory.pieces():
             self.lock.check(self.path)
             number = self._number + 1
             path = self.path / RESULTS / f"{number:06d}"
-            commit(path, piece, self.path / WRITING)
+            chunk = commit(path, piece, self.path / WRITING)
             self._number = number
-            self.chunks.append(Chunk.open(path))
-            self.account.commit(self.chunks[-1], piece.tables["trials"], adopted=adopted)
+            self._kept_rows += piece.rows
+            if self._kept_rows <= MOST_KEPT_ROWS:
+                chunk.keep_tables(piece.tables)
+            self.chunks.append(chunk)
+            self._records = None
+            self.account.commit(chunk, piece.tables["trials"], adopted=adopted)
 
     def _moved_aside(self) -> RunFolder:
         """Rename this run to the first free `NAME~1`, `NAME~2`, … and begin a new one in its place."""
@@ -366,6 +346,11 @@ def read_plan(folder: Path) -> dict[str, Any] | None:
     except (KeyError, TypeError, ValueError) as error:
         raise DamagedFile.at(path, str(error)) from None
     return tree
+
+
+def names_by_group(plan: Outline, by_id: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]]:
+    """Group -> the names of its layers, from what a run's folder keeps by group id."""
+    return {planned.group.name: by_id[planned.id] for planned in plan.groups if planned.id in by_id}
 
 
 def _together(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:

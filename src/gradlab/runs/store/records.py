@@ -20,8 +20,12 @@ def _empty() -> Mapping[str, Any]:
     return tables_of(())
 
 
+MOST_ROWS = 5_000_000
+"""Curves of more rows (about 40 bytes each) are read metric by metric instead of once."""
+
+
 class Records:
-    """Tables are read when they are asked for; `trials` is small and read once."""
+    """Tables are read when they are asked for; trials and curves once, unless the curves are very large."""
 
     def __init__(self, chunks: Sequence[Chunk | MemoryChunk]) -> None:
         self.chunks = tuple(chunks)
@@ -43,17 +47,24 @@ class Records:
 
     @property
     def finished(self) -> set[str]:
-        """Ids of the trials that need not be run again: failed ones are tried once more."""
+        """Ids of the trials that need not be run again; failed ones are retried."""
         status = zip(self.trials["trial"].to_pylist(), self.trials["status"].to_pylist(), strict=True)
         return {trial for trial, how in status if how != "failed"}
 
     def curves(self, metric: str | None = None) -> Any:
         """Rows of trial, group, seed, metric, step, value: all, or of one metric."""
-        return self._joined("curves", None if metric is None else pc.field("metric") == metric)
+        wanted = None if metric is None else pc.field("metric") == metric
+        if sum(chunk.count_rows("curves") for chunk in self.chunks) > MOST_ROWS:
+            return self._join("curves", wanted)
+        return self._curves if wanted is None else self._curves.filter(wanted)
+
+    @cached_property
+    def _curves(self) -> Any:
+        return self._join("curves", None)
 
     def layers(self) -> Any:
         """Rows of trial, group, seed, step, layer, measure, value."""
-        return self._joined("layers", None)
+        return self._join("layers", None)
 
     def weights(self, trial: str) -> Mapping[int, Tensors]:
         """The kept parameters of a trial: step -> name -> tensor."""
@@ -63,21 +74,21 @@ class Records:
                 found = chunk.weights(trial) or found  # the latest, as in the tables
         return found
 
-    def _joined(self, name: str, filters: Any) -> Any:
+    def _join(self, name: str, filters: Any) -> Any:
         tables = [
-            _without(chunk.table(name, filters=filters), elsewhere)
-            for chunk, elsewhere in zip(self.chunks, self._elsewhere, strict=True)
+            _drop_trials(chunk.table(name, filters=filters), superseded)
+            for chunk, superseded in zip(self.chunks, self._superseded, strict=True)
         ]
         return pa.concat_tables([_empty()[name], *tables]).unify_dictionaries()
 
     @cached_property
-    def _elsewhere(self) -> list[set[str]]:
-        """Of each chunk, the trials that a later one holds again: run once more, or a folder copied by hand."""
+    def _superseded(self) -> list[set[str]]:
+        """Of each chunk, the trials that a later chunk holds too: run again, or a folder copied by hand."""
         latest = {trial: number for number, table in enumerate(self._each) for trial in table["trial"].to_pylist()}
         return [{t for t in table["trial"].to_pylist() if latest[t] != n} for n, table in enumerate(self._each)]
 
 
-def _without(table: Any, trials: set[str]) -> Any:
+def _drop_trials(table: Any, trials: set[str]) -> Any:
     if not trials:
         return table
     return table.filter(pc.invert(pc.is_in(table["trial"].cast(pa.string()), pa.array(sorted(trials), pa.string()))))

@@ -1,4 +1,4 @@
-"""One look into a network: signal, gradients, Jacobians, dead units, and one input on its way through the layers.
+"""One look into a network after a step: signal, gradients, Jacobians, dead units, one input through all layers.
 
 Jacobians are exact and cost one backward pass: k copies of one input, the identity as dL/d output. Row i of δ in layer
 l is then ∂out_i/∂z_l. Without the identity term of the skips, the same pass runs through a network whose skips hand
@@ -30,7 +30,7 @@ HIGHWAY_SAMPLES = 4
 
 
 @dataclass(frozen=True)
-class Frame:
+class Inspection:
     """A network after a step, layer by layer (rows are layers, in forward order)."""
 
     step: int
@@ -60,7 +60,7 @@ class Frame:
 
 
 class Severed(Skip):
-    """Another skip, forwards; backwards the identity term is cut."""
+    """Another skip in the forward pass; in the backward pass its identity term is cut."""
 
     name = "severed"
     formula = ""
@@ -70,7 +70,7 @@ class Severed(Skip):
 
     @property
     def place(self) -> Any:  # type: ignore[override]
-        """Where the other one stands."""
+        """As the other one."""
         return self.whole.place  # type: ignore[attr-defined]
 
     def forward(self, x: Array, branch: Array, p: Mapping[str, Any]) -> tuple[Array, Any]:
@@ -84,8 +84,8 @@ class Severed(Skip):
         return None, d_branch, gradients
 
 
-def frame(setup: Setup, theta: Array, step: int) -> Frame:
-    """Look into the network of a set-up with these parameters, on its probe batch."""
+def inspect_network(setup: Setup, theta: Array, step: int) -> Inspection:
+    """Inspect the network of a set-up with these parameters, on its probe batch."""
     mlp, flat = setup.mlp, theta.astype(np.float64)
     p = mlp.layout.windows(flat)
     running = mlp.initial_running(np.float64)
@@ -96,7 +96,7 @@ def frame(setup: Setup, theta: Array, step: int) -> Frame:
         output, tape = mlp.forward(p, x, running)
         loss, d_output = setup.loss.value_and_gradient(output, y)
         mlp.backward(p, tape, d_output, gradient)
-        seen = Frame(
+        seen = Inspection(
             step,
             float(loss),
             np.array([np.quantile(np.abs(_shown(tape, i)), QUANTILES) for i in range(len(tape.records))]),

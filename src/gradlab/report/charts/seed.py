@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gradlab.report.charts import Chart, Numbers, Rows, draw_levels
+from gradlab.report.charts.base import Chart, Level, Numbers, Rows, draw_levels
 from gradlab.report.log_axis import log_y
 from gradlab.report.look import SOFT, plain, stroke
 
@@ -19,19 +19,15 @@ BESIDE = 0.16
 class SeedChart(Chart):
     """values[seed, group], NaN where there is none; center and interval of each group beside its dots."""
 
-    title: str
-    x_label: str
-    y_label: str
     groups: tuple[str, ...]
     seeds: tuple[int, ...]
     values: Numbers
     centers: tuple[tuple[float, float, float] | None, ...]
     """(center, low, high) of each group."""
     log_y: bool = False
-    levels: tuple[tuple[float, str], ...] = ()
-    note: str = ""
+    levels: tuple[Level, ...] = ()
 
-    def marks(self, ax: Any) -> None:
+    def draw_marks(self, ax: Any) -> None:
         """A thin line for each seed, a dot for each trial, the center as a filled mark with its interval."""
         places = np.arange(len(self.groups), dtype=float)
         for row in self.values:
@@ -77,7 +73,7 @@ class SeedChart(Chart):
         ]
         return ("group", "seed", self.y_label), rows
 
-    def words(self) -> str:
+    def describe(self) -> str:
         """The center of every group."""
-        told = [f"{name}: {c[0]:.3g}" for name, c in zip(self.groups, self.centers, strict=True) if c is not None]
-        return f"Centers, {'; '.join(told)}."
+        parts = [f"{name}: {c[0]:.3g}" for name, c in zip(self.groups, self.centers, strict=True) if c is not None]
+        return f"Centers, {'; '.join(parts)}."

@@ -1,4 +1,4 @@
-"""What the reader can look through by hand: every layer measure, of every group, at every moment it was taken."""
+"""Every layer measure of every group at every moment, for the reader to browse."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ FIRST = "grad_l2"
 """What is shown before the reader chooses, if it was measured."""
 
 
-def explorer(measured: Measured) -> dict[str, Any] | None:
-    """Medians over seeds by measure, group, moment and layer; None where the inside was not measured."""
+def make_explorer(measured: Measured) -> dict[str, Any] | None:
+    """Medians over seeds by measure, group, moment and layer; None if the inside was not measured."""
     names = sorted(measured.measures, key=lambda name: name != FIRST)
     groups = measured.group_names[:MOST_GROUPS]
     if not names or max(measured.layer_count(group) for group in groups) > MOST_LAYERS:

@@ -1,4 +1,4 @@
-"""What a film shows, in words, from its numbers: what vanishes or explodes, from what, and what would remove it."""
+"""What a recording shows, from its numbers: what vanishes or explodes, the cause, and what would remove it."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from gradlab.audits.start import Gain, gain_of
-from gradlab.report.inside.film import Film
-from gradlab.report.inside.frame import Frame
+from gradlab.report.inside.inspection import Inspection
+from gradlab.report.inside.recording import Recording
 from gradlab.spec.config import Config
 
 FAR = 100.0
-"""A size that changes by so much over all layers has vanished or exploded."""
+"""A size that changes by this factor over all layers has vanished or exploded."""
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """Of one arm: a name for its state, and the sentence that says why."""
+    """The state of one arm by name, and the sentences that say why."""
 
     arm: str
     state: str
@@ -25,41 +25,42 @@ class Diagnosis:
     words: str
 
 
-def diagnose(film: Film, configs: tuple[Config, Config]) -> tuple[Diagnosis, Diagnosis]:
+def diagnose(recording: Recording, configs: tuple[Config, Config]) -> tuple[Diagnosis, Diagnosis]:
     """Each arm at its start, with the cause where the init is one, and what became of it in training."""
     first, second = (
-        _arm(name, frames, config) for name, frames, config in zip(film.arms, film.frames, configs, strict=True)
+        _diagnose_arm(name, inspections, config)
+        for name, inspections, config in zip(recording.arms, recording.inspections, configs, strict=True)
     )
     return first, second
 
 
-def _arm(name: str, frames: tuple[Frame, ...], config: Config) -> Diagnosis:
-    start, end = frames[0], frames[-1]
+def _diagnose_arm(name: str, inspections: tuple[Inspection, ...], config: Config) -> Diagnosis:
+    start, end = inspections[0], inspections[-1]
     hidden = slice(0, len(start.delta) - (config.model.head == "linear"))
     signal = gain_of(start.signal[hidden, 2] if start.signal[hidden, 2].all() else start.signal[hidden, 4])
     delta = gain_of(start.delta[hidden][::-1])
     trends = [("signal", signal), ("δ", delta)]
     worst = max((_size(t) for _, t in trends if t is not None), default=1.0)
-    words = [f"{what} {_told(t)}" for what, t in trends if t is not None]
+    words = [f"{what} {_describe_gain(t)}" for what, t in trends if t is not None]
     sentence = f"{name}: before training, {' and '.join(words) or 'there is nothing to see'}."
     dead = float(np.mean(end.dead[hidden]))
     state = "healthy"
     if worst > FAR:
         falling = any(t is not None and t.in_all < 1 / FAR for _, t in trends)
         state = "vanishing" if falling else "exploding"
-        sentence += f" {_cause(config, falling)}"
+        sentence += f" {_describe_cause(config, falling)}"
     elif dead > 0.9:
         state = "dead"
     if dead > 0.5:
         sentence += f" {100 * dead:.0f} % of its units are dead at the end."
-    return Diagnosis(name, state, f"{sentence} {_course(start, end)}")
+    return Diagnosis(name, state, f"{sentence} {_describe_course(start, end)}".strip())
 
 
 def _size(t: Gain) -> float:
     return max(t.in_all, 1 / t.in_all) if t.in_all > 0 else np.inf
 
 
-def _told(t: Gain) -> str:
+def _describe_gain(t: Gain) -> str:
     if 0.97 <= t.per_layer <= 1.03:
         return "keeps its size"
     word, way = ("loses", "down to") if t.per_layer < 1 else ("gains", "up to")
@@ -69,8 +70,8 @@ def _told(t: Gain) -> str:
     return f"{word} a factor of {factor:.3g} per layer, {way} {t.end}"
 
 
-def _cause(config: Config, falling: bool) -> str:
-    """What imposes it, and what would remove it."""
+def _describe_cause(config: Config, falling: bool) -> str:
+    """The cause, and what would remove it."""
     init, skip = config.model.init, config.model.skip.kind
     scale = f" with the scale {init.scale}" if init.scale != 1 else ""
     imposed = f"The initial weights ({init.kind}{scale}) impose it"
@@ -84,7 +85,7 @@ def _cause(config: Config, falling: bool) -> str:
     return f"{imposed}: every block adds to the stream; a scale of 1/√depth, or a norm in the branch, would bound it."
 
 
-def _course(start: Frame, end: Frame) -> str:
+def _describe_course(start: Inspection, end: Inspection) -> str:
     if end.step == start.step or not np.isfinite(end.loss):
         return "" if end.step == start.step else "Its loss is no longer a number at the end."
     moved = end.loss / start.loss if start.loss > 0 else 1.0

@@ -1,0 +1,229 @@
+"""Views of the micro-world: a recording as panels, which are data, with captions.
+
+A panel holds lines by layer, or unit × layer, for every inspected step. The page draws it with a slider over steps;
+Markdown and print get the last step (`drawing.py`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gradlab.audits.start import Gain, gain_of
+from gradlab.report.inside.inspection import Inspection
+from gradlab.report.inside.recording import Recording
+
+VIEWS = ("signal_flow", "gradient_flow", "gradient_highway", "one_input", "units")
+
+
+@dataclass(frozen=True)
+class PanelLine:
+    """One line of a panel: values by place, for every inspection of its arm."""
+
+    name: str
+    arm: int
+    values: tuple[tuple[float | None, ...], ...]
+    faint: bool = False
+    """Drawn thin and dashed: beside the main line."""
+
+
+@dataclass(frozen=True)
+class LinePanel:
+    """Axes with lines."""
+
+    title: str
+    x_label: str
+    y_label: str
+    lines: tuple[PanelLine, ...]
+    log: bool = True
+
+
+@dataclass(frozen=True)
+class UnitPanel:
+    """One input on its way through an arm: unit × layer, for every inspection."""
+
+    title: str
+    arm: int
+    values: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class View:
+    """A figure of the micro-world: its panels, and what to see in them, with this run's numbers."""
+
+    name: str
+    title: str
+    caption: str
+    panels: tuple[LinePanel, ...] = ()
+    unit_panels: tuple[UnitPanel, ...] = ()
+
+
+def make_views(recording: Recording) -> list[View]:
+    """The views that the recording has numbers for."""
+    found = [_signal(recording), _gradients(recording), _highway(recording), _journey(recording), _units(recording)]
+    return [view for view in found if view is not None]
+
+
+def _make_line(recording: Recording, arm: int, read: Any, name: str = "", faint: bool = False) -> PanelLine:
+    values = tuple(tuple(_number(v) for v in np.atleast_1d(read(one))) for one in recording.inspections[arm])
+    return PanelLine(name or recording.arms[arm], arm, values, faint)
+
+
+def _number(value: Any) -> float | None:
+    return float(f"{float(value):.5g}") if np.isfinite(value) else None
+
+
+def _signal(recording: Recording) -> View:
+    panels = tuple(
+        LinePanel(
+            recording.arms[arm], "layer", "|activation|",
+            (
+                _make_line(recording, arm, lambda one: one.signal[:, 4], "95 % lie below"),
+                _make_line(recording, arm, lambda one: one.signal[:, 3], "75 %", True),
+                _make_line(recording, arm, lambda one: one.signal[:, 2], "50 %", True),
+                _make_line(recording, arm, lambda one: one.signal[:, 1], "25 %", True),
+            ),
+        )
+        for arm in (0, 1)
+    )  # fmt: skip
+    ends = [_ends(recording, arm, lambda one: one.signal[:, 4]) for arm in (0, 1)]
+    caption = (
+        "Signal flow: how large the activations of one batch are, layer by layer (95 % of them lie below the top "
+        "line). "
+        f"At the last frame, from the first layer to the last: {ends[0]}; {ends[1]}."
+    )
+    return View("signal_flow", "Signal flow", caption, panels)
+
+
+def _gradients(recording: Recording) -> View:
+    kinds = (
+        ("backprop signal δ", "rms of dL/dz", lambda one: one.delta),
+        ("activation that enters", "rms of x", lambda one: one.entering),
+        ("weight gradient, about δ × x", "rms of dL/dW", lambda one: one.gradient),
+    )
+    panels = tuple(
+        LinePanel(title, "layer", label, tuple(_make_line(recording, arm, read) for arm in (0, 1)))
+        for title, label, read in kinds
+    )
+    start = recording.inspections[0][0]
+    parts = []
+    product = "their product, the weight gradient,"
+    for word, values in (("δ", start.delta), ("x", start.entering), (product, start.gradient)):
+        parts.append(f"{word} {_over(gain_of(np.asarray(values)))}")
+    caption = (
+        "Gradient flow: a weight gradient is a product of the backprop signal δ and of the activation that enters the "
+        "layer, so it can look alive, or flat, while each of them dies. Before training, from the first layer to "
+        "the last of "
+        f"{recording.arms[0]}, {'; '.join(parts)}."
+    )
+    return View("gradient_flow", "Gradient flow", caption, panels)
+
+
+def _highway(recording: Recording) -> View | None:
+    if any(one.highway is None for arm in recording.inspections for one in arm):
+        return None
+    chain = LinePanel(
+        "chain rule, from the output back", "layer", "largest singular value of ∂out/∂z",
+        tuple(_make_line(recording, arm, lambda one: one.highway) for arm in (0, 1))
+        + tuple(
+            _make_line(recording, arm, lambda one: one.branches, f"{recording.arms[arm]}, without the + x", True)
+            for arm in (0, 1) if _carries(recording.inspections[arm][0])
+        ),
+    )  # fmt: skip
+    blocks = LinePanel(
+        "every block's own Jacobian", "block", "singular values",
+        tuple(_make_line(recording, arm, lambda one: one.gains[:, 1], f"{recording.arms[arm]}, rms") for arm in (0, 1))
+        + tuple(
+            _make_line(recording, arm, lambda one: one.gains[:, 0], f"{recording.arms[arm]}, largest", True)
+            for arm in (0, 1)
+        ),
+    )  # fmt: skip
+    spectrum = LinePanel(
+        "end to end", "number, largest first", "singular values of ∂out/∂input",
+        tuple(_make_line(recording, arm, lambda one: one.spectrum) for arm in (0, 1)),
+    )  # fmt: skip
+    parts = []
+    for arm in (0, 1):
+        start = recording.inspections[arm][0]
+        assert start.highway is not None
+        assert start.branches is not None
+        words = f"{recording.arms[arm]} {start.highway[0]:.2g}"
+        if _carries(start):
+            words += f" ({start.branches[0]:.2g} without the + x)"
+        parts.append(words)
+    caption = (
+        "The gradient highway: the product of all Jacobians between the output and a layer, as a whole and with "
+        "the identity "
+        f"term of every skip cut out. Before training it reaches layer 1 with {'; '.join(parts)}."
+    )
+    return View("gradient_highway", "The gradient highway", caption, (chain, blocks, spectrum))
+
+
+def _carries(one: Inspection) -> bool:
+    """Whether a skip's identity term makes a difference."""
+    return one.highway is not None and one.branches is not None and not np.allclose(one.highway, one.branches)
+
+
+def _journey(recording: Recording) -> View:
+    panels = tuple(
+        UnitPanel(recording.arms[arm], arm, tuple(np.round(one.journey, 6) for one in recording.inspections[arm]))
+        for arm in (0, 1)
+    )
+    last = [recording.inspections[arm][-1].journey for arm in (0, 1)]
+    kept = [_share_above(rows[-1], 1e-3) for rows in last]
+    caption = (
+        "One input on its way: every column is a layer, every row a unit. At the last frame "
+        f"{100 * kept[0]:.0f} % of the units of the last layer carry a signal (above .001) in {recording.arms[0]}, "
+        f"{100 * kept[1]:.0f} % in {recording.arms[1]}."
+    )
+    return View("one_input", "One input, layer by layer", caption, unit_panels=panels)
+
+
+def _share_above(row: Any, size: float) -> float:
+    """Of the units of a layer; a narrow layer's row is filled up with NaN at its end, which is no unit."""
+    units = row[: np.flatnonzero(np.isfinite(row))[-1] + 1] if np.isfinite(row).any() else row
+    return float(np.mean(np.abs(units) > size))
+
+
+def _units(recording: Recording) -> View:
+    dead = LinePanel(
+        "dead units",
+        "layer",
+        "share",
+        tuple(_make_line(recording, arm, lambda one: one.dead) for arm in (0, 1)),
+        log=False,
+    )
+    parts = [
+        f"{100 * float(np.mean(recording.inspections[arm][-1].dead)):.0f} % in {recording.arms[arm]}" for arm in (0, 1)
+    ]
+    panels = [dead]
+    if any(one.update is not None for arm in recording.inspections for one in arm):
+        moved = tuple(_make_line(recording, arm, _update) for arm in (0, 1))
+        panels.append(LinePanel("update ratio", "layer", "‖ΔW‖/‖W‖ of the step before", moved))
+    caption = (
+        "Units whose slope is 0 on the whole batch give no gradient and get none. At the last frame, over all layers: "
+        f"{' and '.join(parts)}."
+    )
+    return View("units", "Dead units and updates", caption, tuple(panels))
+
+
+def _update(one: Inspection) -> Any:
+    return np.full(len(one.delta), np.nan) if one.update is None else one.update
+
+
+def _ends(recording: Recording, arm: int, read: Any) -> str:
+    values = read(recording.inspections[arm][-1])
+    return f"{recording.arms[arm]} {values[0]:.2g} to {values[-1]:.2g}"
+
+
+def _over(found: Gain | None) -> str:
+    if found is None:
+        return "has too few layers to tell"
+    if found.in_all == 0:
+        return "falls to exactly 0"
+    if 0.1 <= found.in_all <= 10:
+        return f"hardly changes ({max(found.in_all, 1 / found.in_all):.1f}×)"
+    way = "grows" if found.in_all > 1 else "falls"
+    return f"{way} by {max(found.in_all, 1 / found.in_all):.1e}"
