@@ -112,5 +112,5 @@ def test_the_command_line_calls_compare_as_users_do(tmp_path: Path, monkeypatch:
 
 
 def test_an_audit_of_no_functions_says_what_it_takes() -> None:
-    with pytest.raises(InvalidInput, match="each a function without arguments"):
+    with pytest.raises(InvalidInput, match="functions without arguments"):
         gradlab.audit({"plain": lambda: None, "residual": 3})

@@ -314,4 +314,4 @@ def test_exit_handlers_run_and_the_exit_code_is_the_commands(tmp_path: Path) -> 
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (1, "handled\n")
-    assert "nowhere is not there" in done.stderr
+    assert "nowhere does not exist" in done.stderr

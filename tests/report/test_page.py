@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from gradlab.report.page.explorer import explorer
 from typer.testing import CliRunner
 
 import gradlab
 from gradlab.cli import app
 from gradlab.errors import StoreError
+from gradlab.report.explorer import make_explorer
 from gradlab.report.figures.base import MOST_POINTS, thinned
 from gradlab.report.markdown import relative_links
 from gradlab.testing.trials import small_tree
@@ -244,7 +244,7 @@ def test_the_explorer_shows_measures_by_the_labels_that_their_probes_declare(tmp
         "    linear = frozenset({'weight_min'})\n\n    def measure(self, layer):\n"
         "        return {'weight_max': float(layer.weight.max()), 'weight_min': float(layer.weight.min())}\n"
     )
-    found = explorer(gradlab.run({**tree, "parts": [str(tmp_path / "mine.py")]}).measured)
+    found = make_explorer(gradlab.run({**tree, "parts": [str(tmp_path / "mine.py")]}).measured)
     assert found is not None
     shown = {measure["name"]: measure for measure in found["measures"]}
     assert next(iter(shown)) == "grad_l2"

@@ -69,7 +69,7 @@ def test_the_tally_counts_what_was_there_and_what_came(tree: dict[str, Any], tmp
     (tally,) = tallies
     assert isinstance(tally, Tally)
     assert (tally.planned, tally.todo, tally.failed) == (6, 4, 1)
-    seen = tally.look()
+    seen = tally.snapshot()
     assert (seen["done"], seen["failed"], seen["running"]) == (5, 1, [])
     assert tally.share == 1.0
 

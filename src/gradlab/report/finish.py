@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from gradlab.analysis.measured import Measured
@@ -108,4 +108,4 @@ def finish(
         history=history,
     )
     write_report(result.story, folder, figures=how.figures)
-    return replace(result, history=read_history(folder.path, required=True))
+    return result

@@ -71,6 +71,11 @@ class Result:
         return self.measured.study
 
     @property
+    def remarks(self) -> tuple[str, ...]:
+        """What happened to claims, seeds and results that a reader has to know; nothing if all went as planned."""
+        return self.story.events
+
+    @property
     def unfinished(self) -> bool:
         """Whether trials of the plan have no result yet."""
         return self.story.unfinished

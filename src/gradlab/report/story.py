@@ -70,9 +70,13 @@ class Story:
 
     @cached_property
     def remarks(self) -> tuple[str, ...]:
-        """What the reader has to know first: from the study, and from what happened to claims, seeds and results."""
-        happened = self.history.remarks if self.history is not None else ()
-        return (*self.measured.study.remarks, *happened, *unfinished_remarks(self.measured))
+        """What the reader has to know first: from the study, and what happened to the run."""
+        return (*self.measured.study.remarks, *self.events)
+
+    @cached_property
+    def events(self) -> tuple[str, ...]:
+        """What happened to claims, seeds and results since they were frozen; nothing if all went as planned."""
+        return (*(self.history.remarks if self.history is not None else ()), *unfinished_remarks(self.measured))
 
     @cached_property
     def answer(self) -> str:

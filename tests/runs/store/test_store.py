@@ -16,7 +16,7 @@ import pytest
 import gradlab
 from gradlab.analysis.measured import Measured
 from gradlab.errors import StoreError
-from gradlab.network.layout import Layout
+from gradlab.network.layout import Layout, Slot
 from gradlab.report.result import Result
 from gradlab.runs.store import atomic, tables
 from gradlab.runs.store.chunks import Chunk, DamagedChunk, MemoryChunk, commit
@@ -35,7 +35,7 @@ def odd_result(tree: dict[str, Any]) -> TrialResult:
     values = np.array(SPECIAL)
     table = LayerTable(np.arange(7), np.ones(7, int), ("m",) * 7, values)
     metrics = {"nan": math.nan, "inf": math.inf, "ninf": -math.inf, "missing": None, "number": 2}
-    layout = Layout.of([("weight", 1, (2, 3))])
+    layout = Layout.of([Slot("layer", 1, "weight", (2, 3), "weights")], 0)
     kept = (Snapshot(0, values[:6], layout, {}), Snapshot(7, -values[:6], layout, {"layer1.running_mean": values}))
     outcome = Outcome("diverged", metrics, (Curve("loss", np.arange(7), values),), table, values, kept)
     return TrialResult(trial, outcome, digest=digest(trial.id, outcome, None))
