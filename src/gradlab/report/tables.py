@@ -108,7 +108,7 @@ def pareto_table(measured: Measured) -> Table | None:
     )
     header = ("group", value, *(cost.replace("_", " ") for cost in COSTS))
     return Table(
-        "Worth their price", header, rows, ("●: no other group is both cheaper and better. Means over seeds.",)
+        "Worth their price", header, rows, ("●: no other group is both cheaper and better. Medians over seeds.",)
     )
 
 
@@ -130,16 +130,14 @@ def groups_table(measured: Measured) -> Table:
         counts = measured.counts(name)
         trials = str(counts["done"] + counts["failed"])
         trials += "".join(f", {counts[how]} {how}" for how in ("diverged", "failed") if counts[how])
-        mixed = (found := collapse_of(measured, name)) is not None and found.mixed
-        cells = [
-            f"median {number(measured.summary(metric, name).median)}" if mixed and measured.metric(metric).of_outcome
-            else interval(measured.summary(metric, name, at))
-            for metric, at in columns
-        ]  # fmt: skip
+        cells = [interval(measured.summary(metric, name, at)) for metric, at in columns]
         rows.append((name, trials, *cells))
     titles = [metric if at is None else where(metric, at) for metric, at in columns]
-    notes = ("Losses, times and other quantities over decades: geometric mean, interval on logarithms.",)
-    return Table("Results (mean and 95 % interval over seeds)", ("group", "trials", *titles), tuple(rows), notes)
+    notes = (
+        "[…]: 95 % interval of the median, valid after any number of looks. (…): smallest and largest seed, of too few "
+        "for an interval. Diverged networks count as worst.",
+    )
+    return Table("Results (median and 95 % interval over seeds)", ("group", "trials", *titles), tuple(rows), notes)
 
 
 def published_table(measured: Measured) -> Table | None:

@@ -31,8 +31,8 @@ class Effects(Figure):
             (
                 f"{main.path.split('.')[-1]} ({100 * main.share:.0f} %)",
                 tuple(
-                    (level, shown(mean) or 0.0, shown(low), shown(high))
-                    for level, mean, low, high in zip(main.levels, main.means, main.lows, main.highs, strict=True)
+                    (level, shown(e.value) or 0.0, *((None, None) if e.bounded else (shown(e.low), shown(e.high))))
+                    for level, e in zip(main.levels, main.centers, strict=True)
                 ),
             )
             for main in found.mains
@@ -42,7 +42,8 @@ class Effects(Figure):
             for pair in found.interactions[:3]
         )
         note = f"share of the variance between cells; interactions: {pairs}; {found.seeds} seeds"
-        note += f"; {found.at_chance} diverged networks count at chance" if found.at_chance else ""
+        note += f"; {found.left_out} seeds left out because a cell has no number" if found.left_out else ""
+        note += f"; {found.diverged} of {found.trials} trials diverged" if found.diverged else ""
         return EffectChart(
             "What each factor does", "level", headline.metric.replace("_", " "), factors, found.logs, note
         )

@@ -27,7 +27,9 @@ class Pareto(Figure):
         names = {offer.group: words(measured, offer.group) for offer in found}
         brief = {group: " · ".join(word.split("=", 1)[-1] for word in said) for group, said in names.items()}
         said = next(iter(names.values()))
-        note = "means over seeds"
+        note = "medians over seeds"
+        unsettled = sum(offer.dominated and not offer.settled for offer in found)
+        note += f"; of {unsettled} hollow ones it is not settled that they are dominated" if unsettled else ""
         if all("=" in word for word in said):
             note += f"; labels: {' · '.join(word.split('=')[0] for word in said)}"
         rows = tuple((brief[offer.group], offer.cost, offer.value, offer.dominated) for offer in found)
