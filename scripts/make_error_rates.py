@@ -10,7 +10,7 @@ import argparse
 import math
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradlab.analysis.claims import holm_levels
-from gradlab.analysis.rules import ALPHA, Proportion, Rule, one_arm, two_arms
+from gradlab.analysis.rules import ALPHA, Median, Proportion, Rule, one_arm, two_arms
 from gradlab.analysis.rules.component import Component, pseudo_values
 from gradlab.analysis.sample import Sample, sample_of
 from gradlab.spec.metric import Metric, infer
@@ -178,15 +178,12 @@ def any_look(case: Case, draws: int, rng: np.random.Generator, *, two: bool) -> 
     """Share of runs in which a difference that is not there is settled at any of 300 looks, seed by seed."""
     wrong = 0
     for _ in range(draws):
-        first, second = _pair(case, rng, LOOKS)
-        for n in range(3, LOOKS + 1):
-            a = sample(case, first[:n])
-            rule = two_arms(case.metric, a, sample(case, second[:n]), resolution=case.resolution) if two else None
-            found = rule or one_arm(case.metric, a)
-            assert found is not None
-            if settled(found, rule.nothing if rule else case.median):
-                wrong += 1
-                break
+        first, second = (sample(case, arm) for arm in _pair(case, rng, LOOKS))
+        pairs = two_arms(case.metric, first, second, resolution=case.resolution) if two else None
+        whole, bound = (pairs, pairs.nothing) if pairs else (Median.of(first, case.metric.bounds), case.median)
+        wrong += any(
+            settled(replace(whole, low=whole.low[:n], high=whole.high[:n]), bound) for n in range(3, LOOKS + 1)
+        )
     return wrong / draws
 
 

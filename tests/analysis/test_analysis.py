@@ -41,6 +41,14 @@ def test_too_few_seeds_have_the_quantitys_own_bounds() -> None:
     assert (summary([1.0, 2.0, 3.0]).low, summary([1.0, 2.0, 3.0]).high) == (0.0, math.inf)
 
 
+def test_a_run_that_is_not_finished_has_no_interval_yet() -> None:
+    metric = infer("final_loss")
+    sample = sample_of(metric, range(10), {0: 1.0, 1: 2.0, 2: 3.0}, dict.fromkeys(range(3), "done"))
+    s = summarize(metric, sample)
+    assert (s.value, s.n, s.planned, s.missing, s.bounded) == (2.0, 3, 10, 7, True)
+    assert interval(s) == "2 (1 … 3), in 3 of 10 seeds"
+
+
 def test_what_is_not_a_plain_number_is_counted_beside_and_in_the_median() -> None:
     s = summary([1.0, math.nan, math.inf, None, 0.0, 3])
     assert (s.n, s.nan, s.inf, s.minus_inf, s.missing, s.zeros, s.planned) == (3, 1, 1, 0, 1, 1, 6)

@@ -185,6 +185,18 @@ def test_claims_of_a_study_share_their_errors(tree: dict[str, Any]) -> None:
     assert "Holm" in many[0].reason
 
 
+def test_a_clear_direction_lends_no_strength_to_other_claims(tree: dict[str, Any]) -> None:
+    """On the edge of what is claimed, steps of Holm that only the direction took once raised the level of others."""
+    rng = np.random.default_rng(0)
+    noise = rng.lognormal(0, 0.1, 10)
+    numbers = {("plain", "final_loss"): (4.0 * noise).tolist(), ("residual", "final_loss"): [1.0] * 10}
+    claim = {"text": "t", "metric": "final_loss", "arms": ["plain", "residual"], "op": "ratio", "value": 5.0}
+    verdicts = told(tree, [claim] * 50, numbers)
+    assert {verdict.outcome for verdict in verdicts} == {"direction only"}
+    assert {verdict.level for verdict in verdicts} == {0.05 / 50}
+    assert "is not shown" in verdicts[0].reason
+
+
 def test_a_reduced_budget_leaves_claims_untested_unless_they_need_no_more(tree: dict[str, Any]) -> None:
     quick = {"train.steps": 10}
     claims = [

@@ -28,6 +28,7 @@ from gradlab.trials.recorder import METRICS
 from gradlab.trials.setup import moments_of
 from gradlab.trials.trial import TrialLabel
 
+ANYWHERE = At()
 DIVERGED = "diverged"
 """Whether a trial diverged, as a number of its own."""
 Curves = Mapping[str, tuple[NDArray[np.int64], NDArray[np.float64]]]
@@ -230,7 +231,7 @@ class Measured:
 
     def values(self, metric: str, group: str, at: At | None = None) -> dict[int, float | int | None]:
         """Trial seed -> value of a trial metric, or of a layer measure at one layer and step (see `places`)."""
-        at = at or At()
+        at = at or ANYWHERE
         trials = self.by_group[group]
         if at.layer is None:
             column = self._columns.get(metric)
@@ -267,7 +268,7 @@ class Measured:
 
     def summary(self, metric: str, group: str, at: At | None = None, *, level: float = ALPHA) -> Estimate:
         """Over all planned seeds, with its interval."""
-        at = at or At()
+        at = at or ANYWHERE
         key = metric, group, at.layer, at.step, level
         if key not in self._summaries:
             sample, rows = self.sample(metric, group, at), self.rows(metric, group)

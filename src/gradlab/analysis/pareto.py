@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gradlab.analysis.comparison import Comparison, compare
+from gradlab.analysis.comparison import compare
 from gradlab.analysis.estimate import Estimate
 from gradlab.analysis.measured import Measured
 from gradlab.analysis.rules import ALPHA
@@ -36,8 +36,8 @@ def offers(measured: Measured, value: str, cost: str) -> tuple[Offer, ...]:
             found.append((name, price, worth))
     made = []
     for name, price, worth in sorted(found, key=lambda offer: (offer[1], -sign * offer[2])):
-        beating = [other for other, p, w in found if _beats(p, sign * w, price, sign * worth)]
-        settled = not beating or _surely(measured, value, name, beating, sign, len(found))
+        beating = [(sign * w, other) for other, p, w in found if _beats(p, sign * w, price, sign * worth)]
+        settled = not beating or _surely(measured, value, name, max(beating)[1], len(found))
         made.append(Offer(name, price, worth, bool(beating), measured.summary(value, name), settled))
     return tuple(made)
 
@@ -51,10 +51,10 @@ def _beats(cost: float, value: float, other_cost: float, other_value: float) -> 
     return cost <= other_cost and value >= other_value and (cost < other_cost or value > other_value)
 
 
-def _surely(measured: Measured, value: str, name: str, beating: list[str], sign: int, groups: int) -> bool:
-    """Whether the best of the groups that dominate it is shown to be worth more (Bonferroni over all groups)."""
-    best = max(beating, key=lambda other: sign * (measured.summary(value, other).value or 0.0))
-    found: Comparison | None = compare(measured, value, name, best, level=ALPHA / max(groups - 1, 1))
+def _surely(measured: Measured, value: str, name: str, best: str, groups: int) -> bool:
+    """Whether the best of the groups that dominate one is shown to be worth more (Bonferroni over all groups)."""
+    found = compare(measured, value, name, best, level=ALPHA / max(groups - 1, 1))
+    sign = measured.metric(value).sign or 1
     return found is not None and found.settled and sign * (found.difference.value or 0.0) > 0
 
 

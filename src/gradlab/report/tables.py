@@ -71,7 +71,9 @@ def collapse_table(measured: Measured) -> Table | None:
         for c in found
     )
     header = ("group", "at chance", "95 % interval of the share", "median accuracy", "epoch of escape, by seed")
-    notes = ("At chance: accuracy at most 1.5 times that of guessing. Interval: exact binomial.",)
+    notes = (
+        "At chance: accuracy at most 1.5 times that of guessing. Interval: binomial, valid after any number of looks.",
+    )
     return Table("Networks that never left chance", header, rows, notes)
 
 

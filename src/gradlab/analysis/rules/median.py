@@ -47,7 +47,7 @@ class Median(Rule):
         if rank:
             low = max(low, sorted(self.low)[rank - 1])
             high = min(high, sorted(self.high)[-rank])
-        return Estimate(middle(self.low, self.high), low, high, self.n, "median", bounded=rank == 0)
+        return Estimate(middle(self.low, self.high), low, high, self.n, "median", bounded=(low, high) == self.bounds)
 
     def p_above(self, bound: float) -> float:
         """So many values above the bound; a value on the bound, or unknown, speaks for neither side."""
@@ -74,6 +74,8 @@ def order_rank(n: int, level: float) -> int:
 
 def middle(low: tuple[float, ...], high: tuple[float, ...]) -> float | None:
     """The median of values between these ends; where they leave it open, of those that are known."""
+    if low == high:
+        return _middle(sorted(low))
     known = [a for a, b in zip(low, high, strict=True) if a == b]
     whole = [_middle(sorted(ends)) for ends in (low, high)]
     return whole[0] if whole[0] == whole[1] else _middle(sorted(known)) if known else None
