@@ -15,7 +15,7 @@ from gradlab.analysis.rules.evidence import SPREADS, mean_evidence, p_value, sha
 from gradlab.analysis.rules.resampling import bootstrap_interval, permutation_p
 from gradlab.analysis.rules.schedule import ANYTIME, LOOKS
 from gradlab.analysis.sample import UNKNOWN, Sample
-from gradlab.spec.metric import infer
+from gradlab.spec.metric import Metric, infer
 from gradlab.trials.recorder import METRICS
 
 
@@ -133,6 +133,14 @@ def test_diverged_networks_are_worse_than_any() -> None:
     pairs = known(two_arms(infer("final_loss"), sample(*[math.inf] * 9), sample(*[1.0] * 9)))
     assert 2 * pairs.p_above(1) <= 0.05
     assert pairs.estimate.value == math.inf
+
+
+def test_pairs_that_do_not_differ_are_no_tosses() -> None:
+    """Of 20 networks 10 end alike in both arms; of the others all are solved in one only."""
+    first, second = sample(*[1.0] * 20), sample(*[0.0] * 10, *[1.0] * 10)
+    rule = known(two_arms(Metric.of("solved", "flag"), first, second, resolution=1.0))
+    assert 2 * rule.p_above(0) <= 0.05
+    assert (rule.estimate.value, rule.estimate.what) == (0.5, "mean")
 
 
 def test_exact_zeros_lie_below_every_bound() -> None:

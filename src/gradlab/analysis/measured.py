@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -21,7 +21,7 @@ from gradlab.probes.base import Probe
 from gradlab.runs.store.records import Records, results_hash
 from gradlab.runs.store.tables import COLUMNS
 from gradlab.spec.claims import ClaimAt
-from gradlab.spec.metric import Metric, Metrics
+from gradlab.spec.metric import FRACTION, Metric, Metrics
 from gradlab.spec.place import At
 from gradlab.spec.question import Question
 from gradlab.trials.recorder import METRICS
@@ -167,8 +167,19 @@ class Measured:
         return Metrics({**METRICS, **{metric.name: metric for metric in measures}})
 
     def metric(self, name: str) -> Metric:
-        """What a metric or layer measure is: what is better, on which scale, of which kind."""
-        return self._declared[name]
+        """What a metric or layer measure is: what is better, on which scale, of which kind.
+
+        Of user code nobody has said which numbers are yes or no: those that are 0 or 1 in every trial of the study.
+        """
+        found = self._declared[name]
+        return replace(found, kind="flag", scale="linear", bounds=FRACTION) if name in self._yes_or_no else found
+
+    @cached_property
+    def _yes_or_no(self) -> frozenset[str]:
+        if not self.plan.own_code:
+            return frozenset()
+        columns = {name: {v for v in self._columns[name] if v is not None} for name in self.metrics}
+        return frozenset(name for name, values in columns.items() if values == {0, 1})
 
     # ------------------------------------------------------------------ inside
 

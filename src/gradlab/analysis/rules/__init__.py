@@ -8,6 +8,7 @@ two arms, paired over seeds                        t-test and sign test on diffe
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from gradlab.analysis.rules.base import ALPHA, Needed, Rule
 from gradlab.analysis.rules.median import Median
@@ -43,7 +44,8 @@ def two_arms(
     if ratios and all(not -math.inf < low < 0 for pair in pairs for low, _ in pair):
         return _paired(log_ratios(pairs), logs=True, resolution=FLOAT, bounds=(0.0, math.inf))
     low, high = metric.bounds
-    return _paired(differences(pairs), logs=False, resolution=resolution, bounds=(low - high, high - low))
+    found = _paired(differences(pairs), logs=False, resolution=resolution, bounds=(low - high, high - low))
+    return replace(found, average=True) if metric.kind == "flag" else found
 
 
 def _paired(found: list[tuple[float, float]], *, logs: bool, resolution: float, bounds: tuple[float, float]) -> Paired:

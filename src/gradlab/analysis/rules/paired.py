@@ -40,6 +40,8 @@ class Paired(Rule):
     resolution: float = 0.0
     """The smallest difference that could be measured: half of it proves nothing."""
     bounds: tuple[float, float] = (-math.inf, math.inf)
+    average: bool = False
+    """Whether the center is the mean: of yes and no the median says nothing."""
 
     @property
     def stated(self) -> str:  # type: ignore[override]
@@ -71,6 +73,8 @@ class Paired(Rule):
 
     @cached_property
     def _center(self) -> float | None:
+        if self.average and self.numbers is not None:
+            return float(self.numbers.mean())
         return middle(self.low, self.high)
 
     @cached_property
@@ -97,9 +101,10 @@ class Paired(Rule):
         return math.copysign(max(abs(distance) - self.resolution / 2, 0.0), distance)
 
     def _evidence(self, bound: float, sign: int) -> float:
-        """log E."""
+        """log E. A pair exactly on the bound is no toss: symmetry says nothing of it."""
         beyond = sum(v > bound for v in self.low) if sign > 0 else sum(v < bound for v in self.high)
-        signs = share_evidence(beyond, self.n, 0.5)
+        ties = sum(low == bound == high for low, high in zip(self.low, self.high, strict=True))
+        signs = share_evidence(beyond, self.n - ties, 0.5)
         if self._moments is None or not math.isfinite(bound):
             return signs - math.log(2)
         distance = self._beyond(self._moments, bound, sign)
@@ -121,7 +126,9 @@ class Paired(Rule):
             low, high = min(low, center), max(high, center)
         value = None if center is None else self._back(center)
         ends = max(self._back(low), self.bounds[0]), min(self._back(high), self.bounds[1])
-        return Estimate(value, *ends, self.n, "median", bounded=math.isinf(low) and math.isinf(high))
+        return Estimate(
+            value, *ends, self.n, "mean" if self.average else "median", bounded=math.isinf(low) and math.isinf(high)
+        )
 
     def _edge(self, sign: int, level: float) -> float:
         """The last bound below (sign 1) that is refuted, or above (−1, with its sign turned); −∞ where none is."""
