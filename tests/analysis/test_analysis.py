@@ -5,32 +5,66 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy import stats
 
 import gradlab
 from gradlab.analysis.answer import against, answer
-from gradlab.analysis.comparison import Comparison, compare
-from gradlab.analysis.estimate import Estimate, summarize
+from gradlab.analysis.comparison import Comparison, compare, compare_samples
+from gradlab.analysis.estimate import Estimate
 from gradlab.analysis.formatting import interval, number, times
 from gradlab.analysis.published import beside
+from gradlab.analysis.sample import sample_of
+from gradlab.analysis.summary import summarize
+from gradlab.spec.metric import infer
 from gradlab.spec.place import At
 
 
-def test_the_interval_is_students_t() -> None:
-    values = np.random.default_rng(0).standard_normal(7)
-    s = summarize(values.tolist())
-    low, high = stats.t.interval(0.95, 6, values.mean(), stats.sem(values))
-    assert (s.mean, s.low, s.high) == pytest.approx((values.mean(), low, high))
-    assert (s.n, s.median, s.smallest, s.largest) == (7, np.median(values), values.min(), values.max())
+def summary(values: list[Any], metric: str = "final_loss") -> Estimate:
+    """Of these values by seed; None is a trial that ended without the number."""
+    statuses = dict.fromkeys(range(len(values)), "done")
+    sample = sample_of(infer(metric), range(len(values)), dict(enumerate(values)), statuses)
+    return summarize(infer(metric), sample)
 
 
-def test_what_is_not_a_plain_number_is_counted_beside() -> None:
-    s = summarize([1.0, math.nan, math.inf, None, 0.0, 3])
-    assert (s.n, s.nan, s.inf, s.minus_inf, s.missing, s.zeros) == (3, 1, 1, 0, 1, 1)
+def test_the_interval_holds_the_median_by_order_statistics() -> None:
+    values = np.random.default_rng(0).random(30).tolist()
+    s = summary(values)
+    ordered = sorted(values)
+    assert (s.value, s.n, s.planned) == (np.median(values), 30, 30)
+    assert (s.smallest, s.largest, s.mean) == (ordered[0], ordered[-1], pytest.approx(np.mean(values)))
+    assert (s.low, s.high) == (ordered[6], ordered[-7])  # 24 of 30 above is what refutes a median
+
+
+def test_too_few_seeds_have_the_quantitys_own_bounds() -> None:
+    s = summary([0.9, 0.91, 0.92], "test_accuracy")
+    assert (s.low, s.high, s.bounded) == (0.0, 100.0, True)  # user code may give percent
+    assert interval(s) == "0.91 (0.9 … 0.92)"
+    assert (summary([1.0, 2.0, 3.0]).low, summary([1.0, 2.0, 3.0]).high) == (0.0, math.inf)
+
+
+def test_a_run_that_is_not_finished_has_no_interval_yet() -> None:
+    metric = infer("final_loss")
+    sample = sample_of(metric, range(10), {0: 1.0, 1: 2.0, 2: 3.0}, dict.fromkeys(range(3), "done"))
+    s = summarize(metric, sample)
+    assert (s.value, s.n, s.planned, s.missing, s.bounded) == (2.0, 3, 10, 7, True)
+    assert interval(s) == "2 (1 … 3), in 3 of 10 seeds"
+
+
+def test_what_is_not_a_plain_number_is_counted_beside_and_in_the_median() -> None:
+    s = summary([1.0, math.nan, math.inf, None, 0.0, 3])
+    assert (s.n, s.nan, s.inf, s.minus_inf, s.missing, s.zeros, s.planned) == (3, 1, 1, 0, 1, 1, 6)
     assert s.mean == pytest.approx(4 / 3)
-    assert summarize([None]).mean is None
-    single = summarize([2.0])
-    assert (single.mean, single.low, single.high, single.n) == (2.0, None, None, 1)
+    assert summary([math.nan] * 4 + [1.0] * 3).value == math.inf  # a loss that is NaN is worse than any
+    assert summary([None]).mean is None
+    assert summary([None]).value is None
+    single = summary([2.0])
+    assert (single.mean, single.value, single.n, single.bounded) == (2.0, 2.0, 1, True)
+
+
+def test_a_finite_test_set_has_a_sampling_error() -> None:
+    metric = infer("test_accuracy")
+    sample = sample_of(metric, range(3), {0: 0.9, 1: 0.9, 2: 0.9}, dict.fromkeys(range(3), "done"))
+    assert summarize(metric, sample, rows=10_000).sampling_error == pytest.approx(1.96 * 0.003)
+    assert summarize(metric, sample).sampling_error is None
 
 
 @pytest.fixture
@@ -45,12 +79,12 @@ def result(tree: dict[str, Any]) -> gradlab.Result:
 def test_comparisons_are_paired_over_seeds(result: gradlab.Result) -> None:
     a, b = (np.array(list(result.measured.values("final_loss", name).values())) for name in ("plain", "residual"))
     c = compare(result.measured, "final_loss", "plain", "residual")
-    low, high = stats.t.interval(0.95, 4, (b - a).mean(), stats.sem(b - a))
-    assert (c.difference.value, c.difference.low, c.difference.high) == pytest.approx(((b - a).mean(), low, high))
-    logs = np.log(b / a)
-    low, high = stats.t.interval(0.95, 4, logs.mean(), stats.sem(logs))
-    assert (c.ratio.value, c.ratio.low, c.ratio.high) == pytest.approx(tuple(np.exp((logs.mean(), low, high))))
-    assert c.n == 5
+    assert c is not None
+    assert c.ratio is not None
+    assert c.difference.value == pytest.approx(np.median(b - a))
+    assert c.ratio.value == pytest.approx(np.median(b / a))
+    assert c.ratio.low < c.ratio.value < c.ratio.high
+    assert (c.n, c.unknown, c.identical) == (5, 0, False)
 
 
 def test_layer_values_are_found_by_step_and_layer(result: gradlab.Result) -> None:
@@ -115,7 +149,7 @@ def test_large_ratios_read_well() -> None:
 def test_ratios_over_hundreds_of_decades_do_not_overflow(
     result: gradlab.Result, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    values = {"plain": {0: 1e-300, 1: 1e-10}, "residual": {0: 1.0, 1: 1.0}}
+    values = {"plain": dict.fromkeys(range(5), 1e-300), "residual": dict.fromkeys(range(5), 1.0)}
     monkeypatch.setattr(type(result.measured), "values", lambda self, metric, group, at=None: values[group])
     c = compare(result.measured, "m_loss", "plain", "residual")
     assert c.ratio.value > 1e100
@@ -124,11 +158,21 @@ def test_ratios_over_hundreds_of_decades_do_not_overflow(
 
 
 def test_a_number_that_only_some_seeds_have_says_how_many() -> None:
-    assert interval(summarize([20, 30, None, None])).endswith("in 2 of 4 seeds")
+    assert interval(summary([20, 30, None, None], "other")).endswith("in 2 of 4 seeds")
 
 
 def test_comparisons_that_settle_nothing_say_so() -> None:
-    assert "not settled: one pair" in against(told(1, (0.1, None, None), (2.0, None, None)))
+    assert "fewer than 3 pairs" in against(told(2, (0.1, -math.inf, math.inf), (2.0, 0.0, math.inf)))
     assert "contains 0" in against(told(3, (0.1, -1.0, 1.2)))
-    assert "paired over 3 seeds; 2 pairs" in against(told(5, (1.0, 1.0, 1.0), (2.0, 1.5, 3.0), 2))
-    assert "do not differ" in against(told(5, (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)))
+    assert "paired over 5 seeds; 2 pairs" in against(told(5, (1.0, 1.0, 1.0), (2.0, 1.5, 3.0), 2))
+    same = Estimate(0.0, 0.0, 0.0, 5)
+    assert "do not differ" in against(Comparison("m", "a", "b", same, same, identical=True))
+
+
+def test_a_failed_seed_is_named_in_the_comparison() -> None:
+    left = sample_of(infer("loss"), range(4), {0: 1.0, 1: 1.1, 2: 1.2}, dict.fromkeys(range(3), "done"))
+    right = sample_of(infer("loss"), range(4), dict.fromkeys(range(4), 9.0), dict.fromkeys(range(4), "done"))
+    c = compare_samples(infer("loss"), ("a", "b"), left, right)
+    assert c is not None
+    assert (c.n, c.unknown, c.settled) == (4, 1, False)
+    assert "paired over 4 seeds, 1 of them without a number" in against(c)

@@ -15,10 +15,9 @@ from gradlab.analysis.axis import axes_of, axis_view
 from gradlab.analysis.collapse import collapse_of
 from gradlab.analysis.convergence import convergence_of
 from gradlab.analysis.effects import effects_of
-from gradlab.analysis.estimate import estimate_share
 from gradlab.analysis.findings import findings
 from gradlab.analysis.pareto import frontier, offers
-from gradlab.analysis.ranking import best_and_ties
+from gradlab.analysis.ranking import best_of
 
 Numbers = Mapping[str, float | int | None]
 
@@ -44,33 +43,6 @@ def plain_numbers(settings: Mapping[str, Any], seed: int) -> tuple[Numbers, dict
     return {"test_accuracy": 0.5, "final_loss": 1.0, "seconds_per_epoch": 1.0, "collapsed": 0}, {}
 
 
-@pytest.mark.parametrize(
-    ("count", "n", "low", "high"),
-    [
-        (0, 10, 0.0, 0.3085),
-        (10, 10, 0.6915, 1.0),
-        (11, 16, 0.4134, 0.8898),
-        (1, 1, 0.025, 1.0),
-        (5, 10, 0.1871, 0.8129),
-    ],
-)
-def test_the_exact_binomial_interval_is_the_published_one(count: int, n: int, low: float, high: float) -> None:
-    found = estimate_share(count, n)
-    assert found is not None
-    assert (found.low, found.high) == (pytest.approx(low, abs=1e-4), pytest.approx(high, abs=1e-4))
-    assert estimate_share(0, 0) is None
-
-
-def test_the_binomial_interval_covers_at_least_as_often_as_it_says() -> None:
-    rng = np.random.default_rng(0)
-    for p in (0.05, 0.3, 0.7):
-        for n in (3, 10):
-            counts = rng.binomial(n, p, 2000)
-            intervals = {int(k): estimate_share(int(k), n) for k in set(counts)}
-            hits = [intervals[int(k)].low <= p <= intervals[int(k)].high for k in counts]  # type: ignore[union-attr]
-            assert np.mean(hits) >= 0.94
-
-
 def test_a_mixture_is_told_by_share_median_and_escapes() -> None:
     found = measured(mnist(axes=GRID), mixture)
     deep = collapse_of(found, "depth=30, skip=none")
@@ -80,7 +52,9 @@ def test_a_mixture_is_told_by_share_median_and_escapes() -> None:
     assert calm is not None
     assert (calm.share.count, calm.escapes, calm.mixed) == (0, (1,) * 5, False)
     text = findings(found)
-    assert "Ended at chance: depth=30, skip=none 4 of 5 (28–99 %), median 0.1, the other escaped after epoch 3." in text
+    assert (
+        "Ended at chance: depth=30, skip=none 4 of 5 (16–100 %), median 0.1, the other escaped after epoch 3." in text
+    )
 
 
 def test_a_regression_has_nothing_to_collapse(tree: dict[str, Any]) -> None:
@@ -128,7 +102,10 @@ def test_the_frontier_is_what_nothing_beats_in_both_ways() -> None:
     assert [offer.group for offer in best] == ["depth=1", "depth=2", "depth=4", "depth=5"]
     assert [offer.group for offer in frontier(offers(found, "final_loss", "flops"))] == [offer.group for offer in best]
     assert offers(found, "test_accuracy", "total_seconds")[0].cost == 3.0  # three epochs
-    assert "4 of 6 groups: depth=1, depth=2, depth=4, depth=5" in findings(found)
+    assert (
+        "Pareto-optimal (accuracy vs. seconds per epoch): 4 of 6 groups: depth=1, depth=2, depth=4, depth=5"
+        in findings(found)
+    )
 
 
 def test_effects_and_interactions_of_a_known_grid_are_found() -> None:
@@ -147,11 +124,37 @@ def test_effects_and_interactions_of_a_known_grid_are_found() -> None:
     assert found.interactions[0].paths == ("model.depth", "model.width")
     assert found.interactions[0].share == pytest.approx(4 / 21)
     assert found.rest == pytest.approx(0, abs=1e-12)
-    assert found.mains[0].means == (pytest.approx(-4), pytest.approx(4))
-    assert (found.mains[0].range, found.mains[0].range_low) == (pytest.approx(8), pytest.approx(8))
-    low, mean = found.mains[0].lows[1], found.mains[0].means[1]
-    assert low is not None
-    assert mean - low == pytest.approx(2.776445 * 0.1 * np.std(np.arange(5), ddof=1) / np.sqrt(5), rel=1e-5)
+    assert [level.value for level in found.mains[0].centers] == [pytest.approx(-4), pytest.approx(4)]
+    assert (found.mains[0].range.value, found.mains[0].range.low) == (pytest.approx(8), pytest.approx(7.9, abs=0.1))
+    assert found.mains[0].component.value == pytest.approx(16)
+    assert (found.left_out, found.diverged) == (0, 0)
+
+
+def test_noise_alone_has_no_effect_on_average() -> None:
+    """The range of means over levels is never negative, and grows with the number of levels."""
+    rng, found = np.random.default_rng(0), []
+    for _ in range(60):
+        noise = iter(rng.standard_normal(2 * 6 * 4).tolist())
+        axes = {"model.depth": [2, 5], "model.width": [1, 2, 3, 4, 5, 6]}
+        sweep = measured(mnist(axes=axes), lambda settings, seed, noise=noise: ({"test_accuracy": next(noise)}, {}), 4)
+        effects = effects_of(sweep, "test_accuracy")
+        assert effects is not None
+        found.append({main.path: main.component.value for main in effects.mains})
+    for path, scale in (("model.depth", 0.0009), ("model.width", 0.0009)):
+        values = [row[path] for row in found]
+        assert min(values) < 0
+        assert abs(np.mean(values)) < 3 * np.std(values) / math.sqrt(len(values)) + scale
+
+
+def test_factors_that_act_together_are_told_by_level() -> None:
+    def outcome(settings: Mapping[str, Any], seed: int) -> tuple[Numbers, dict[str, list[float]]]:
+        a, b = (1 if settings[path] == high else -1 for path, high in (("model.depth", 5), ("model.width", 8)))
+        return {"test_accuracy": 0.5 + 0.1 * a + 0.1 * a * b + 0.001 * ((seed * 3 + a) % 5)}, {}
+
+    found = effects_of(measured(mnist(axes={"model.depth": [2, 5], "model.width": [4, 8]}), outcome), "test_accuracy")
+    assert found is not None
+    depth = {c.level: c.range.value for c in found.conditional if c.path == "model.depth"}
+    assert depth == {"4": pytest.approx(0.0, abs=0.01), "8": pytest.approx(0.4, abs=0.01)}
 
 
 def test_what_is_no_full_grid_has_no_effects() -> None:
@@ -170,10 +173,10 @@ def test_the_best_group_is_named_with_those_it_is_not_settled_against() -> None:
         noise = 0.01 * ((seed * 7 + settings["model.depth"]) % 5)
         return {"test_accuracy": {2: 0.9, 5: 0.901, 30: 0.5}[settings["model.depth"]] + noise}, {}
 
-    found = measured(mnist(axes={"model.depth": [2, 5, 30]}), outcome)
-    best = best_and_ties(found, "test_accuracy")
+    found = measured(mnist(axes={"model.depth": [2, 5, 30]}), outcome, seeds=10)
+    best = best_of(found, "test_accuracy")
     assert best is not None
-    assert {best[0], *best[1]} == {"depth=2", "depth=5"}
+    assert {best.group, *best.ties} == {"depth=2", "depth=5"}
     assert "not settled against depth=" in findings(found)
     single = findings(measured(mnist(axes={"model.depth": [2, 5]}), outcome, seeds=1))
     assert "one seed: nothing is settled" in single
@@ -194,8 +197,8 @@ def test_effects_over_decades_are_taken_apart_on_logs() -> None:
     found = effects_of(measured(mnist(axes={"model.depth": [2, 5], "model.width": [4, 8]}), outcome), "final_loss")
     assert found is not None
     assert found.logs
-    assert found.mains[0].range == pytest.approx(3)
-    assert found.size(found.mains[0].range) == "1,000×"
+    assert found.mains[0].range.value == pytest.approx(3)
+    assert found.size(found.mains[0].range.value) == "1,000×"
     assert found.interactions[0].share == pytest.approx(0, abs=1e-12)
 
 
@@ -205,20 +208,25 @@ def test_a_study_of_many_groups_is_answered_by_its_best_and_worst() -> None:
     found = measured(
         mnist(axes={"model.depth": list(range(1, 10))}), lambda s, seed: ({"test_accuracy": s["model.depth"] / 10}, {})
     )
-    assert answer(found).startswith("test_accuracy of 9 groups, best and worst: depth=9 0.9; depth=1 0.1 (mean")
+    assert answer(found).startswith("test_accuracy of 9 groups, best and worst: depth=9 0.9; depth=1 0.1 (median")
 
 
-def test_a_diverged_network_counts_at_chance_among_the_effects() -> None:
+def test_diverged_networks_are_counted_and_not_averaged_in_as_chance() -> None:
     tree = mnist(axes={"model.depth": [2, 3], "train.lr": [0.01, 1e6]})
     tree["base"]["train"] |= {"epochs": 30}
     result = gradlab.run({"question": "Which?", **tree}, seeds=2)
-    assert result.measured.counts()["diverged"] > 0
-    found = effects_of(result.measured, "test_accuracy")
+    diverged = result.measured.counts()["diverged"]
+    assert diverged > 0
+    assert effects_of(result.measured, "test_accuracy") is None  # no seed has a number in every cell
+
+    def some(settings: Mapping[str, Any], seed: int) -> tuple[Numbers, dict[str, list[float]]]:
+        gone = seed == 1 and settings["model.depth"] == 2
+        return {"test_accuracy": None if gone else 0.5 + 0.01 * settings["model.depth"]}, {}
+
+    found = effects_of(measured(mnist(axes=GRID), some), "test_accuracy")
     assert found is not None
-    assert found.at_chance == result.measured.counts()["diverged"]
-    cells = [found.mains[0].means, found.mains[1].means]
-    assert all(0 < mean < 1 for means in cells for mean in means)
-    assert "diverged networks counted at chance" in findings(result.measured)
+    assert (found.seeds, found.left_out) == (4, 1)
+    assert "1 seeds left out because a cell has no number" in findings(measured(mnist(axes=GRID), some))
 
 
 def test_a_network_that_rose_and_fell_back_did_not_escape() -> None:

@@ -241,7 +241,7 @@ def test_the_explorer_shows_measures_by_the_labels_that_their_probes_declare(tmp
     (tmp_path / "mine.py").write_text(
         "from gradlab.parts import Probe\n\n\nclass Largest(Probe):\n    'Largest weight.'\n\n    name = 'largest'\n"
         "    measures = ('weight_max', 'weight_min')\n    labels = {'weight_max': 'largest weight'}\n"
-        "    linear = frozenset({'weight_min'})\n\n    def measure(self, layer):\n"
+        "    kinds = {'weight_min': 'signed'}\n\n    def measure(self, layer):\n"
         "        return {'weight_max': float(layer.weight.max()), 'weight_min': float(layer.weight.min())}\n"
     )
     found = make_explorer(gradlab.run({**tree, "parts": [str(tmp_path / "mine.py")]}).measured)

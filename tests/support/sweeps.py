@@ -54,3 +54,23 @@ def mixture(settings: Mapping[str, Any], seed: int) -> tuple[Numbers, dict[str, 
         "collapsed": int(curve[-1] <= 0.15),
         "seconds_per_epoch": settings["model.depth"] * (1.2 if settings["model.skip"] == "identity" else 1.0),
     }, {"test_accuracy": curve}
+
+
+def ended(study: dict[str, Any], metric: str, groups: Mapping[str, list[Any]]) -> Measured:
+    """A study whose seeds ended so: with this number of the metric, None (it ran, and has none), or in one of the words
+    `diverged`, `failed`, `missing`.
+    """
+    plan = gradlab.plan({"question": "Which?", **study}, seeds=max(map(len, groups.values())))
+    results = []
+    table = LayerTable(np.empty(0, int), np.empty(0, int), (), np.empty(0))
+    for trial in plan.trials:
+        how = groups[trial.group][trial.seed]
+        if how == "missing":
+            continue
+        if how == "failed":
+            results.append(TrialResult(trial, None, "it broke"))
+            continue
+        status: Any = "diverged" if how == "diverged" else "done"
+        numbers: Numbers = {metric: None if isinstance(how, str) else how}
+        results.append(TrialResult(trial, Outcome(status, numbers, (), table, np.empty(0))))
+    return Measured(plan, Records([MemoryChunk.of(results)]))

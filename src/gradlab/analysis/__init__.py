@@ -1,6 +1,6 @@
 """From trial results to numbers with uncertainty: summaries, comparisons, the answer."""
 
-from gradlab.analysis.estimate import Estimate, summarize
+from gradlab.analysis.estimate import Estimate
 from gradlab.analysis.measured import Measured
 
-__all__ = ["Estimate", "Measured", "summarize"]
+__all__ = ["Estimate", "Measured"]

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gradlab.analysis.comparison import Comparison, paired
+from gradlab.analysis.comparison import Comparison, compare_samples
 from gradlab.analysis.estimate import Estimate
 from gradlab.analysis.measured import Measured
 from gradlab.plans.outline import Entry
@@ -114,6 +114,11 @@ def _rows(first: Measured, second: Measured, groups: list[str]) -> Iterator[Row]
     shared = first.study.seed == second.study.seed
     for group in groups:
         for metric in metrics:
-            a, b = first.values(metric, group), second.values(metric, group)
-            comparison = paired(first.metric(metric), "first", "second", a, b) if shared else None
+            comparison = _compared(first, second, group, metric) if shared else None
             yield Row(group, metric, first.summary(metric, group), second.summary(metric, group), comparison)
+
+
+def _compared(first: Measured, second: Measured, group: str, metric: str) -> Comparison | None:
+    samples = [measured.sample(metric, group) for measured in (first, second)]
+    resolution = max(measured.resolution(metric) for measured in (first, second))
+    return compare_samples(first.metric(metric), ("first", "second"), *samples, resolution=resolution)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from gradlab.analysis.collapse import collapse_of
 from gradlab.analysis.comparison import Comparison, compare
 from gradlab.analysis.formatting import interval, number, times, where
@@ -45,8 +47,10 @@ def answer(measured: Measured) -> str:
     first += "; ".join(f"{name} {_told(measured, headline, name)}" for name in shown[:MOST])
     if len(shown) > MOST:
         first += f"; and {len(shown) - MOST} more"
-    mean = "geometric mean" if measured.metric(headline.metric).on_logs else "mean"
-    how = f"{mean} and 95 % interval over {seeds} seeds" if seeds > 1 else "one seed: no interval"
+    few = all(measured.summary(headline.metric, name, headline.at).bounded for name in shown[:MOST])
+    how = (
+        f"median and {'range' if few else '95 % interval'} over {seeds} seeds" if seeds > 1 else "one seed: no interval"
+    )
     sentences = [f"{first} ({how})."]
     if 2 <= len(groups) <= 4:
         for other in groups[1:]:
@@ -70,34 +74,31 @@ def _told(measured: Measured, headline: Headline, group: str) -> str:
 def against(c: Comparison) -> str:
     """One comparison as a sentence, with how sure it is."""
     d, r = c.difference, c.ratio
+    paired = f"paired over {_seeds(c.n)}" + (f", {c.unknown} of them without a number" if c.unknown else "")
+    settled = "" if c.settled else _unsettled(c)
+    if c.identical:
+        return f"{c.b} and {c.a} do not differ at all, {paired}."
     if r is None or r.value is None:
-        sure = "" if d.low is None else f", 95 % interval [{number(d.low, 3)}, {number(d.high, 3)}]"
-        settled = _unsettled(d.low, d.high, 0)
-        return f"{c.b} minus {c.a}: {number(d.value, 3)}{sure}, paired over {_seeds(c.n)}{settled}."
-    if r.value == r.low == r.high == 1:
-        return f"{c.b} and {c.a} do not differ at all, paired over {_seeds(c.n)}."
+        sure = "" if d.bounded else f", 95 % interval [{number(d.low, 3)}, {number(d.high, 3)}]"
+        return f"{c.b} minus {c.a}: {number(d.value, 3)}{sure}, {paired}{settled}."
     lower = r.value < 1
     factor, low, high = r.value, r.low, r.high
     if lower:
-        factor, low, high = 1 / max(r.value, 5e-324), _inverse(r.high), _inverse(r.low)
-    sure = "" if low is None or high is None else f" (95 % interval {times(low)} to {times(high)})"
-    left_out = f"; {c.zero_pairs} pairs with an exact zero have no ratio" if c.zero_pairs else ""
-    settled = _unsettled(low, high, 1)
-    word, used = "lower" if lower else "higher", _seeds(c.n - c.zero_pairs)
-    return f"{c.b} is {times(factor)} {word} than {c.a}{sure}, paired over {used}{left_out}{settled}."
+        factor, low, high = _inverse(r.value), _inverse(r.high), _inverse(r.low)
+    sure = "" if r.bounded else f" (95 % interval {times(low)} to {times(high)})"
+    zeros = f"; {c.zero_pairs} pairs with an exact zero on one side" if c.zero_pairs else ""
+    return f"{c.b} is {times(factor)} {'lower' if lower else 'higher'} than {c.a}{sure}, {paired}{zeros}{settled}."
 
 
 def _seeds(count: int) -> str:
     return f"{count} seed{'' if count == 1 else 's'}"
 
 
-def _unsettled(low: float | None, high: float | None, nothing: float) -> str:
-    if low is None or high is None:
-        return " – not settled: one pair has no interval"
-    return f" – not settled: the interval contains {nothing}" if low <= nothing <= high else ""
+def _unsettled(c: Comparison) -> str:
+    if c.n < 3:
+        return " – not settled: fewer than 3 pairs settle nothing"
+    return f" – not settled: the interval contains {0 if c.ratio is None else 1}"
 
 
-def _inverse(value: float | None) -> float | None:
-    if value is None:
-        return None
-    return 1 / value if value > 0 else float("inf")
+def _inverse(value: float | None) -> float:
+    return math.inf if not value else 1 / value

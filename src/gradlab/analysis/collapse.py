@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gradlab.analysis.estimate import Estimate, estimate_share
+from gradlab.analysis.estimate import Estimate
 from gradlab.analysis.measured import Measured
+from gradlab.analysis.rules import Proportion
 from gradlab.trials.recorder import COLLAPSED
 
 CURVES = ("test_accuracy", "validation_accuracy", "train_accuracy")
@@ -23,9 +24,11 @@ class Collapse:
 
     group: str
     share: Estimate
-    median: float
+    median: float | None
     escapes: tuple[int, ...]
     """Epochs after which accuracy first was above 1.5 × chance, of the seeds that did not end at chance, in order."""
+    unknown: int = 0
+    """Planned seeds of which nobody can say: they diverged, failed or are missing."""
 
     @property
     def mixed(self) -> bool:
@@ -35,14 +38,13 @@ class Collapse:
 
 def collapse_of(measured: Measured, group: str) -> Collapse | None:
     """None where the group's task has no classes or nothing was evaluated."""
-    flags = [value for value in measured.values("collapsed", group).values() if value is not None]
+    sample = measured.sample("collapsed", group)
     metric = next((name for name in CURVES if name in measured.metrics), None)
-    if not flags or metric is None:
+    if not sample.known or metric is None:
         return None
-    found = estimate_share(int(sum(flags)), len(flags))
-    assert found is not None
-    accuracies = [value for value in measured.values(metric, group).values() if value is not None]
-    return Collapse(group, found, float(np.median(accuracies)), tuple(_escapes(measured, metric, group)))
+    median = measured.summary(metric, group).value
+    escapes = tuple(_escapes(measured, metric, group))
+    return Collapse(group, Proportion.of(sample).estimate, median, escapes, sample.unknown)
 
 
 def _escapes(measured: Measured, metric: str, group: str) -> list[int]:

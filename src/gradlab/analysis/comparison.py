@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from gradlab.analysis.estimate import Estimate, estimate_geometric_mean, estimate_mean
+from gradlab.analysis.estimate import Estimate
 from gradlab.analysis.measured import Measured
+from gradlab.analysis.rules import ALPHA, Paired, two_arms
+from gradlab.analysis.sample import Sample
 from gradlab.spec.metric import Metric
 from gradlab.spec.place import At
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """b against a. `ratio` (geometric mean of b/a, interval on logs) where ratios are what matters, and most exist."""
+    """b against a: the median difference, and the median ratio where ratios are what matters."""
 
     metric: str
     a: str
@@ -25,18 +23,21 @@ class Comparison:
     difference: Estimate
     ratio: Estimate | None
     zero_pairs: int = 0
-    """Pairs with an exact zero on one side: they have no ratio and are left out of it."""
+    """Pairs with an exact zero on one side only: their ratio is 0 or infinite."""
+    unknown: int = 0
+    """Pairs in which a side failed, is missing or has no number: they count against every conclusion."""
+    identical: bool = False
+    """Whether every pair is equal to the last digit."""
 
     @property
     def n(self) -> int:
-        """Pairs."""
+        """Planned pairs."""
         return self.difference.n
 
     @property
-    def identical(self) -> bool:
-        """Whether every pair is equal to the last digit."""
-        d = self.difference
-        return d.value == 0 and d.low == d.high
+    def settled(self) -> bool:
+        """Whether the arms are shown to differ."""
+        return self.difference.excludes(0) if self.ratio is None else self.ratio.excludes(1)
 
     def to_json(self) -> dict[str, Any]:
         """As plain data."""
@@ -53,29 +54,42 @@ class Comparison:
             "ratio_low": None if r is None else r.low,
             "ratio_high": None if r is None else r.high,
             "zero_pairs": self.zero_pairs,
+            "unknown": self.unknown,
         }
 
 
-def compare(measured: Measured, metric: str, a: str, b: str, at: At | None = None) -> Comparison | None:
-    """Two groups of one study, paired over the seeds that both have; None if there is no such pair."""
-    left, right = measured.values(metric, a, at), measured.values(metric, b, at)
-    return paired(measured.metric(metric), a, b, left, right)
-
-
-def paired(
-    metric: Metric, a: str, b: str, left: Mapping[int, float | None], right: Mapping[int, float | None]
+def compare(
+    measured: Measured, metric: str, a: str, b: str, at: At | None = None, *, level: float = ALPHA
 ) -> Comparison | None:
-    """Values by seed, b against a."""
-    pairs = [
-        (float(x), float(y))
-        for seed, x in left.items()
-        if x is not None and (y := right.get(seed)) is not None and math.isfinite(x) and math.isfinite(y)
-    ]
-    if not pairs:
+    """Two groups of one study, paired over the planned seeds; None if there is no number in either."""
+    left, right = measured.sample(metric, a, at), measured.sample(metric, b, at)
+    found = measured.metric(metric)
+    return compare_samples(found, (a, b), left, right, level=level, resolution=measured.resolution(metric))
+
+
+def compare_samples(
+    metric: Metric,
+    names: tuple[str, str],
+    left: Sample,
+    right: Sample,
+    *,
+    level: float = ALPHA,
+    resolution: float = 0.0,
+) -> Comparison | None:
+    """Every seed that is planned on both sides, right against left."""
+    rule = two_arms(metric, right, left, resolution=resolution)
+    if rule is None or not (left.known and right.known):
         return None
-    x, y = np.array(pairs).T
-    positive = (x > 0) & (y > 0)
-    ratio = None
-    if metric.on_logs and (x >= 0).all() and (y >= 0).all() and 2 * np.count_nonzero(positive) > len(pairs):
-        ratio = estimate_geometric_mean(np.log(y[positive]) - np.log(x[positive]))
-    return Comparison(metric.name, a, b, estimate_mean(y - x), ratio, int(np.count_nonzero(~positive)))
+    plain = two_arms(metric, right, left, resolution=resolution, logs=False) if rule.logs else rule
+    assert isinstance(plain, Paired)
+    shared = [seed for seed in left.ends if seed in right.ends]
+    zeros = sum((left.ends[seed] == (0, 0)) != (right.ends[seed] == (0, 0)) for seed in shared)
+    return Comparison(
+        metric.name,
+        *names,
+        plain.estimate_at(level),
+        rule.estimate_at(level) if rule.logs else None,
+        zeros,
+        sum(low != high for low, high in zip(plain.low, plain.high, strict=True)),
+        all(low == high == 0 for low, high in zip(plain.low, plain.high, strict=True)),
+    )

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from gradlab.analysis.estimate import Estimate, estimate_share
+from gradlab.analysis.estimate import Estimate
 from gradlab.analysis.measured import Measured
+from gradlab.analysis.rules import Proportion
 
 
 @dataclass(frozen=True)
@@ -18,28 +19,31 @@ class Convergence:
     steps: float
     epochs: float
     seconds: float
+    unknown: int = 0
+    """Planned seeds that failed or are missing."""
 
 
 def convergence_of(measured: Measured, group: str) -> Convergence | None:
     """None where the study has no target."""
     if measured.study.target is None:
         return None
-    steps, epochs = measured.values("steps_to_target", group), measured.values("epochs_to_target", group)
+    steps, epochs = measured.sample("steps_to_target", group), measured.sample("epochs_to_target", group)
     paces = measured.values("seconds_per_epoch", group)
-    found = estimate_share(sum(value is not None for value in steps.values()), len(steps))
-    if found is None:
+    known = steps.known
+    if not known:
         return None
-    seconds = {
-        seed: None if (e := epochs[seed]) is None or (pace := paces[seed]) is None else e * pace for seed in steps
-    }
-    return Convergence(
-        group, found, _median(list(steps.values())), _median(list(epochs.values())), _median(list(seconds.values()))
-    )
+    arrived = Proportion(sum(map(math.isfinite, known)), len(steps.ends), steps.unknown)
+    seconds = [
+        low * pace if math.isfinite(low) and (pace := paces.get(seed)) is not None else math.inf
+        for seed, (low, high) in epochs.ends.items()
+        if low == high
+    ]
+    return Convergence(group, arrived.estimate, _median(known), _median(epochs.known), _median(seconds), steps.unknown)
 
 
-def _median(values: list[float | int | None]) -> float:
-    """Of values of which None is later than any number."""
-    ordered = sorted(math.inf if value is None else float(value) for value in values)
+def _median(values: list[float]) -> float:
+    """Of values of which infinity is later than any number."""
+    ordered = sorted(values)
     middle = len(ordered) // 2
     if len(ordered) % 2:
         return ordered[middle]

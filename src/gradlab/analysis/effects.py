@@ -1,18 +1,20 @@
 """A factorial study taken apart: how much of what differs is due to each factor, and to pairs of them.
 
-For a full grid with every seed in every cell, let y be the mean over seeds of a cell. With ȳ the mean of all cells and
-a bar over the cells that share a level,
+For a full grid with every seed in every cell, let y be a cell's number. With ȳ the mean of all cells and a bar over
+the cells that share a level,
 
     main effect of level i:            ȳ_i − ȳ
     interaction of levels i, j:        ȳ_ij − ȳ_i − ȳ_j + ȳ
 
-The size of an effect is its mean square over cells; its share is that over the mean square of all cells' deviations.
-What is left is due to interactions of three and more. The range of a main effect (best level minus worst) has a t
-interval over seeds: every seed has a whole grid of its own.
+The size of an effect is its mean square over cells, estimated without bias from products of different seeds (see
+`rules.component`): noise alone has size 0 on average, not more. Its share is that over the sum of all. What is left is
+due to interactions of three and more. Seeds in which a cell has no number (it diverged, failed, is missing) cannot
+enter; how many they are is part of the result.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -22,30 +24,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradlab.analysis.axis import axes_of
-from gradlab.analysis.estimate import half_width
+from gradlab.analysis.estimate import Estimate
 from gradlab.analysis.formatting import number
 from gradlab.analysis.measured import Measured
+from gradlab.analysis.rules import ALPHA, FLOAT, Median, Paired
+from gradlab.analysis.rules.component import Component, pseudo_values
 from gradlab.parts import Catalog
+from gradlab.spec.paths import label
 from gradlab.spec.short import short
 
 Numbers = NDArray[np.float64]
-DECADES = 100
-"""A positive metric whose largest value is so many times its smallest is taken apart on logs."""
+LARGE = 0.2
+"""Share of an interaction from which on one number per factor misleads."""
 
 
 @dataclass(frozen=True)
 class MainEffect:
-    """Of one factor: the marginal mean of each level, with an interval over seeds."""
+    """Of one factor: the center of each level over all other factors, with an interval over seeds."""
 
     path: str
     levels: tuple[str, ...]
-    means: tuple[float, ...]
-    lows: tuple[float | None, ...]
-    highs: tuple[float | None, ...]
-    range: float
-    """Best level minus worst."""
-    range_low: float | None
-    range_high: float | None
+    centers: tuple[Estimate, ...]
+    range: Estimate
+    """Best level minus worst, its interval corrected for having been picked among all pairs of levels."""
+    component: Estimate
+    """The unbiased variance between levels."""
     share: float
     """Of the variance between cells."""
 
@@ -59,112 +62,170 @@ class Interaction:
 
 
 @dataclass(frozen=True)
+class Conditional:
+    """How far one factor moves the metric at one level of another, where the two act together."""
+
+    path: str
+    other: str
+    level: str
+    range: Estimate
+
+
+@dataclass(frozen=True)
 class Effects:
     """Largest first."""
 
     metric: str
     seeds: int
+    """Seeds with a number in every cell."""
     mains: tuple[MainEffect, ...]
     interactions: tuple[Interaction, ...]
     rest: float
     """Share of interactions of three and more factors."""
-    at_chance: int = 0
-    """Diverged networks that have no accuracy and were counted at that of guessing."""
+    conditional: tuple[Conditional, ...] = ()
+    """By level of the other factor, where an interaction is large."""
+    left_out: int = 0
+    """Seeds that cannot enter because a cell has no number."""
+    diverged: int = 0
+    trials: int = 0
+    """Trials that diverged, of all that are planned."""
     logs: bool = False
-    """Whether all of it is of log₁₀ of the metric, because it spans decades."""
+    """Whether all of it is of log₁₀ of the metric."""
 
-    def size(self, effect: float) -> str:
+    def size(self, effect: float | None) -> str:
         """A difference in words: a number, or of logs a factor."""
-        return f"{number(10**effect, 3)}×" if self.logs else number(effect, 3)
+        if effect is None or not self.logs:
+            return number(effect, 3)
+        return f"{number(10 ** min(effect, 300.0), 3)}×"
 
 
 def effects_of(measured: Measured, metric: str) -> Effects | None:
-    """None where the groups are not a full grid of at least two factors, or a cell has no number."""
+    """None where the groups are not a full grid of at least two factors, or no seed has a number in every cell."""
     axes = axes_of(measured)
-    values, at_chance = _values(measured, metric)
-    grid = _grid(measured, values, axes)
-    if grid is None:
+    shape = tuple(len(values) for values in axes.values())
+    if len(axes) < 2 or math.prod(shape) != len(measured.plan.groups):
         return None
-    logs = bool((grid > 0).all() and grid.max() > DECADES * grid.min())
-    grid = np.log10(grid) if logs else grid
-    paths, seeds = list(axes), grid.shape[-1]
-    cells = grid.mean(-1)
-    total = float(((cells - cells.mean()) ** 2).mean())
-    mains = [_main(path, axes[path], grid, axis, total, measured.plan.catalog) for axis, path in enumerate(paths)]
-    pairs = [
-        Interaction((paths[i], paths[j]), _part(_interaction(cells, i, j), total))
-        for i, j in combinations(range(len(paths)), 2)
-    ]
-    explained = sum(main.share for main in mains) + sum(pair.share for pair in pairs)
+    table = cell_numbers(measured, metric, measured.group_names)
+    if not table:
+        return None
+    grid = np.empty((len(table), *shape))
+    for index, planned in enumerate(measured.plan.groups):
+        place: Any = tuple(axes[path].index(planned.group.settings[path]) for path in axes)
+        grid[:, *place] = [row[index] for row in table.values()]
+    return _effects(measured, metric, grid, axes)
+
+
+def _effects(measured: Measured, metric: str, grid: Numbers, axes: dict[str, tuple[Any, ...]]) -> Effects:
+    paths, seeds, catalog = list(axes), len(grid), measured.plan.catalog
+    finest = FLOAT if on_logs(measured, metric) else measured.resolution(metric)
+    total = _square(grid - grid.mean(tuple(range(1, grid.ndim)), keepdims=True))
+    squares = [_square(_marginal(grid, (i,))) for i in range(len(paths))]
+    pairs = list(combinations(range(len(paths)), 2))
+    joint = [_square(_marginal(grid, pair)) for pair in pairs]
+    rest = max(0.0, total - sum(squares) - sum(joint))
+    whole = sum(max(0.0, square) for square in (*squares, *joint)) + rest
+
+    def share(square: float) -> float:
+        return max(0.0, square) / whole if whole > 0 else 0.0
+
+    mains = [_main(path, axes[path], grid, i, share(squares[i]), finest, catalog) for i, path in enumerate(paths)]
+    together = [Interaction((paths[i], paths[j]), share(square)) for (i, j), square in zip(pairs, joint, strict=True)]
+    large = max(zip(pairs, joint, strict=True), key=lambda found: found[1])
+    planned = sum(map(len, measured.planned_seeds.values()))
     return Effects(
         metric,
         seeds,
         tuple(sorted(mains, key=lambda main: -main.share)),
-        tuple(sorted(pairs, key=lambda pair: -pair.share)),
-        max(0.0, 1 - explained) if total > 0 else 0.0,
-        at_chance,
-        logs,
+        tuple(sorted(together, key=lambda pair: -pair.share)),
+        share(rest),
+        tuple(_conditional(grid, axes, large[0], finest, catalog)) if share(large[1]) >= LARGE else (),
+        len(measured.planned_seeds[measured.group_names[0]]) - seeds,
+        measured.counts()["diverged"],
+        planned,
+        on_logs(measured, metric),
     )
 
 
-def _values(measured: Measured, metric: str) -> tuple[dict[str, dict[int, float | int | None]], int]:
-    """Values by group and seed. A network that diverged answers nothing: its accuracy is that of guessing."""
-    found = {name: measured.values(metric, name) for name in measured.group_names}
-    counted = 0
-    for planned in measured.plan.groups if measured.metric(metric).kind == "accuracy" else ():
-        for trial in measured.by_group[planned.group.name]:
-            if measured.status(trial) == "diverged" and planned.classes and found[trial.group][trial.seed] is None:
-                found[trial.group][trial.seed] = 1 / planned.classes
-                counted += 1
-    return found, counted
+def on_logs(measured: Measured, metric: str) -> bool:
+    """Whether a metric is taken apart on log₁₀: fixed by what it is."""
+    return measured.metric(metric).on_logs
 
 
-def _grid(
-    measured: Measured, by_group: dict[str, dict[int, float | int | None]], axes: dict[str, tuple[Any, ...]]
-) -> Numbers | None:
-    """values[level of factor 1, …, seed] over the seeds that every cell has."""
-    shape = tuple(len(values) for values in axes.values())
-    if len(axes) < 2 or int(np.prod(shape)) != len(measured.plan.groups):
-        return None
-    there = [{s for s, v in found.items() if v is not None and np.isfinite(v)} for found in by_group.values()]
-    seeds = sorted(set.intersection(*there))
-    if not seeds:
-        return None
-    grid = np.full((*shape, len(seeds)), np.nan)
-    for planned in measured.plan.groups:
-        place = tuple(axes[path].index(planned.group.settings[path]) for path in axes)
-        grid[place] = [by_group[planned.group.name][seed] for seed in seeds]
-    return None if np.isnan(grid).any() else grid
-
-
-def _main(path: str, values: Sequence[Any], grid: Numbers, axis: int, total: float, catalog: Catalog) -> MainEffect:
-    others = tuple(other for other in range(grid.ndim - 1) if other != axis)
-    by_seed = grid.mean(others)  # level × seed
-    means = by_seed.mean(1)
-    halves = [half_width(row) for row in by_seed]
-    best, worst = int(means.argmax()), int(means.argmin())
-    difference = by_seed[best] - by_seed[worst]
-    half = half_width(difference)
-    size = float(difference.mean())
-    return MainEffect(
-        path,
-        tuple(short(path, value, catalog) for value in values),
-        tuple(map(float, means)),
-        tuple(None if h is None else float(m - h) for m, h in zip(means, halves, strict=True)),
-        tuple(None if h is None else float(m + h) for m, h in zip(means, halves, strict=True)),
-        size,
-        None if half is None else size - half,
-        None if half is None else size + half,
-        _part(means - means.mean(), total),
-    )
-
-
-def _interaction(cells: Numbers, i: int, j: int) -> Numbers:
-    others = tuple(axis for axis in range(cells.ndim) if axis not in (i, j))
-    pair = cells.mean(others)
-    found: Numbers = pair - pair.mean(1, keepdims=True) - pair.mean(0, keepdims=True) + pair.mean()
+def cell_numbers(measured: Measured, metric: str, groups: Sequence[str]) -> dict[int, list[float]]:
+    """Seed -> the number of each group, for the seeds that have a finite one in all of them."""
+    samples, logs = [measured.sample(metric, group) for group in groups], on_logs(measured, metric)
+    found = {}
+    for seed in samples[0].ends:
+        ends = [sample.ends.get(seed, (-math.inf, math.inf)) for sample in samples]
+        if all(low == high and math.isfinite(low) and (low > 0 or not logs) for low, high in ends):
+            found[seed] = [math.log10(low) if logs else low for low, _ in ends]
     return found
 
 
-def _part(deviations: Numbers, total: float) -> float:
-    return float((deviations**2).mean() / total) if total > 0 else 0.0
+def level_means(measured: Measured, metric: str, groups: Sequence[str], path: str) -> dict[int, list[float]]:
+    """Seed -> the mean over each level of an axis, for the seeds that have a number in every group."""
+    table = cell_numbers(measured, metric, groups)
+    levels: dict[str, list[int]] = {}
+    for index, name in enumerate(groups):
+        levels.setdefault(label(measured.entries[name].group.settings[path]), []).append(index)
+    return {
+        seed: [float(np.mean([row[index] for index in members])) for members in levels.values()]
+        for seed, row in table.items()
+    }
+
+
+def _main(
+    path: str, values: Sequence[Any], grid: Numbers, axis: int, share: float, resolution: float, catalog: Catalog
+) -> MainEffect:
+    others = tuple(other + 1 for other in range(grid.ndim - 1) if other != axis)
+    by_seed = grid.mean(others)  # seed × level
+    return MainEffect(
+        path,
+        tuple(short(path, value, catalog) for value in values),
+        tuple(Median(tuple(column), tuple(column)).estimate for column in by_seed.T.tolist()),
+        _range(by_seed, resolution),
+        Component(tuple(pseudo_values(by_seed).tolist())).estimate,
+        share,
+    )
+
+
+def _range(by_seed: Numbers, resolution: float) -> Estimate:
+    """Of means[seed, level]: best level minus worst, at the level of all pairs together."""
+    means, levels = by_seed.mean(0), by_seed.shape[1]
+    difference = tuple((by_seed[:, int(means.argmax())] - by_seed[:, int(means.argmin())]).tolist())
+    return Paired(difference, difference, resolution=resolution).estimate_at(ALPHA / max(levels * (levels - 1) // 2, 1))
+
+
+def _conditional(
+    grid: Numbers, axes: dict[str, tuple[Any, ...]], pair: tuple[int, int], resolution: float, catalog: Catalog
+) -> list[Conditional]:
+    """The range of each factor of a pair at every level of the other."""
+    paths, found = list(axes), []
+    for one, other in (pair, pair[::-1]):
+        rest = tuple(axis + 1 for axis in range(len(paths)) if axis not in pair)
+        cells = np.moveaxis(grid.mean(rest, keepdims=True), (other + 1, one + 1), (1, 2))
+        cells = cells.reshape(len(grid), cells.shape[1], cells.shape[2])
+        for place, value in enumerate(axes[paths[other]]):
+            level = short(paths[other], value, catalog)
+            found.append(Conditional(paths[one], paths[other], level, _range(cells[:, place], resolution)))
+    return found
+
+
+def _marginal(grid: Numbers, kept: tuple[int, ...]) -> Numbers:
+    """Deviations [seed, cells] due to these factors alone: of one its main effect, of two their interaction."""
+    others = tuple(axis + 1 for axis in range(grid.ndim - 1) if axis not in kept)
+    means = grid.mean(others)
+    for axis in range(1, means.ndim):
+        means = means - means.mean(axis, keepdims=True)
+    found: Numbers = means
+    return found
+
+
+def _square(deviations: Numbers) -> float:
+    """Their mean square over cells: unbiased, from products of different seeds; of one seed what there is."""
+    flat = deviations.reshape(len(deviations), -1)
+    seeds, cells = flat.shape
+    if seeds == 1:
+        return float((flat**2).mean())
+    summed = flat.sum(0)
+    return float((summed @ summed - (flat**2).sum()) / (seeds * (seeds - 1) * cells))

@@ -8,12 +8,13 @@ from gradlab.analysis.answer import headline_of
 from gradlab.analysis.axis import axis_view
 from gradlab.analysis.collapse import Collapse, collapse_of
 from gradlab.analysis.convergence import convergence_of
-from gradlab.analysis.effects import effects_of
+from gradlab.analysis.effects import Effects, effects_of
+from gradlab.analysis.estimate import Estimate
 from gradlab.analysis.formatting import interval, number, percent_range
 from gradlab.analysis.measured import Measured
 from gradlab.analysis.pareto import frontier, offers
 from gradlab.analysis.published import beside
-from gradlab.analysis.ranking import best_and_ties, ranked
+from gradlab.analysis.ranking import Best, best_of
 
 MOST = 4
 """Groups that a sentence names before it says how many more there are."""
@@ -38,20 +39,24 @@ def findings(measured: Measured) -> str:
 
 
 def _best(measured: Measured, metric: str) -> str:
-    found = best_and_ties(measured, metric)
+    found = best_of(measured, metric)
     if found is None:
         return ""
-    first, ties = found
-    others = len(ranked(measured, metric)) - 1
-    words = f"The best {metric.replace('_', ' ')} is {first}'s: {interval(measured.summary(metric, first))}"
-    if not others:
+    words = f"The best {metric.replace('_', ' ')} is {found.group}'s: {interval(found.estimate)}{_sampled(found)}"
+    if not found.others:
         return words + "."
     if measured.seeds_done < 2:
         return words + " (one seed: nothing is settled)."
-    if not ties:
-        whom = "the other" if others == 1 else f"each of the {others} others"
-        return f"{words}, better than {whom} (95 % paired intervals)."
-    return f"{words}; not settled against {_listed(ties)}."
+    if not found.ties:
+        whom = "the other" if found.others == 1 else f"each of the {found.others} others"
+        return f"{words}, better than {whom} (paired, all comparisons together at 95 %)."
+    return f"{words}; not settled against {_listed(list(found.ties))}."
+
+
+def _sampled(found: Best) -> str:
+    """What the finite test set adds to the uncertainty of an accuracy."""
+    error = found.estimate.sampling_error
+    return "" if error is None else f" (± {number(error, 2)} from the finite test set)"
 
 
 def _along(measured: Measured, metric: str) -> str:
@@ -61,7 +66,7 @@ def _along(measured: Measured, metric: str) -> str:
         return ""
     pieces = []
     for series in view.series[:MOST]:
-        ends = [(value, measured.summary(metric, group).median) for value, group in series.points]
+        ends = [(value, measured.summary(metric, group).value) for value, group in series.points]
         known = [(value, median) for value, median in ends if median is not None]
         if len(known) >= 2:
             path = f"{number(known[0][1], 3)} → {number(known[-1][1], 3)}"
@@ -88,6 +93,7 @@ def _collapses(measured: Measured) -> str:
 def collapse_words(c: Collapse) -> str:
     """`plain 7 of 10 (35–93 %), median .11, the others escaped after epochs 12, 30, 31`."""
     words = f"{c.group} {c.share.count} of {c.share.n} ({percent_range(c.share)})"
+    words += f", {c.unknown} without a number" if c.unknown else ""
     words += f", median {number(c.median, 3)}"
     if c.mixed and c.escapes:
         who, when = ("other", "epoch") if len(c.escapes) == 1 else ("others", "epochs")
@@ -100,23 +106,47 @@ def _factors(measured: Measured, metric: str) -> str:
     found = effects_of(measured, metric)
     if found is None:
         return ""
-    mains = [f"{main.path.split('.')[-1]} {100 * main.share:.0f} %" for main in found.mains]
+    mains = [f"{_last(main.path)} {100 * main.share:.0f} %" for main in found.mains]
     pairs = [
-        f"{' × '.join(path.split('.')[-1] for path in pair.paths)} {100 * pair.share:.0f} %"
+        f"{' × '.join(map(_last, pair.paths))} {100 * pair.share:.0f} %"
         for pair in found.interactions
         if pair.share >= 0.05
     ]
     largest = found.mains[0]
-    name, sure = largest.path.split(".")[-1], ""
-    if largest.range_low is not None and largest.range_high is not None:
-        sure = f" [{found.size(largest.range_low)}, {found.size(largest.range_high)}]"
-    what = "geometric mean" if found.logs else "mean"
     joint = f"; together {', '.join(pairs)}" if pairs else ""
     return (
         f"Of the variance between cells{' (of logs)' if found.logs else ''}, {', '.join(mains)} are due to one factor "
-        f"alone{joint}. The largest, {name}, moves the {what} by {found.size(largest.range)}{sure}"
-        + (f" ({found.at_chance} diverged networks counted at chance)." if found.at_chance else ".")
+        f"alone{joint}. The largest, {_last(largest.path)}, moves the median by {_moved(found, largest.range)}"
+        f"{_by_level(found)}{_holes(found)}."
     )
+
+
+def _moved(found: Effects, size: Estimate) -> str:
+    sure = "" if size.bounded else f" [{found.size(size.low)}, {found.size(size.high)}]"
+    return f"{found.size(size.value)}{sure}"
+
+
+def _by_level(found: Effects) -> str:
+    """Where two factors act together, each by level of the other."""
+    if not found.conditional:
+        return ""
+    first = found.conditional[0]
+    same = [c for c in found.conditional if (c.path, c.other) == (first.path, first.other)]
+    shown = same if len(same) <= MOST else [same[0], same[-1]]
+    told = "; ".join(f"{_moved(found, c.range)} at {_last(c.other)}={c.level}" for c in shown)
+    return f". {_last(first.path)} and {_last(first.other)} act together: {_last(first.path)} moves it by {told}"
+
+
+def _holes(found: Effects) -> str:
+    """Seeds that cannot enter, and trials that diverged."""
+    left = f"{found.left_out} seeds left out because a cell has no number" if found.left_out else ""
+    gone = f"{found.diverged} of {found.trials} trials diverged" if found.diverged else ""
+    words = "; ".join(filter(None, (left, gone)))
+    return f" ({words})" if words else ""
+
+
+def _last(path: str) -> str:
+    return path.split(".")[-1]
 
 
 def _speed(measured: Measured) -> str:
@@ -127,7 +157,8 @@ def _speed(measured: Measured) -> str:
     pieces = []
     for c in found[:MOST]:
         if math.isinf(c.epochs):
-            pieces.append(f"{c.group} in {c.reached.count} of {c.reached.n} seeds")
+            lost = f" ({c.unknown} without a number)" if c.unknown else ""
+            pieces.append(f"{c.group} in {c.reached.count} of {c.reached.n} seeds{lost}")
         else:
             pieces.append(f"{c.group} after {number(c.epochs, 3)} epochs, {number(c.seconds, 2)} s")
     goal = f"{target.metric.replace('_', ' ')} {number(target.value)}"
@@ -143,7 +174,10 @@ def _price(measured: Measured) -> str:
     if len(best) in (0, len(found)):
         return ""
     names = _listed([offer.group for offer in best])
-    return f"Worth their price (accuracy against seconds per epoch) are {len(best)} of {len(found)} groups: {names}."
+    open_ = sum(offer.dominated and not offer.settled for offer in found)
+    unsettled = f" ({open_} more are dominated by their medians only)" if open_ else ""
+    pareto = f"Pareto-optimal (accuracy vs. seconds per epoch): {len(best)} of {len(found)} groups: {names}"
+    return f"{pareto}{unsettled}."
 
 
 def _published(measured: Measured) -> str:

@@ -26,17 +26,19 @@ def number(value: float | int | None, digits: int = 4) -> str:
 
 
 def interval(summary: Estimate) -> str:
-    """Center [low, high], or what there is."""
+    """Center [low, high]; of too few seeds for an interval center (smallest … largest); or what there is."""
     odd = [f"{count} × {name}" for count, name in _odd(summary) if count]
     if summary.value is None:
         return ", ".join(odd) or "–"
     text = number(summary.value)
-    if summary.low is not None and summary.high is not None and summary.low != summary.high:
+    if summary.bounded and summary.smallest != summary.largest:
+        text += f" ({number(summary.smallest, 3)} … {number(summary.largest, 3)})"
+    elif not summary.bounded and summary.low is not None and summary.low != summary.high:
         text += f" [{number(summary.low, 3)}, {number(summary.high, 3)}]"
-    if summary.geometric and summary.zeros:
+    if summary.zeros and summary.what == "median":
         odd.append(f"{summary.zeros} exact zero{'s' * (summary.zeros > 1)}")
     if summary.missing:
-        odd.append(f"in {summary.n} of {summary.n + summary.nonfinite + summary.missing} seeds")
+        odd.append(f"in {summary.n} of {summary.planned} seeds")
     return ", ".join([text, *odd])
 
 
@@ -50,9 +52,9 @@ def percent_range(share: Estimate) -> str:
     return f"{low:.0f}–{high:.0f} %"
 
 
-def times(ratio: float) -> str:
+def times(ratio: float | None) -> str:
     """`5.3×`; close to 1 with more digits, so that it is never `1×` where there is a difference."""
-    return f"{number(ratio, 3 if abs(ratio - 1) >= 0.01 else 5)}×"
+    return f"{number(ratio, 3 if ratio is None or abs(ratio - 1) >= 0.01 else 5)}×"
 
 
 def where(metric: str, at: At) -> str:

@@ -4,27 +4,33 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gradlab.analysis.estimate import Estimate, summarize
+from gradlab.analysis.estimate import Estimate
 from gradlab.analysis.layer_index import LayerIndex
+from gradlab.analysis.rules import ALPHA, FLOAT
+from gradlab.analysis.sample import Sample, divided, sample_of
+from gradlab.analysis.summary import summarize
 from gradlab.plans.outline import Entry, Outline
 from gradlab.probes.base import Probe
 from gradlab.runs.store.records import Records, results_hash
 from gradlab.runs.store.tables import COLUMNS
 from gradlab.spec.claims import ClaimAt
-from gradlab.spec.metric import Metric, Metrics
+from gradlab.spec.metric import FRACTION, Metric, Metrics
 from gradlab.spec.place import At
 from gradlab.spec.question import Question
 from gradlab.trials.recorder import METRICS
 from gradlab.trials.setup import moments_of
 from gradlab.trials.trial import TrialLabel
 
+ANYWHERE = At()
+DIVERGED = "diverged"
+"""Whether a trial diverged, as a number of its own."""
 Curves = Mapping[str, tuple[NDArray[np.int64], NDArray[np.float64]]]
 
 
@@ -161,8 +167,19 @@ class Measured:
         return Metrics({**METRICS, **{metric.name: metric for metric in measures}})
 
     def metric(self, name: str) -> Metric:
-        """What a metric or layer measure is: what is better, on which scale, of which kind."""
-        return self._declared[name]
+        """What a metric or layer measure is: what is better, on which scale, of which kind.
+
+        Of user code nobody has said which numbers are yes or no: those that are 0 or 1 in every trial of the study.
+        """
+        found = self._declared[name]
+        return replace(found, kind="flag", scale="linear", bounds=FRACTION) if name in self._yes_or_no else found
+
+    @cached_property
+    def _yes_or_no(self) -> frozenset[str]:
+        if not self.plan.own_code:
+            return frozenset()
+        columns = {name: {v for v in self._columns[name] if v is not None} for name in self.metrics}
+        return frozenset(name for name, values in columns.items() if values == {0, 1})
 
     # ------------------------------------------------------------------ inside
 
@@ -225,7 +242,7 @@ class Measured:
 
     def values(self, metric: str, group: str, at: At | None = None) -> dict[int, float | int | None]:
         """Trial seed -> value of a trial metric, or of a layer measure at one layer and step (see `places`)."""
-        at = at or At()
+        at = at or ANYWHERE
         trials = self.by_group[group]
         if at.layer is None:
             column = self._columns.get(metric)
@@ -234,9 +251,70 @@ class Measured:
         found = self._inside(metric, group, at.step)
         return {trial.seed: found.get((trial.seed, layer)) for trial in trials}
 
-    def summary(self, metric: str, group: str, at: At | None = None) -> Estimate:
-        """Over seeds, with its interval."""
-        return summarize(self.values(metric, group, at).values(), logs=self.metric(metric).on_logs)
+    @cached_property
+    def planned_seeds(self) -> Mapping[str, tuple[int, ...]]:
+        """The seeds that the plan has for each group, whether or not they have a result."""
+        found: dict[str, list[int]] = {name: [] for name in self.group_names}
+        for trial in self.plan.trials:
+            found[trial.group].append(trial.seed)
+        return {name: tuple(seeds) for name, seeds in found.items()}
+
+    def sample(self, metric: str, group: str, at: At | None = None) -> Sample:
+        """What every planned seed gave, or counts as; `a/b` is one metric over another."""
+        top, _, bottom = (word.strip() for word in metric.partition("/"))
+        if bottom:
+            return divided(self.sample(top, group, at), self.sample(bottom, group, at))
+        statuses = {trial.seed: self.status(trial) for trial in self.by_group[group]}
+        values = dict(self.values(metric, group, at))
+        if metric == DIVERGED:
+            ran = {seed: status for seed, status in statuses.items() if status != "failed"}
+            values = {seed: float(status == "diverged") for seed, status in ran.items()}
+        config = self.entries[group].config
+        smallest = float(np.finfo("float64" if config is None else config.train.precision).tiny)
+        return sample_of(self.metric(metric), self.planned_seeds[group], values, statuses, smallest)
+
+    @cached_property
+    def _summaries(self) -> dict[Any, Estimate]:
+        return {}
+
+    def summary(self, metric: str, group: str, at: At | None = None, *, level: float = ALPHA) -> Estimate:
+        """Over all planned seeds, with its interval."""
+        at = at or ANYWHERE
+        key = metric, group, at.layer, at.step, level
+        if key not in self._summaries:
+            sample, rows = self.sample(metric, group, at), self.rows(metric, group)
+            self._summaries[key] = summarize(self.metric(metric), sample, level=level, rows=rows)
+        return self._summaries[key]
+
+    def rows(self, metric: str, group: str) -> int | None:
+        """How many samples an accuracy is evaluated on, where the plan says so."""
+        known, config = self.metric(metric), self.entries[group].config
+        if known.kind != "accuracy" or known.split is None or config is None:
+            return None
+        rows = config.data.parameters.get(known.split)
+        return rows if isinstance(rows, int) else None
+
+    @cached_property
+    def _resolutions(self) -> dict[str, float]:
+        return {}
+
+    def resolution(self, metric: str) -> float:
+        """The smallest step of a metric: of an accuracy one row; else the precision of its numbers."""
+        if metric not in self._resolutions:
+            self._resolutions[metric] = self._resolution(metric)
+        return self._resolutions[metric]
+
+    def _resolution(self, metric: str) -> float:
+        kind = self.metric(metric).kind
+        if kind == "flag":
+            return 1.0
+        rows = [self.rows(metric, group) for group in self.group_names] if kind == "accuracy" else []
+        if rows and all(rows):
+            return max(1 / (count or 1) for count in rows)
+        column = [v for v in self._columns.get(metric, ()) if v is not None and np.isfinite(v)]
+        if kind == "accuracy" and len(there := np.unique(column)) > 1:
+            return float(np.diff(there).min())
+        return FLOAT * max(map(abs, column), default=1.0)
 
     def profile(self, measure: str, group: str, step: int | str | None = "end") -> Profile:
         """A layer measure at one step, seed by seed and layer by layer."""

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gradlab.analysis.estimate import Estimate, summarize
+from gradlab.analysis.estimate import Estimate
 from gradlab.analysis.measured import Measured
+from gradlab.analysis.sample import divided
+from gradlab.analysis.summary import summarize
+from gradlab.spec.metric import Metric
 from gradlab.spec.place import At
 
 
@@ -49,9 +52,8 @@ def _ratio(
     """First arm over second, seed by seed."""
     if not isinstance(value, float) or not set(arms) <= set(measured.group_names) or isinstance(at.layer, tuple):
         return
-    top, bottom = (measured.values(metric, arm, at) for arm in arms)
-    ratios = [a / b for seed, a in top.items() if a is not None and (b := bottom.get(seed))]
-    yield Beside(f"{arms[0]} / {arms[1]}", metric, at, value, summarize(ratios))
+    ratio = divided(*(measured.sample(metric, arm, at) for arm in arms))
+    yield Beside(f"{arms[0]} / {arms[1]}", metric, at, value, summarize(Metric.of(metric, "quotient"), ratio))
 
 
 def _rows(measured: Measured, metric: str, group: str, at: At, value: float | tuple[float, ...]) -> Iterator[Beside]:

@@ -43,7 +43,7 @@ def tabulate_results(found: Against) -> Table | None:
     )
     more = len(found.rows) - MOST_ROWS
     notes = (f"and {more:,} rows more",) if more > 0 else ()
-    title = "What differs in the results (mean and 95 % interval; difference: second minus first, paired over seeds)"
+    title = "What differs in the results (median and 95 % interval; difference: second minus first, paired over seeds)"
     header = ("group", "metric", "first", "second", "difference")
     return Table(title, header, rows, notes, numbers=(2, 3, 4)) if rows else None
 
@@ -70,7 +70,7 @@ def _format_difference(row: Row) -> str:
     d = c.difference
     if c.identical:
         return "0 in every seed" if c.n > 1 else "0"
-    if d.low is None or d.high is None:
+    if d.bounded:
         return number(d.value, 3)
     return f"{number(d.value, 3)} [{number(d.low, 3)}, {number(d.high, 3)}]{' *' if d.excludes(0) else ''}"
 

@@ -79,7 +79,9 @@ def tabulate_collapse(measured: Measured) -> Table | None:
         for c in found
     )
     header = ("group", "at chance", "95 % interval of the share", "median accuracy", "epoch of escape, by seed")
-    notes = ("At chance: accuracy at most 1.5 times that of guessing. Interval: exact binomial.",)
+    notes = (
+        "At chance: accuracy at most 1.5 times that of guessing. Interval: binomial, valid after any number of looks.",
+    )
     return Table("Networks that never left chance", header, rows, notes, numbers=(1, 2, 3, 4))
 
 
@@ -121,7 +123,7 @@ def tabulate_pareto(measured: Measured) -> Table | None:
         for name in order
     )
     header = ("group", value, *(cost.replace("_", " ") for cost in COSTS))
-    notes = ("●: no other group is both cheaper and better. Means over seeds.",)
+    notes = ("●: no other group is both cheaper and better. Medians over seeds.",)
     return Table("Worth their price", header, rows, notes, numbers=tuple(range(1, len(header))))
 
 
@@ -143,17 +145,15 @@ def tabulate_groups(measured: Measured) -> Table:
         counts = measured.counts(name)
         trials = str(counts["done"] + counts["failed"])
         trials += "".join(f", {counts[how]} {how}" for how in ("diverged", "failed") if counts[how])
-        mixed = (found := collapse_of(measured, name)) is not None and found.mixed
-        cells = [
-            f"median {number(measured.summary(metric, name).median)}" if mixed and measured.metric(metric).of_outcome
-            else interval(measured.summary(metric, name, at))
-            for metric, at in columns
-        ]  # fmt: skip
+        cells = [interval(measured.summary(metric, name, at)) for metric, at in columns]
         rows.append((name, trials, *cells))
     titles = [metric if at is None else where(metric, at) for metric, at in columns]
-    notes = ("Losses, times and other quantities over decades: geometric mean, interval on logarithms.",)
+    notes = (
+        "[…]: 95 % interval of the median, valid after any number of looks. (…): smallest and largest seed, of too few "
+        "for an interval. Diverged networks count as worst.",
+    )
     header = ("group", "trials", *titles)
-    title = "Results (mean and 95 % interval over seeds)"
+    title = "Results (median and 95 % interval over seeds)"
     return Table(title, header, tuple(rows), notes, numbers=tuple(range(1, len(header))))
 
 

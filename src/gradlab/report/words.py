@@ -26,8 +26,8 @@ GLOSSARY: Mapping[str, str] = {
     "residual stream": "What runs through the skips: the input of a block plus what its branch adds.",
     "seed": "Decides everything random in a trial: the unit over which intervals are taken.",
     "update ratio": "‖ΔW‖/‖W‖ of the latest step: how much a layer's weights move.",
-    "95 % interval": "Student's t over seeds, of the mean, or on logarithms of the geometric mean; exact "
-    "binomial of a share.",
+    "95 % interval": "Of the median over all planned seeds, of a paired difference or ratio, or of a share of "
+    "networks; valid after any number of looks.",
 }
 
 
@@ -44,10 +44,9 @@ def describe_methods(measured: Measured, audit: Audit | None, environment: Mappi
     if len(measured.group_names) < 2:
         return " ".join([*sentences, f"{_by(engines)}: gradlab {version}, results hash {measured.hash}."])
     sentences.append(
-        "Differences are paired over seeds and judged by Student's t, on logarithms for quantities over decades; "
-        "shares by "
-        "the exact binomial distribution; mixtures and exact zeros by the sign test; claims are corrected by "
-        "Holm's method. "
+        "Differences are paired over seeds (log ratios for quantities over decades) and judged by t-tests and a sign "
+        "test, single arms by a sign test on their median, shares by a binomial test; all are valid after any number "
+        "of looks. Every planned seed counts, diverged ones as worst; claims are corrected by Holm's method. "
         f"{_by(engines)}: gradlab {version}, results hash {measured.hash}."
     )
     return " ".join(sentences)

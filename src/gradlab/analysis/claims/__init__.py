@@ -1,7 +1,8 @@
 """Claims -> verdicts. One deciding rule per kind of claim (`analysis.rules`), Holm across the claims of a study.
 
-A claim is *reproduced* if its contrary is refuted, *direction only* if just the direction is, *not reproduced* if the
-claim itself is refuted, each at 5 % after Holm; otherwise it is *not settled*, and says how many seeds would settle it.
+A claim is *reproduced* if its contrary is refuted, *direction only* if just the direction is shown, *not reproduced*
+if the claim itself is refuted, each at 5 % after Holm; otherwise it is *not settled*, and says how many seeds would
+settle it. An order is refuted by one reversed step.
 """
 
 from __future__ import annotations
@@ -9,14 +10,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import inf
 
-from gradlab.analysis.claims.tested import Test, tested
+from gradlab.analysis.claims.reading import Test
+from gradlab.analysis.claims.tested import tested
 from gradlab.analysis.claims.verdict import Outcome, Verdict
 from gradlab.analysis.formatting import number
 from gradlab.analysis.measured import Measured
-from gradlab.analysis.rules import ALPHA
+from gradlab.analysis.rules import ALPHA, Needed
 from gradlab.errors import StudyError
 from gradlab.spec.claims import NEAR, RATIO, Claim
 from gradlab.spec.selection import chosen
+
+Way = tuple[Outcome, float, float, str]
+"""An outcome, its one-sided p, the level that p has to reach, and the words for it."""
 
 __all__ = ["Verdict", "holm_levels", "judge", "said"]
 
@@ -39,10 +44,12 @@ def judge(measured: Measured) -> tuple[Verdict, ...]:
                 outcome,
                 reason,
                 test.rule,
-                min(1.0, strengths[index]),
+                test.assumes,
+                _strongest(test, outcome),
                 levels[index],
                 test.readings,
-                needs,
+                None if needs is None else max(needs.fewest - test.seeds, 1),
+                None if needs is None or needs.most is None else max(needs.most - test.seeds, 1),
                 other_data=study.other_data,
             )
         )
@@ -86,8 +93,15 @@ def said(claim: Claim) -> str:
 
 
 def _strength(test: Test) -> float:
-    """Two-sided p of the outcome that is best supported."""
-    return 2 * min(test.holds, test.direction, test.fails)
+    """Two-sided p of what decides the claim itself. The direction has no part in it: it is shown far more easily, and
+    would lend its strength to the steps of Holm that come after.
+    """
+    return 2 * min(test.holds, test.fails)
+
+
+def _strongest(test: Test, outcome: Outcome) -> float:
+    """Two-sided p of the outcome, or of the one that is best supported."""
+    return min(1.0, 2 * test.direction if outcome == "direction only" else _strength(test))
 
 
 def holm_levels(strengths: Sequence[float]) -> list[float]:
@@ -102,28 +116,24 @@ def holm_levels(strengths: Sequence[float]) -> list[float]:
     return levels
 
 
-def _decided(test: Test, condition: str, level: float, claims: int) -> tuple[Outcome, str, int | None]:
+def _decided(test: Test, condition: str, level: float, claims: int) -> tuple[Outcome, str, Needed | None]:
     remark = f": {test.remark}" if test.remark else ""
-    outcomes: tuple[tuple[Outcome, float, str], ...] = (
-        ("reproduced", test.holds, f"shown to be {condition}"),
-        ("direction only", test.direction, f"the direction is right, but it is not {condition}{remark}"),
-        ("not reproduced", test.fails, f"shown not to be {condition}{remark}"),
-    )
-    for outcome, p, words in outcomes:
-        if 2 * p <= level:
+    holds: Way = ("reproduced", test.holds, level, f"shown to be {condition}")
+    fails: Way = ("not reproduced", test.fails, level, f"shown not to be {condition}{remark}")
+    refuted = not test.order and 2 * test.fails <= level
+    size = f"but it is not {condition}" if refuted else f"that it is {condition} is not shown"
+    direction: Way = ("direction only", test.direction, ALPHA / claims, f"the direction is right, {size}{remark}")
+    ways = (holds, fails, direction) if test.order else (holds, direction, fails)
+    for outcome, p, needed, words in ways:
+        if 2 * p <= needed:
             return outcome, f"{words} (p {_p(2 * p)})", None
-    if test.seeds < 2:
-        return "not settled", "one seed has no interval; run at least 3", 2
-    alone = [words for _, p, words in outcomes if 2 * p <= ALPHA]
+    lost = f"; {test.unknown} of {test.seeds} seeds have no number and count against any answer" if test.unknown else ""
+    alone = any(2 * p <= ALPHA for outcome, p, _, _ in (holds, fails))
     family = f"; alone it would be settled, but not among {claims} claims (Holm)" if alone else ""
     wanted = test.needed(level)
-    more = None if wanted is None else max(wanted - test.seeds, 1)
     far = "" if wanted is not None else "; no number of seeds up to 10,000 would settle it if they go on like this"
-    return (
-        "not settled",
-        f"whether it is {condition}: p {_p(_strength(test))}, needed {number(level, 2)}{family}{far}",
-        more,
-    )
+    reason = f"whether it is {condition}: p {_p(_strength(test))}, needed {number(level, 2)}{family}{lost}{far}"
+    return "not settled", reason, wanted
 
 
 def _p(p: float) -> str:

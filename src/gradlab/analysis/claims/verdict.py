@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any, Literal
 
-from gradlab.analysis.claims.tested import Reading
+from gradlab.analysis.claims.reading import Reading
 from gradlab.analysis.formatting import number
 from gradlab.spec.claims import Claim
 
@@ -30,13 +30,17 @@ class Verdict:
     """One sentence: why."""
     rule: str = ""
     """The rule that decided."""
+    assumes: str = ""
+    """What the rule needs to be valid."""
     p: float | None = None
     """Two-sided, of the outcome that is best supported."""
     level: float | None = None
     """What p had to be at most, after Holm over the study's claims."""
     readings: tuple[Reading, ...] = ()
     needs: int | None = None
-    """More seeds that would settle it; None: it is settled, or nobody can say."""
+    """The fewest more seeds that would settle it; None: it is settled, or nobody can say."""
+    needs_most: int | None = None
+    """The most that the numbers make likely; None: no number up to 10,000."""
     figure: str | None = None
     """The figure that shows it."""
     other_data: str | None = None
@@ -47,8 +51,16 @@ class Verdict:
         if self.other_data and self.outcome in ELSEWHERE:
             return ELSEWHERE[self.outcome].format(self.other_data)
         if self.outcome == "not settled" and self.needs:
-            return f"not settled (needs {self.needs:,} more seed{'s' * (self.needs > 1)})"
+            return f"not settled (needs {self._more})"
         return self.outcome
+
+    @property
+    def _more(self) -> str:
+        if self.needs_most is None:
+            return f"at least {self.needs:,} more seed{'s' * (self.needs != 1)}"
+        if self.needs_most == self.needs:
+            return f"{self.needs:,} more seed{'s' * (self.needs != 1)}"
+        return f"{self.needs:,} to {self.needs_most:,} more seeds"
 
     @property
     def failed(self) -> bool:
@@ -91,9 +103,11 @@ class Verdict:
             "words": self.words,
             "reason": self.reason,
             "rule": self.rule or None,
+            "assumes": self.assumes or None,
             "p": self.p,
             "level": self.level,
             "needs_more_seeds": self.needs,
+            "needs_more_seeds_at_most": self.needs_most,
             "published": self.claim.published,
             "measured": self.measured,
             "numbers": [_reading_json(reading) for reading in self.readings],
@@ -107,14 +121,21 @@ def told(reading: Reading, *, alone: bool = False) -> str:
     name = "" if alone and not reading.end_to_end and not reading.ratio else f"{reading.label} "
     if e.what == "share":
         low, high = (100 * (bound or 0.0) for bound in (e.low, e.high))
-        return f"{name}{e.count} of {e.n} [{low:.0f}, {high:.0f}] %"
+        unknown = f", {reading.unknown} without a number" if reading.unknown else ""
+        return f"{name}{e.count} of {e.n} [{low:.0f}, {high:.0f}] %{unknown}"
     times = "×" if reading.ratio else ""
-    text = f"{name}{'median ' if e.what == 'median' else ''}{number(e.value, 3)}{times}"
-    if e.low is not None and e.high is not None:
+    text = f"{name}{number(e.value, 3)}{times}"
+    if e.low is not None and e.high is not None and not e.bounded:
         text += f" [{number(e.low, 3)}, {number(e.high, 3)}]"
-    if reading.zeros:
-        text += f", {reading.zeros} exact zero{'s' * (reading.zeros > 1)}"
-    return text
+    return text + _aside(reading)
+
+
+def _aside(reading: Reading) -> str:
+    """What is not a plain number, counted."""
+    zeros = f"{reading.zeros} exact zero{'s' * (reading.zeros > 1)}" if reading.zeros else ""
+    diverged = f"{reading.diverged} diverged" if reading.diverged else ""
+    unknown = f"{reading.unknown} without a number" if reading.unknown else ""
+    return "".join(f", {words}" for words in (zeros, diverged, unknown) if words)
 
 
 def _reading_json(reading: Reading) -> dict[str, Any]:
@@ -127,7 +148,8 @@ def _reading_json(reading: Reading) -> dict[str, Any]:
         "high": e.high,
         "n": e.n,
         "zeros": reading.zeros,
-        "left_out": reading.left_out,
+        "diverged": reading.diverged,
+        "unknown": reading.unknown,
         "permutation_p": reading.permutation,
         "bootstrap": reading.bootstrap,
     }

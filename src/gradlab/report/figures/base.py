@@ -169,6 +169,8 @@ def axis_chart(
         return None
     finite = [float(v) for dots in series for values in dots.values for v in values]
     note = "every dot is a seed, the line joins the medians" if measured.seeds_done > 1 else "one seed"
+    planned = sum(len(measured.planned_seeds[group]) for each in shown for _, group in each.points)
+    note += f"; {planned - len(finite)} trials have no finite number and are not drawn" if len(finite) < planned else ""
     hidden = len(view.series) - len(shown)
     return AxisChart(
         f"{y_label[0].upper()}{y_label[1:]} against {view.name}",

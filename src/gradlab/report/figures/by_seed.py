@@ -38,7 +38,8 @@ class BySeed(Figure):
             return None
         summaries = [measured.summary(headline.metric, group, headline.at) for group in groups]
         centers = tuple(
-            None if s.value is None or s.low is None or s.high is None else (s.value, s.low, s.high) for s in summaries
+            None if s.value is None or s.low is None or s.high is None or s.bounded else (s.value, s.low, s.high)
+            for s in summaries
         )
         return SeedChart(
             f"{where(headline.metric, headline.at)} by seed".replace("_", " ").capitalize(),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gradlab.analysis.answer import headline_of
 from gradlab.analysis.effects import effects_of
+from gradlab.analysis.estimate import Estimate
 from gradlab.analysis.measured import Measured
 from gradlab.report.charts import EffectChart
 from gradlab.report.figures.base import Figure
@@ -27,12 +28,15 @@ class Effects(Figure):
         def undo_logs(value: float | None) -> float | None:
             return 10**value if found.logs and value is not None else value
 
+        def bounds(center: Estimate) -> tuple[float | None, float | None]:
+            return (None, None) if center.bounded else (undo_logs(center.low), undo_logs(center.high))
+
         factors = tuple(
             (
                 f"{main.path.split('.')[-1]} ({100 * main.share:.0f} %)",
                 tuple(
-                    (level, undo_logs(mean) or 0.0, undo_logs(low), undo_logs(high))
-                    for level, mean, low, high in zip(main.levels, main.means, main.lows, main.highs, strict=True)
+                    (level, undo_logs(e.value) or 0.0, *bounds(e))
+                    for level, e in zip(main.levels, main.centers, strict=True)
                 ),
             )
             for main in found.mains
@@ -42,6 +46,7 @@ class Effects(Figure):
             for pair in found.interactions[:3]
         )
         note = f"share of the variance between cells; interactions: {pairs}; {found.seeds} seeds"
-        note += f"; {found.at_chance} diverged networks count at chance" if found.at_chance else ""
+        note += f"; {found.left_out} seeds left out because a cell has no number" if found.left_out else ""
+        note += f"; {found.diverged} of {found.trials} trials diverged" if found.diverged else ""
         y_label = headline.metric.replace("_", " ")
         return EffectChart("What each factor does", "level", y_label, factors, found.logs, note=note)

@@ -26,7 +26,9 @@ class Pareto(Figure):
         found = offers(measured, value, "seconds_per_epoch")
         if len(found) < 4:
             return None
-        note = "means over seeds"
+        note = "medians over seeds"
+        unsettled = sum(offer.dominated and not offer.settled for offer in found)
+        note += f"; of {unsettled} hollow ones it is not settled that they are dominated" if unsettled else ""
         if axes := _axis_names(measured, found[0].group):
             note += f"; labels: {' · '.join(axes)}"
         shown = tuple(Offer(_label(measured, offer.group), offer.cost, offer.value, offer.dominated) for offer in found)
