@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pytest
@@ -58,6 +59,15 @@ def evaluation_scale(net: Net) -> None:
 def evaluation_method(net: Net) -> None:
     usual = net.forward
     net.forward = lambda x: usual(x) if net.training else usual(x) * 3  # type: ignore[method-assign]
+
+
+def scaled_weight(net: Net) -> None:
+    stem = net.stem
+    stem.forward = lambda x: F.linear(x, 1.1 * stem.weight, stem.bias)  # type: ignore[method-assign]
+
+
+def autocast(net: Net) -> None:
+    net.forward = torch.autocast("cpu", torch.bfloat16)(net.forward)  # type: ignore[method-assign]
 
 
 def clamp_hooks(net: Net) -> None:
@@ -181,6 +191,14 @@ DIFFERENT: dict[str, tuple[Arms, str]] = {
         BASE.but(before=lambda x: torch.from_numpy(1.5 * x.numpy())), "values from outside"),
     "a scale in evaluation mode": (BASE.but(change=evaluation_scale), "forward hooks"),
     "a method that scales in evaluation mode": (BASE.but(change=evaluation_method), "steps after the last layer"),
+    "a weight scaled before use": (BASE.but(change=scaled_weight), "operations on parameters"),
+    "bfloat16 by autocast": (BASE.but(change=autocast), "other operations"),
+    "a stem without gradient": (
+        BASE.but(change=lambda n: setattr(n.stem, "forward", torch.no_grad()(n.stem.forward))),
+        "parameters without gradient"),
+    "tied weights": (BASE.but(change=lambda n: setattr(n.layers[1], "weight", n.layers[0].weight)), "layers"),
+    "Python's random numbers in forward": (
+        BASE.but(before=lambda x: x * (1 + random.random())), "random numbers in the forward pass"),
     "half the gradient": (BASE.but(hidden=Halved.apply), "backward pass"),
     "detached stem": (BASE.but(change=lambda net: net.stem.register_forward_hook(lambda *a: a[2].detach())),
                       "forward hooks"),

@@ -220,6 +220,8 @@ def _causes_in(p: Graph, q: Graph, names: tuple[str, str], renamed: Mapping[str,
     yield lists("scales between layers", ours, theirs, names, "model")
     rest = [_without(_without(g.of_kind(OTHER, CAST), g.input_steps), g.output_steps) for g in (p, q)]
     yield replace(lists("other operations", rest[0], rest[1], names, "model"), follows=(PRECISION,))
+    weights = lists("operations on parameters", p.weight_steps, q.weight_steps, names, "model")
+    yield replace(weights, follows=("parametrizations", NORMS))
     yield lists("values from outside", p.outside, q.outside, names, "model")
     both = set(renamed.values())  # what only one arm has is a difference of the layers
     used = [sorted(both & set(graph.used(known))) for graph, known in ((p, {}), (q, renamed))]

@@ -99,6 +99,11 @@ class Graph:
         ]
 
     @cached_property
+    def weight_steps(self) -> list[str]:
+        """What is computed from parameters alone: weights that are scaled, masked or standardized before use."""
+        return [node.words for node in self.nodes if not node.data and node.kind != RANDOM]
+
+    @cached_property
     def branch_scales(self) -> list[str]:
         """Scales that are part of a connection."""
         return [n.words for i, n in enumerate(self.nodes) if n.kind == SCALING and n.data and not self._alone(i)]

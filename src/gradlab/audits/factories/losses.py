@@ -172,7 +172,9 @@ def _difference(
     agree = "" if case.name == REAL else f"; they agree on {REAL}"
     if _close(p.value, q.value):
         return f"the same values, other gradients on {case.name}{agree}"
-    values = f"{float(p.value.sum()):.4g} in {names[0]}, {float(q.value.sum()):.4g} in {names[1]}"
+    x, y = float(p.value.sum()), float(q.value.sum())
+    digits = next((count for count in (4, 6, 9) if f"{x:.{count}g}" != f"{y:.{count}g}"), 12)
+    values = f"{x:.{digits}g} in {names[0]}, {y:.{digits}g} in {names[1]}"
     return f"different values on the same outputs and targets ({case.name}: {values}){agree}"
 
 
