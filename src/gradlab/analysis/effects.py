@@ -99,12 +99,18 @@ class Effects:
         return f"{number(10 ** min(effect, 300.0), 3)}×"
 
 
+def is_full_grid(measured: Measured) -> bool:
+    """Whether the groups are every combination of at least two factors."""
+    axes = axes_of(measured)
+    return len(axes) >= 2 and math.prod(map(len, axes.values())) == len(measured.plan.groups)
+
+
 def effects_of(measured: Measured, metric: str) -> Effects | None:
     """None where the groups are not a full grid of at least two factors, or no seed has a number in every cell."""
+    if not is_full_grid(measured):
+        return None
     axes = axes_of(measured)
     shape = tuple(len(values) for values in axes.values())
-    if len(axes) < 2 or math.prod(shape) != len(measured.plan.groups):
-        return None
     table = cell_numbers(measured, metric, measured.group_names)
     if not table:
         return None

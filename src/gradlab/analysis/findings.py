@@ -8,7 +8,7 @@ from gradlab.analysis.answer import headline_of
 from gradlab.analysis.axis import axis_view
 from gradlab.analysis.collapse import Collapse, collapse_of
 from gradlab.analysis.convergence import convergence_of
-from gradlab.analysis.effects import Effects, effects_of
+from gradlab.analysis.effects import Effects, effects_of, is_full_grid
 from gradlab.analysis.estimate import Estimate
 from gradlab.analysis.formatting import interval, number, percent_range
 from gradlab.analysis.measured import Measured
@@ -105,7 +105,9 @@ def collapse_words(c: Collapse) -> str:
 def _factors(measured: Measured, metric: str) -> str:
     found = effects_of(measured, metric)
     if found is None:
-        return ""
+        counts = measured.counts()
+        lost = f"{counts['diverged']} trials diverged, {counts['failed']} failed"
+        return f"Effects are not given: no seed has a number in every cell ({lost})." if is_full_grid(measured) else ""
     mains = [f"{_last(main.path)} {100 * main.share:.0f} %" for main in found.mains]
     pairs = [
         f"{' × '.join(map(_last, pair.paths))} {100 * pair.share:.0f} %"
