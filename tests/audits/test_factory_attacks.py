@@ -108,11 +108,6 @@ def batch_norm(momentum: float = 0.1) -> Any:
     return lambda: nn.BatchNorm1d(WIDTH, momentum=momentum)
 
 
-class Double(nn.Module):
-    def forward(self, x: Tensor) -> Tensor:
-        return x * 2
-
-
 class Halved(torch.autograd.Function):
     """The identity with half its gradient."""
 
