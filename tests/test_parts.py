@@ -276,7 +276,7 @@ def test_a_class_without_a_base_or_with_a_clashing_parameter_is_refused(tmp_path
     """
     clash = write(tmp_path, source, "clash.py")
     tree["base"]["model"]["init"] = "own"
-    with pytest.raises(gradlab.GradlabError, match="'scale', a name the lab uses itself"):
+    with pytest.raises(gradlab.GradlabError, match="'scale', which is a reserved name"):
         gradlab.load({**tree, "parts": [str(clash)]})
 
 
