@@ -22,7 +22,7 @@ from gradlab.spec.config import Config
 from gradlab.trials.outcome import Outcome
 from gradlab.trials.setup import Setup
 
-WIDEST_FOR_TILES = 192
+WIDEST_FOR_TILES = 512
 """Up to this width a layer's products go through register tiles, beyond it through BLAS, which packs its operands."""
 LANES = 16
 """Tiny networks that are trained side by side."""

@@ -67,7 +67,7 @@ def forward_fast(network, theta, work, n):
         x, w, out = window(work, layer[IN]), window(theta, layer[W]), window(work, layer[STREAM])
         entry, post = window(work, layer[ENTRY]), window(work, layer[POST])
         product(
-            at, x, layer[KP], 1, w, layer[HP], out, layer[HP], bias, entry, post, post, flags, n, layer[HP], layer[K]
+            at, x, layer[KP], 1, w, layer[HP], out, layer[HP], bias, entry, post, post, flags, n, layer[HC], layer[K]
         )
 
 
