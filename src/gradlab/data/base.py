@@ -98,6 +98,9 @@ class Task(Part):
     location: ClassVar[tuple[str, ...]] = ()
     """Parameters that only say where data lie; the fingerprint says what they are."""
 
+    zeros: ClassVar[float] = 0.0
+    """Share of the inputs that are stored as 0, of tasks that store uint8: engines may leave these out of a product."""
+
     def fingerprint(self) -> str:
         """A hash of data that come from outside the parameters; empty for data made from them."""
         return ""

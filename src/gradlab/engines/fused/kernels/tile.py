@@ -120,10 +120,11 @@ def _while_left(builder: Any, done: Any, rows: Any, height: int) -> Iterator[Any
 
 @intrinsic
 def lanes_of(typing, A):
-    """How many numbers of this array's kind a vector holds, a constant of the machine."""
+    """How many numbers of this array's (or pointer's) kind a vector holds, a constant of the machine."""
 
     def generate(context, builder, signature, arguments):
-        return ir.Constant(INDEX, registers(context).lanes(arguments[0].type.pointee))
+        scalar = context.get_value_type(A.dtype)
+        return ir.Constant(INDEX, registers(context).lanes(scalar))
 
     return types.int64(A), generate
 
