@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -67,15 +68,15 @@ def test_batches_of_any_size_agree_with_the_reference(model: dict[str, Any], mor
 
 
 def test_lists_hold_every_pixel_that_is_not_zero() -> None:
-    from gradlab.engines.fused.kernels.nonzero import BLOCK, RUN, hold
+    from gradlab.engines.fused.kernels.nonzero import BLOCK, RUN, address, hold
 
     s = setup(batch=300)
     rows, held = s.dataset.train[:300], make_nonzero(s, 16, sparse=True)
-    hold(describe_data(s), rows, 784, held)
+    hold(address(), describe_data(s), rows, 784, held)
     found = np.zeros((300, 784), np.uint8)
     plane, bounds = len(held.samples), held.bounds.reshape(2, 784 // RUN + 1)
     for block, ends in enumerate(bounds):
-        for run, (a, b) in enumerate(zip(ends[:-1], ends[1:], strict=True)):
+        for run, (a, b) in enumerate(pairwise(ends)):
             samples = block * BLOCK + held.samples[a:b].astype(int)
             assert (np.diff(samples) > 0).all()
             for p in range(RUN):
@@ -87,9 +88,10 @@ def test_machines_without_compressing_instructions_give_the_same_bits() -> None:
     code = (
         "from hashlib import sha256\nfrom gradlab.bench.workloads import WORKLOADS\n"
         "from gradlab.engines.fused.trainer import describe_data, make_nonzero\n"
-        "from gradlab.engines.fused.kernels.nonzero import hold\n"
+        "from gradlab.engines.fused.kernels.nonzero import address, hold\n"
         "s = WORKLOADS['C'].setup()\nheld = make_nonzero(s, 16, sparse=True)\n"
-        "hold(describe_data(s), s.dataset.train[:29], 784, held)\nend, plane = held.bounds[-1], len(held.samples)\n"
+        "hold(address(), describe_data(s), s.dataset.train[:29], 784, held)\n"
+        "end, plane = held.bounds[-1], len(held.samples)\n"
         "parts = [held.samples[:end], *(held.levels[p * plane : p * plane + end] for p in range(4))]\n"
         "print(end, sha256(b''.join(part.tobytes() for part in parts)).hexdigest())"
     )
@@ -135,5 +137,5 @@ def test_the_path_is_chosen_by_the_configuration_and_is_part_of_the_id() -> None
 
 def test_a_stretch_more_changes_no_bit_of_a_full_batch() -> None:
     s = setup(batch="full", precision="float32")
-    often = replace(s, moments={step: "during" for step in range(1, s.steps)})
+    often = replace(s, moments=dict.fromkeys(range(1, s.steps), "during"))
     assert Fused().train(s).theta.tobytes() == Fused().train(often).theta.tobytes()

@@ -43,6 +43,7 @@ class FusedTrainer(Trainer):
         self.advance(0, 0)  # compiles or loads the kernels before the clock runs
 
     def _describe_network(self) -> Network:
+        from gradlab.engines.fused.kernels import nonzero, sparse
         from gradlab.engines.fused.kernels.product import address
 
         setup, memory = self._setup, self._memory
@@ -53,6 +54,9 @@ class FusedTrainer(Trainer):
             simd=memory.simd,
             fast=memory.fast,
             sparse=self._sparse,
+            hold=nonzero.address() if self._sparse else 0,
+            sparse_rows=sparse.address(False, setup.dtype.name) if self._sparse else 0,
+            sparse_sums=sparse.address(True, setup.dtype.name) if self._sparse else 0,
             place=memory.place,
             has_skip=memory.has_skip,
             alpha=memory.alpha,

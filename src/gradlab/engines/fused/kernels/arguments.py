@@ -24,7 +24,11 @@ class Network(NamedTuple):
     fast: bool
     """Whether tiles finish every layer."""
     sparse: bool
-    """Whether the first layer multiplies only the pixels that are not 0 (sparse.py)."""
+    """Whether the first layer multiplies only the pixels that are not 0."""
+    hold: int
+    sparse_rows: int
+    sparse_sums: int
+    """Addresses of what it needs, see nonzero.py and sparse.py; 0 where it is not sparse."""
     place: int
     has_skip: bool
     alpha: float

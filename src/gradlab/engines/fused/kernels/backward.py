@@ -55,7 +55,7 @@ def parameter_gradients(network, index, space, delta, gradient, n):
     at, layer = network.product, network.table[index]
     x, g = window(space.work, layer[IN]), window(gradient, layer[W])
     if network.sparse and index == 0:
-        sparse_gradient(at, space.held, delta, g, n, layer[K], layer[HC], layer[HP])
+        sparse_gradient(network, space.held, delta, g, n, layer[K], layer[HC], layer[HP])
     else:
         product(at, x, 1, layer[KP], delta, layer[HP], g, layer[HP], g, g, g, g, 0, layer[K], layer[HC], n)
     if layer[B] >= 0:

@@ -69,7 +69,7 @@ def forward_fast(network, theta, space, sparse, n):
         entry, post = window(work, layer[ENTRY]), window(work, layer[POST])
         k, kp, hc, hp = layer[K], layer[KP], layer[HC], layer[HP]
         if sparse and index == 0:
-            sparse_layer(at, space.held, w, out, bias, entry, post, post, flags, n, k, hc, hp)
+            sparse_layer(network, space.held, w, out, bias, entry, post, post, flags, n, k, hc, hp)
         else:
             product(at, x, kp, 1, w, hp, out, hp, bias, entry, post, post, flags, n, hc, k)
 
@@ -105,7 +105,7 @@ def forward_general(network, theta, space, sparse, training, n):
         straight = norm == NONE and not before
         target = pre if straight else z
         if sparse and index == 0:
-            sparse_layer(at, space.held, w, target, bias, z, z, z, flags, n, layer[K], layer[HC], hp)
+            sparse_layer(network, space.held, w, target, bias, z, z, z, flags, n, layer[K], layer[HC], hp)
         else:
             product(at, x, layer[KP], 1, w, hp, target, hp, bias, z, z, z, flags, n, layer[HC], layer[K])
         if not before:

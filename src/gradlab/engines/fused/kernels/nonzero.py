@@ -11,15 +11,15 @@ Bytes are transposed and compressed in registers where the machine can; elsewher
 
 from __future__ import annotations
 
-from functools import reduce
+from functools import cache, reduce
 from typing import Any
 
 from llvmlite import ir
-from numba import types
+from numba import carray, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from gradlab.engines.fused.kernels.compiled import kernel, window
+from gradlab.engines.fused.kernels.compiled import call, entry_point, kernel, window
 from gradlab.engines.fused.kernels.tile import INDEX
 from gradlab.engines.fused.kernels.transpose import transpose16
 
@@ -32,20 +32,37 @@ GROUP = 64
 
 
 @kernel
-def hold(data, rows, K, held):
-    """The pixels of these rows, by columns; `held` is a `Nonzero` of arguments.py."""
-    place, n = 0, len(rows)
+def hold(at, data, rows, K, held):
+    """The pixels of these rows, by columns, by the entry point at this address; `held` is a `Nonzero`."""
+    n, plane = len(rows), len(held.samples)
+    call(at, (data.pixels, rows, n, K, held.starts, held.columns, held.samples, held.levels, plane, held.bounds))
+
+
+def fill(pixels, rows, n, K, starts, columns, samples, levels, plane, bounds):
+    """What `hold` does, on bare pointers."""
+    data, order = carray(pixels, 0), carray(rows, n)
+    begin, turned = carray(starts, BLOCK), carray(columns, K * BLOCK)
+    kept, of_kept, ends = carray(samples, plane), carray(levels, RUN * plane), carray(bounds, 0)
+    place, runs = 0, K // RUN
     for block in range(-(-n // BLOCK)):
         first = block * BLOCK
         size = min(BLOCK, n - first)
         for i in range(size):
-            held.starts[i] = rows[first + i] * K
-        _by_columns(data.pixels, held.starts, size, K, held.columns)
-        bounds = window(held.bounds, block * (K // RUN + 1))
-        bounds[0] = place
-        for run in range(K // RUN):
-            place = _compress(held.columns, run * RUN * BLOCK, size, held.samples, held.levels, place)
-            bounds[run + 1] = place
+            begin[i] = order[first + i] * K
+        _by_columns(data, begin, size, K, turned)
+        own = window(ends, block * (runs + 1))
+        own[0] = place
+        for run in range(runs):
+            place = _compress(turned, run * RUN * BLOCK, size, kept, of_kept, place)
+            own[run + 1] = place
+
+
+@cache
+def address() -> int:
+    """Where the compiled `fill` stands."""
+    byte, whole, n = types.CPointer(types.uint8), types.CPointer(types.int64), types.int64
+    signature = types.void(byte, whole, n, n, whole, byte, byte, byte, n, whole)
+    return int(entry_point(signature, fill).address)
 
 
 @kernel

@@ -11,17 +11,26 @@ is not finite in W or δ is in the constant part too (0 · ∞ is NaN), so it is
 
 from __future__ import annotations
 
-from typing import Any
+from functools import cache
+from typing import Any, NamedTuple
 
 from llvmlite import ir
-from numba import types
+from numba import carray, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from gradlab.engines.fused.kernels.compiled import kernel, window
+from gradlab.engines.fused.kernels.compiled import call, entry_point, kernel, window
 from gradlab.engines.fused.kernels.nonzero import BLOCK, RUN
 from gradlab.engines.fused.kernels.product import product
 from gradlab.engines.fused.kernels.tile import ACCUMULATE, BIAS, INDEX, PADDING, lanes_of, registers
+
+
+class Lists(NamedTuple):
+    """The entries of a batch (nonzero.py): samples, levels of their pixels, and f · level for every level."""
+
+    samples: Any
+    levels: Any
+    scale: Any
 
 
 def make_sum(vectors: int, *, half: bool, gradient: bool) -> Any:
@@ -142,19 +151,39 @@ _row2, _row1, _row_half = (make_sum(vectors, half=half, gradient=False) for vect
 _sum2, _sum1, _sum_half = (make_sum(vectors, half=half, gradient=True) for vectors, half in _shapes)
 
 
+def add_rows(samples, levels, scale, plane, bounds, strip, n, K, w, z, HC, HP):
+    """Z[i, :] += Σ_k f p[i, k] W[k, :]. Bare pointers."""
+    held = Lists(carray(samples, plane), carray(levels, RUN * plane), carray(scale, 256))
+    _add_rows(held, carray(bounds, 0), carray(strip, 0), n, K, carray(w, 0), carray(z, 0), HC, HP)
+
+
+def add_gradients(samples, levels, scale, plane, bounds, strip, n, K, delta, g, HC, HP):
+    """dW[k, :] += Σ_i f p[i, k] δ[i, :]. Bare pointers."""
+    held = Lists(carray(samples, plane), carray(levels, RUN * plane), carray(scale, 256))
+    _add_gradients(held, carray(bounds, 0), carray(strip, 0), n, K, carray(delta, 0), carray(g, 0), HC, HP)
+
+
+@cache
+def address(gradient: bool, dtype: str) -> int:
+    """Where the compiled sum stands, forward or for the gradient."""
+    number, byte = types.CPointer(getattr(types, dtype)), types.CPointer(types.uint8)
+    whole, n = types.CPointer(types.int64), types.int64
+    signature = types.void(byte, byte, number, n, whole, number, n, n, number, number, n, n)
+    return int(entry_point(signature, add_gradients if gradient else add_rows).address)
+
+
 @kernel
-def add_rows(held, n, K, w, z, HC, HP):
-    """Z[i, :] += Σ_k x[i, k] W[k, :]."""
+def _add_rows(held, bounds, strip, n, K, w, z, HC, HP):
     lanes, runs = lanes_of(w), K // RUN
     for block in range(-(-n // BLOCK)):
-        ends, rows = window(held.bounds, block * (runs + 1)), window(z, block * BLOCK * HP)
+        ends, rows = window(bounds, block * (runs + 1)), window(z, block * BLOCK * HP)
         size, j = min(BLOCK, n - block * BLOCK), 0
         while HC - j >= 2 * lanes:
             if 2 * lanes < HP:  # rows of many kilobytes would share few places of the first-level cache
-                _copy(window(rows, j), HP, held.strip, 2 * lanes, size, 2 * lanes)
+                _copy(window(rows, j), HP, strip, 2 * lanes, size, 2 * lanes)
                 for r in range(runs):
-                    _row2(held, ends[r], ends[r + 1], w, r * RUN * HP + j, HP, held.strip, 0, 2 * lanes)
-                _copy(held.strip, 2 * lanes, window(rows, j), HP, size, 2 * lanes)
+                    _row2(held, ends[r], ends[r + 1], w, r * RUN * HP + j, HP, strip, 0, 2 * lanes)
+                _copy(strip, 2 * lanes, window(rows, j), HP, size, 2 * lanes)
             else:
                 for r in range(runs):
                     _row2(held, ends[r], ends[r + 1], w, r * RUN * HP + j, HP, rows, j, HP)
@@ -169,17 +198,16 @@ def add_rows(held, n, K, w, z, HC, HP):
 
 
 @kernel
-def add_gradients(held, n, K, delta, g, HC, HP):
-    """dW[k, :] += Σ_i x[i, k] δ[i, :]."""
+def _add_gradients(held, bounds, strip, n, K, delta, g, HC, HP):
     lanes, runs = lanes_of(g), K // RUN
     for block in range(-(-n // BLOCK)):
-        ends, rows = window(held.bounds, block * (runs + 1)), window(delta, block * BLOCK * HP)
+        ends, rows = window(bounds, block * (runs + 1)), window(delta, block * BLOCK * HP)
         size, j = min(BLOCK, n - block * BLOCK), 0
         while HC - j >= 2 * lanes:
             if 2 * lanes < HP:
-                _copy(window(rows, j), HP, held.strip, 2 * lanes, size, 2 * lanes)
+                _copy(window(rows, j), HP, strip, 2 * lanes, size, 2 * lanes)
                 for r in range(runs):
-                    _sum2(held, ends[r], ends[r + 1], held.strip, 0, 2 * lanes, g, r * RUN * HP + j, HP)
+                    _sum2(held, ends[r], ends[r + 1], strip, 0, 2 * lanes, g, r * RUN * HP + j, HP)
             else:
                 for r in range(runs):
                     _sum2(held, ends[r], ends[r + 1], rows, j, HP, g, r * RUN * HP + j, HP)
@@ -202,23 +230,25 @@ def _copy(x, xr, y, yr, rows, columns):
 
 
 @kernel
-def sparse_layer(at, held, w, out, bias, E, Q, M, flags, n, K, HC, HP):
+def sparse_layer(network, held, w, out, bias, E, Q, M, flags, n, K, HC, HP):
     """x W + b on the pixels held, then the epilogue of a tile (tile.py) by `flags`."""
-    start, one, offset = held.start, held.one, held.offset[0]
+    at, start, one, offset = network.product, held.start, held.one, held.offset[0]
     product(at, one, 0, 0, w, HP, start, HP, start, start, start, start, 0, 1, HC, K)
     for j in range(HC):
         start[j] = start[j] * offset + (bias[j] if flags & BIAS else 0)
     product(at, one, 0, 0, w, HP, out, HP, start, out, out, out, BIAS, n, HC, 0)
-    add_rows(held, n, K, w, out, HC, HP)
+    lists = held.samples, held.levels, held.scale, len(held.samples), held.bounds, held.strip
+    call(network.sparse_rows, (*lists, n, K, w, out, HC, HP))
     rest = flags & ~BIAS
     if rest != 0:
         product(at, one, 0, 0, w, HP, out, HP, start, E, Q, M, rest | ACCUMULATE, n, HC, 0)
 
 
 @kernel
-def sparse_gradient(at, held, delta, g, n, K, HC, HP):
+def sparse_gradient(network, held, delta, g, n, K, HC, HP):
     """Xᵀ δ on the pixels held."""
-    start = held.start
+    at, start = network.product, held.start
     product(at, held.one, 0, 0, delta, HP, start, HP, start, start, start, start, 0, 1, HC, n)
     product(at, held.offset, 0, 0, start, HP, g, HP, g, g, g, g, 0, K, HC, 1)
-    add_gradients(held, n, K, delta, g, HC, HP)
+    lists = held.samples, held.levels, held.scale, len(held.samples), held.bounds, held.strip
+    call(network.sparse_sums, (*lists, n, K, delta, g, HC, HP))

@@ -35,7 +35,7 @@ def train(network, data, rule, steps, parameters, space, log):
         rows = rows_of(steps, s, per_epoch)
         n = len(rows)
         if network.sparse and (per_epoch > 1 or steps.first + s == 0):  # a full batch stays where it is
-            hold(data, rows, table[0, K], space.held)
+            hold(network.hold, data, rows, table[0, K], space.held)
         elif not network.sparse and (per_epoch > 1 or s == 0):  # what is predicted in between lies in its place
             gather(data, rows, table[0, K], work, table[0, KP])
         if per_epoch > 1 and s + 1 < len(rates):
