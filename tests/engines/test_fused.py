@@ -152,7 +152,7 @@ def test_tiles_and_blas_agree_up_to_rounding_and_have_different_ids() -> None:
         for p in ("tiles", "blas", "table")
     }
     assert len(ids) == 2
-    wide = {"model.width": 300, "model.stem": "linear", "model.head": "linear"}
+    wide = {"model.width": 600, "model.stem": "linear", "model.head": "linear"}
     paths = [
         gradlab.plan(tree, overrides={**wide, "train.engine": {"kind": "fused", "products": p}}).trials[0].id
         for p in ("table", "blas")

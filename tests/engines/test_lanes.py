@@ -137,7 +137,7 @@ def test_only_the_trial_itself_decides_whether_it_is_trained_in_a_lane() -> None
     assert path(study(engine={"kind": "fused", "products": "tiles"})) == "fused-1-tiles"
     assert path(study(data={"task": "identity", "dim": 3, "samples": 5000})) == "fused-1-tiles"
     mnist = {"task": "mnist", "train": 3000, "validation": 0, "test": 0}
-    assert path(study({"width": 10}, mnist, loss="cross_entropy")) == "fused-1-tiles"
+    assert path(study({"width": 10}, mnist, loss="cross_entropy")) == "fused-1-sparse"
     assert LANES == NETS
 
 

@@ -35,6 +35,7 @@ def _program(setup: Setup) -> tuple[Callable[..., Any], Any, Any]:
     act = jnp.tanh if setup.trial.config.model.activation.name == "tanh" else jax.nn.relu
     stem, head, skip = setup.mlp.stem is not None, setup.mlp.head is not None, setup.mlp.skip.name
     classes, adam = setup.dataset.classes is not None, setup.optimizer.name == "adam"
+    full = setup.batch == len(x)  # nothing to gather
 
     def forward(p: Any, h: Any) -> Any:
         p = list(p)
@@ -48,7 +49,7 @@ def _program(setup: Setup) -> tuple[Callable[..., Any], Any, Any]:
         return h @ last[0] + last[1] if last is not None else h
 
     def loss(p: Any, rows: Any) -> Any:
-        o, t = forward(p, xs[rows]), ys[rows]
+        o, t = (forward(p, xs), ys) if full else (forward(p, xs[rows]), ys[rows])
         if classes:
             return -jnp.take_along_axis(jax.nn.log_softmax(o), t[:, None], 1).mean()
         return ((o - t) ** 2).mean()

@@ -26,7 +26,7 @@ def variants(setup: Setup) -> dict[str, Callable[[], float]]:
         return {}
     from sklearn.neural_network import MLPClassifier
 
-    rows = setup.dataset.train[: setup.batch * min(setup.steps, setup.steps_per_epoch - 1)]
+    rows = setup.dataset.train[: setup.batch * max(min(setup.steps, setup.steps_per_epoch - 1), 1)]
     x, y = setup.dataset.gather(rows, np.float32)
     model = setup.trial.config.model
     solver = "adam" if setup.optimizer.name == "adam" else "sgd"

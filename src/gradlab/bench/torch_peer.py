@@ -59,6 +59,7 @@ def variants(setup: Setup) -> dict[str, Callable[[], float]]:
     x, y, batches = _data(setup)
     loss_of = torch.nn.functional.mse_loss if setup.loss.name == "mse" else torch.nn.functional.cross_entropy
     lr, adam = setup.trial.config.train.lr, setup.optimizer.name == "adam"
+    full = setup.batch == len(x)  # nothing to gather
 
     def make_timer(compiled: bool, **options: bool) -> Callable[[], float]:
         net = network(setup)
@@ -68,8 +69,9 @@ def variants(setup: Setup) -> dict[str, Callable[[], float]]:
 
         def steps(chosen: list[Any]) -> None:
             for rows in chosen:
+                inputs, targets = (x, y) if full else (x[rows], y[rows])
                 optimizer.zero_grad(set_to_none=True)
-                loss_of(forward(x[rows]), y[rows]).backward()
+                loss_of(forward(inputs), targets).backward()
                 optimizer.step()
 
         steps(batches[:3])

@@ -33,6 +33,11 @@ def _mnist(key: str, title: str, model: dict[str, Any], **train: Any) -> Workloa
     return Workload(key, title, _MNIST, model, {**_CLASSES, **train})
 
 
+def _full(key: str, title: str, width: int, steps: int) -> Workload:
+    train = {**_CLASSES, "optimizer": "sgd", "lr": 1e-2, "batch": "full", "steps": steps}
+    return Workload(key, title, {**_MNIST, "train": 28_900}, {"depth": 2, "width": width}, train)
+
+
 WORKLOADS = {
     workload.key: workload
     for workload in (
@@ -49,6 +54,8 @@ WORKLOADS = {
                optimizer="adam", lr=1e-3, batch=128, steps=300),
         _mnist("E", "3 × 256, batch 256, MNIST, Adam", {"depth": 3, "width": 256},
                optimizer="adam", lr=1e-3, batch=256, steps=60),
+        _full("I", "2 × 10, full batch of 28,900, MNIST, gradient descent", width=10, steps=20),
+        _full("J", "2 × 128, full batch of 28,900, MNIST, gradient descent", width=128, steps=4),
     )
 }  # fmt: skip
 

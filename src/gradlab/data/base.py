@@ -101,6 +101,9 @@ class Task(Part):
     location: ClassVar[tuple[str, ...]] = ()
     """Parameters that only say where the data are; the fingerprint identifies them."""
 
+    zeros: ClassVar[float] = 0.0
+    """Share of the inputs that are stored as 0, of tasks that store uint8: engines may leave these out of a product."""
+
     def fingerprint(self) -> str:
         """Return a hash of data from outside the parameters; empty if the parameters determine the data."""
         return ""

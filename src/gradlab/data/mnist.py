@@ -31,6 +31,7 @@ class Mnist(Task):
     """Digits 0–9; training and validation images are drawn from the 60,000, test images from the 10,000."""
 
     name = "mnist"
+    zeros = 0.81
 
     train: Annotated[int, Field(ge=1, le=TRAIN)] = 55_000
     validation: Annotated[int, Field(ge=0, le=TRAIN - 1)] = 5_000

@@ -15,7 +15,7 @@ RANK = 60
 
 def command(
     peers: Annotated[str, typer.Option(help="Peers, separated by commas.")] = "torch,jax,sklearn",
-    workloads: Annotated[str, typer.Option(help="Workloads: letters of ABCDEFGH.")] = "ABCDEF",
+    workloads: Annotated[str, typer.Option(help="Workloads: letters of ABCDEFGHIJ.")] = "ABCDEFIJ",
     rounds: Annotated[int, typer.Option(help="Rounds; the systems take turns in each.", min=1)] = 5,
     out: Annotated[Path | None, typer.Option(help="Write bench.json, bench.txt and bench.png to this folder.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")] = False,
@@ -37,8 +37,8 @@ def command(
                 f"--peers: {name!r} is not known; accepted: {', '.join(measure.PEERS)}{nearest(name, measure.PEERS)}"
             )
     for letter in workloads:
-        if letter not in "ABCDEFGH":
-            raise StudyError(f"--workloads: {letter!r} is not one of A, B, C, D, E, F, G, H")
+        if letter not in "ABCDEFGHIJ":
+            raise StudyError(f"--workloads: {letter!r} is not one of A, B, C, D, E, F, G, H, I, J")
     report = measure.run(workloads, names, rounds, lambda text: typer.echo(text, err=True))
     text = "\n".join(figure.lines(report))
     if out is not None:

@@ -12,6 +12,7 @@ import importlib.util
 from collections.abc import Sequence
 from typing import ClassVar, Literal
 
+from gradlab.data.base import Task
 from gradlab.engines import loop
 from gradlab.engines.base import Engine, Tick, Trainer
 from gradlab.engines.fused import lanes
@@ -22,8 +23,10 @@ from gradlab.spec.config import Config
 from gradlab.trials.outcome import Outcome
 from gradlab.trials.setup import Setup
 
-MAX_TILE_WIDTH = 192
+MAX_TILE_WIDTH = 512
 """Up to this width a layer's products use register tiles; wider layers use BLAS, which packs its operands."""
+MOSTLY, RUN = 0.5, 4
+"""Share of zeros from which on a first layer leaves them out; pixels it takes at a time (kernels/nonzero.py)."""
 LANES = 16
 """Number of tiny networks that are trained side by side."""
 
@@ -40,9 +43,10 @@ class Fused(Engine):
     def trainer(self, setup: Setup) -> Trainer:
         """Return a trainer that runs compiled stretches."""
         config, catalog = setup.trial.config, setup.trial.catalog
-        if self._uses_lanes(config, catalog):
+        path = self._path(config, catalog)
+        if path == "lanes":
             return lanes.trainers([setup])[0]
-        return FusedTrainer(setup, simd=self._uses_tiles(config))
+        return FusedTrainer(setup, simd=path != "blas", sparse=path == "sparse")
 
     def train_together(self, setups: Sequence[Setup], ticks: Sequence[Tick | None]) -> list[Outcome]:
         """Train tiny networks in one call, others one by one."""
@@ -60,10 +64,8 @@ class Fused(Engine):
         return next(filter(None, (explain_unsupported(choice.part, choice.name, catalog) for choice in parts)), None)
 
     def numerics_of(self, config: Config, catalog: Catalog) -> str:
-        """Lanes, tiles and BLAS round differently, so the path is part of the id."""
-        if self._uses_lanes(config, catalog):
-            return f"{self.name}-{self.numerics}-lanes"
-        return f"{self.name}-{self.numerics}-{'tiles' if self._uses_tiles(config) else 'blas'}"
+        """Lanes, tiles, sparse first layers and BLAS round differently, so the path is part of the id."""
+        return f"{self.name}-{self.numerics}-{self._path(config, catalog)}"
 
     def announcement(self, config: Config, catalog: Catalog) -> str | None:
         """Announce the compilation of kernels that are not cached."""
@@ -84,7 +86,18 @@ class Fused(Engine):
     def _uses_lanes(self, config: Config, catalog: Catalog) -> bool:
         return self.products == "table" and lanes.fits(config, catalog)
 
-    def _uses_tiles(self, config: Config) -> bool:
-        if self.products == "table":
-            return config.model.width <= MAX_TILE_WIDTH
-        return self.products == "tiles"
+    def _path(self, config: Config, catalog: Catalog) -> Literal["lanes", "sparse", "tiles", "blas"]:
+        """By the trial's own configuration, never by the machine."""
+        if self.products != "table":
+            return self.products
+        if lanes.fits(config, catalog):
+            return "lanes"
+        if config.model.width > MAX_TILE_WIDTH:
+            return "blas"
+        return "sparse" if _reads_zeros(config, catalog) else "tiles"
+
+
+def _reads_zeros(config: Config, catalog: Catalog) -> bool:
+    """Whether most of what the first layer multiplies are pixels of 0: nothing else may read the batch itself."""
+    task: Task = config.data.build(catalog)
+    return task.zeros >= MOSTLY and config.model.stem == "linear" and task.facts().input_width % RUN == 0

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gradlab.engines.fused.kernels.arguments import Data, Log, Network, Parameters, Rule, Steps, Workspace
+from gradlab.engines.fused.kernels.arguments import Data, Log, Network, Nonzero, Parameters, Rule, Steps, Workspace
 from gradlab.engines.fused.kernels.supported import LOSSES, OPTIMIZERS
 from gradlab.engines.loop import State, Stretch, Trainer
 from gradlab.network.norms.base import Running
@@ -24,12 +24,12 @@ MAX_FLOPS = 2e10
 
 
 class FusedTrainer(Trainer):
-    """One compiled call per stretch, with register tiles (`simd`) or BLAS."""
+    """One compiled call per stretch, by register tiles (`simd`) or BLAS; `sparse`: zeros of the input are left out."""
 
-    def __init__(self, setup: Setup, *, simd: bool) -> None:
+    def __init__(self, setup: Setup, *, simd: bool, sparse: bool = False) -> None:
         from gradlab.engines.fused.kernels.layout import lay_out
 
-        self._setup = setup
+        self._setup, self._sparse = setup, sparse
         rows = max(setup.batch, EVALUATION_ROWS if has_evaluation(setup) else 1)
         self._memory = lay_out(setup.mlp, rows, simd)
         self._network = self._describe_network()
@@ -43,6 +43,7 @@ class FusedTrainer(Trainer):
         self.advance(0, 0)  # compile or load the kernels before timing starts
 
     def _describe_network(self) -> Network:
+        from gradlab.engines.fused.kernels import nonzero, sparse
         from gradlab.engines.fused.kernels.product import address
 
         setup, memory = self._setup, self._memory
@@ -52,6 +53,10 @@ class FusedTrainer(Trainer):
             product=address(memory.simd, setup.dtype.name),
             simd=memory.simd,
             fast=memory.fast,
+            sparse=self._sparse,
+            hold=nonzero.address() if self._sparse else 0,
+            sparse_rows=sparse.address(False, setup.dtype.name) if self._sparse else 0,
+            sparse_sums=sparse.address(True, setup.dtype.name) if self._sparse else 0,
             place=memory.place,
             has_skip=memory.has_skip,
             alpha=memory.alpha,
@@ -71,6 +76,7 @@ class FusedTrainer(Trainer):
             transposes=np.zeros(memory.transposes, dtype),
             buffers=np.zeros((4, rows * memory.widest), dtype),
             ones=np.ones(1, dtype),
+            held=make_nonzero(self._setup, memory.widest, self._sparse),
         )
 
     def advance(self, start: int, stop: int) -> Stretch:
@@ -131,9 +137,9 @@ class FusedTrainer(Trainer):
         window = work[: n * int(first[KP])].reshape(n, int(first[KP]))
         window[:, : int(first[K])] = x
         if self._memory.fast:
-            forward_fast(self._network, self._parameters.theta, work, n)
+            forward_fast(self._network, self._parameters.theta, self._space, False, n)
         else:
-            forward_general(self._network, self._parameters.theta, self._space, training, n)
+            forward_general(self._network, self._parameters.theta, self._space, False, training, n)
         start, stride = int(last[STREAM]), int(last[HP])
         return work[start : start + n * stride].reshape(n, stride)[:, : int(last[H])].copy()
 
@@ -150,6 +156,28 @@ def describe_data(setup: Setup) -> Data:
         labels=data.targets.astype(np.int64) if classes else np.empty(0, np.int64),
         targets=np.empty((0, 1), dtype) if classes else np.ascontiguousarray(data.targets.astype(dtype)),
         loss=LOSSES[setup.loss.name].code,
+    )
+
+
+def make_nonzero(setup: Setup, widest: int, sparse: bool) -> Nonzero:
+    """Room for a batch of pixels by columns, as many entries as there could be; none where it is not `sparse`."""
+    from gradlab.engines.fused.kernels.nonzero import BLOCK, GROUP, RUN
+    from gradlab.engines.fused.kernels.tile import PADDING
+
+    dtype, data = setup.dtype, setup.dataset
+    pixels, rows = (data.input_width, setup.batch) if sparse else (0, 0)
+    entries = rows * pixels // RUN + GROUP
+    return Nonzero(
+        starts=np.zeros(BLOCK, np.int64),
+        columns=np.zeros(pixels * BLOCK, np.uint8),
+        samples=np.zeros(entries, np.uint8),
+        levels=np.zeros(RUN * entries, np.uint8),
+        bounds=np.zeros(-(-rows // BLOCK) * (pixels // RUN + 1), np.int64),
+        scale=np.arange(256).astype(dtype) * dtype.type(data.factor),
+        offset=np.array([data.offset], dtype),
+        one=np.ones(1, dtype),
+        start=np.zeros(widest, dtype),
+        strip=np.zeros(BLOCK * 4 * PADDING, dtype),
     )
 
 

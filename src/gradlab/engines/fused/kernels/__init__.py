@@ -1,7 +1,8 @@
 """The compiled kernels of the fused engine, by task, each beside its equation.
 
 gather.py      rows of the data set -> a batch, scaled
-product.py     the three products of a layer, by register tiles (tile.py) or BLAS
+product.py     the three products of a layer, by register tiles (tile.py, transpose.py) or BLAS
+sparse.py      the first layer on pixels of which most are 0 (nonzero.py: which are not)
 elementwise.py activations and skips that no tile applies
 normalize.py   layer, RMS and batch norm
 forward.py     one forward pass

@@ -23,6 +23,12 @@ class Network(NamedTuple):
     """Whether that product uses register tiles (else BLAS)."""
     fast: bool
     """Whether tiles apply every layer's epilogue."""
+    sparse: bool
+    """Whether the first layer multiplies only the pixels that are not 0."""
+    hold: int
+    sparse_rows: int
+    sparse_sums: int
+    """Addresses of what it needs, see nonzero.py and sparse.py; 0 where it is not sparse."""
     place: int
     has_skip: bool
     alpha: float
@@ -85,6 +91,30 @@ class Parameters(NamedTuple):
     before: Array
 
 
+class Nonzero(NamedTuple):
+    """A batch of pixels of which most are 0, by columns (nonzero.py), and what the sums of sparse.py need."""
+
+    starts: NDArray[np.int64]
+    """Where the rows of a block start in the data set."""
+    columns: NDArray[np.uint8]
+    """(pixels, samples of a block)"""
+    samples: NDArray[np.uint8]
+    """The sample of every entry."""
+    levels: NDArray[np.uint8]
+    """Its four pixels, one plane as long as `samples` for each."""
+    bounds: NDArray[np.int64]
+    """(blocks, runs + 1): where the entries of a run start."""
+    scale: Array
+    """factor · level"""
+    offset: Array
+    one: Array
+    """Arrays of one number."""
+    start: Array
+    """Room for a row."""
+    strip: Array
+    """Room for a strip of a block's rows."""
+
+
 class Workspace(NamedTuple):
     """All other arrays of a trial, allocated once."""
 
@@ -99,6 +129,7 @@ class Workspace(NamedTuple):
     buffers: Array
     """Four buffers (rows) that take turns as dL/d stream and δ."""
     ones: Array
+    held: Nonzero
 
 
 class Log(NamedTuple):

@@ -43,19 +43,24 @@ from gradlab.engines.fused.kernels.layout import (
 )  # fmt: skip
 from gradlab.engines.fused.kernels.normalize import norm_backward
 from gradlab.engines.fused.kernels.product import column_sums, input_gradient, product
+from gradlab.engines.fused.kernels.sparse import sparse_gradient
 from gradlab.engines.fused.kernels.supported import NONE
 from gradlab.engines.fused.kernels.tile import ADD_BEFORE, KEEP, MASK, MASKED_COPY
 from gradlab.engines.fused.kernels.update import update
 
 
 @kernel
-def parameter_gradients(network, layer, space, delta, gradient, n):
+def parameter_gradients(network, index, space, delta, gradient, n):
     """dW = Xᵀ δ and db = Σ δ of one layer."""
+    at, layer = network.product, network.table[index]
     x, g = window(space.work, layer[IN]), window(gradient, layer[W])
-    product(network.product, x, 1, layer[KP], delta, layer[HP], g, layer[HP], g, g, g, g, 0, layer[K], layer[HC], n)
+    if network.sparse and index == 0:
+        sparse_gradient(network, space.held, delta, g, n, layer[K], layer[HC], layer[HP])
+    else:
+        product(at, x, 1, layer[KP], delta, layer[HP], g, layer[HP], g, g, g, g, 0, layer[K], layer[HC], n)
     if layer[B] >= 0:
         bias = window(gradient, layer[B])
-        column_sums(network.product, network.simd, delta, space.ones, bias, n, layer[HC], layer[HP])
+        column_sums(at, network.simd, delta, space.ones, bias, n, layer[HC], layer[HP])
 
 
 @kernel
@@ -79,7 +84,7 @@ def backward_fast(network, rule, parameters, space, at_once, n):
         stream, delta = delta, stream
     for index in range(last, -1, -1):
         layer = table[index]
-        parameter_gradients(network, layer, space, delta, parameters.gradient, n)
+        parameter_gradients(network, index, space, delta, parameters.gradient, n)
         if index == 0:
             if at_once:
                 update(rule.kind, rule.numbers, parameters, layer[W], layer[END])
@@ -136,7 +141,7 @@ def backward_general(network, parameters, space, n):
                 scale_into(delta, one, along, size)
             if layer[NORM] != NONE:
                 norm_backward(layer[NORM], delta, delta, x_hat, inv, gain, d_gain, d_shift, n, h, hp)
-        parameter_gradients(network, layer, space, delta, parameters.gradient, n)
+        parameter_gradients(network, index, space, delta, parameters.gradient, n)
         if index == 0 and not (before and layer[NORM] != NONE):
             return
         w, t = window(theta, layer[W]), window(space.transposes, layer[T])

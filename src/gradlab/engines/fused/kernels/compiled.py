@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import numba
+from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 from numba.core import config as numba_config
 from numba.extending import intrinsic
 from numba.np.arrayobj import populate_array
@@ -102,3 +104,21 @@ def window(typing, array, offset):
         return part._getvalue()
 
     return array(array, types.int64), generate
+
+
+@intrinsic
+def call(typing, at, arguments):
+    """Call the entry point at this address: arrays of the tuple as bare pointers, its whole numbers as int64."""
+
+    def generate(context, builder, signature, values):
+        given = []
+        for kind, value in zip(arguments.types, cgutils.unpack_tuple(builder, values[1]), strict=True):
+            if isinstance(kind, types.Array):
+                given.append(context.make_array(kind)(context, builder, value).data)
+            else:
+                given.append(context.cast(builder, value, kind, types.int64))
+        function = ir.FunctionType(ir.VoidType(), [value.type for value in given])
+        builder.call(builder.inttoptr(values[0], function.as_pointer()), given)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, arguments), generate

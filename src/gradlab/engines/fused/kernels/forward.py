@@ -39,6 +39,7 @@ from gradlab.engines.fused.kernels.layout import (
 )  # fmt: skip
 from gradlab.engines.fused.kernels.normalize import norm_forward
 from gradlab.engines.fused.kernels.product import product
+from gradlab.engines.fused.kernels.sparse import sparse_layer
 from gradlab.engines.fused.kernels.supported import NONE
 from gradlab.engines.fused.kernels.tile import ADD_AFTER, ADD_BEFORE, BIAS, KEEP, RELU
 
@@ -52,9 +53,9 @@ def block_alpha(network, theta, block):
 
 
 @kernel
-def forward_fast(network, theta, work, n):
-    """The output is at STREAM of the last layer."""
-    at, has_skip, place = network.product, network.has_skip, network.place
+def forward_fast(network, theta, space, sparse, n):
+    """The output is at STREAM of the last layer. `sparse`: the batch is in `space.held`, not in the workspace."""
+    at, has_skip, place, work = network.product, network.has_skip, network.place, space.work
     for index in range(len(network.table)):
         layer = network.table[index]
         flags, bias = 0, theta
@@ -66,13 +67,15 @@ def forward_fast(network, theta, work, n):
             flags |= ADD_BEFORE if place == INSIDE else KEEP | ADD_AFTER
         x, w, out = window(work, layer[IN]), window(theta, layer[W]), window(work, layer[STREAM])
         entry, post = window(work, layer[ENTRY]), window(work, layer[POST])
-        product(
-            at, x, layer[KP], 1, w, layer[HP], out, layer[HP], bias, entry, post, post, flags, n, layer[HP], layer[K]
-        )
+        k, kp, hc, hp = layer[K], layer[KP], layer[HC], layer[HP]
+        if sparse and index == 0:
+            sparse_layer(network, space.held, w, out, bias, entry, post, post, flags, n, k, hc, hp)
+        else:
+            product(at, x, kp, 1, w, hp, out, hp, bias, entry, post, post, flags, n, hc, k)
 
 
 @kernel
-def forward_general(network, theta, space, training, n):
+def forward_general(network, theta, space, sparse, training, n):
     """The output is at STREAM of the last layer; everything that backward needs stays in the workspace."""
     at, place, slope, work = network.product, network.place, network.slope, space.work
     for index in range(len(network.table)):
@@ -101,7 +104,10 @@ def forward_general(network, theta, space, training, n):
             activate(layer[ACT], slope, pre, post, size)
         straight = norm == NONE and not before
         target = pre if straight else z
-        product(at, x, layer[KP], 1, w, hp, target, hp, bias, z, z, z, flags, n, layer[HC], layer[K])
+        if sparse and index == 0:
+            sparse_layer(network, space.held, w, target, bias, z, z, z, flags, n, layer[K], layer[HC], hp)
+        else:
+            product(at, x, layer[KP], 1, w, hp, target, hp, bias, z, z, z, flags, n, layer[HC], layer[K])
         if not before:
             if norm != NONE:
                 norm_forward(norm, network, z, pre, x_hat, inv, gain, shift, run_mean, run_var, training, n, h, hp)

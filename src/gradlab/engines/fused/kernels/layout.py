@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradlab.engines.fused.kernels.supported import ACTIVATIONS, ADDS, NORMS, SKIPS
-from gradlab.engines.fused.kernels.tile import LANES
+from gradlab.engines.fused.kernels.tile import PADDING
 from gradlab.network.mlp import MLP, Layer
 
 Array = NDArray[Any]
@@ -74,7 +74,7 @@ class Memory:
 
 def lay_out(mlp: MLP, samples: int, simd: bool) -> Memory:
     """Return the layout of a network for batches of up to `samples` samples."""
-    lanes = LANES if simd else 1
+    lanes = PADDING if simd else 1
     table = np.full((len(mlp.layers), COLUMNS), -1, np.int64)
     place = PLACES[mlp.skip.place]
     has_skip = SKIPS[mlp.skip.name].code == ADDS

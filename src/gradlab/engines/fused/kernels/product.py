@@ -4,8 +4,8 @@
     backward    dW = Xᵀ Δ        rows K, columns H, summed over n
                 dX = Δ Wᵀ        rows n, columns K, summed over H (W is transposed first: it is small)
 
-`tiles` covers C by register tiles of 6 × 16 (then 4, 2, 1 rows and 8 columns), in stretches of p that keep the panel
-of B in the first-level cache. `blas` asks BLAS and runs the same epilogue as a loop. Both have one signature, take bare
+`tiles` covers C by register tiles two vectors wide (then one, then half of one), in stretches of p that keep the panel
+of B near. `blas` asks BLAS and runs the same epilogue as a loop. Both have one signature, take bare
 pointers, and are called by address: linked in, their code would be optimized again in every kernel above them.
 """
 
@@ -28,22 +28,23 @@ from gradlab.engines.fused.kernels.tile import (
     MASK,
     MASKED_COPY,
     RELU,
-    make_tile,
-    transpose8,
+    lanes_of,
+    make_strip,
 )
+from gradlab.engines.fused.kernels.transpose import transpose8
 
 PANEL = 256
-"""Maximum length of a block of p: 256 × 16 numbers of B are 16 KB in float32."""
+"""Longest stretch of p: 256 × 32 numbers of B are 32 KB in float32. Partial sums wait in C, so no bit depends on it."""
 
-_t62, _t42, _t22, _t12 = (make_tile(rows, 2) for rows in (6, 4, 2, 1))
-_t14 = make_tile(1, 4)
-_t61, _t41, _t21, _t11 = (make_tile(rows, 1) for rows in (6, 4, 2, 1))
+_strip4, _strip2, _strip1, _half = make_strip(4), make_strip(2), make_strip(1), make_strip(1, half=True)
 
 
 def tiles(A, ar, ap, B, bp, C, cr, bias, E, Q, M, flags, rows, columns, P):
     """C[r, j] = Σ_p A[r·ar + p·ap] B[p·bp + j], epilogue by flags; columns are a multiple of 8. Bare pointers."""
-    for p in range(0, max(P, 1), PANEL):
-        length = min(PANEL, P - p)
+    lanes = lanes_of(A)
+    stretch = max(-(-P // max(-(-P // PANEL), 1)), 1)  # P in equal parts of at most PANEL
+    for p in range(0, max(P, 1), stretch):
+        length = min(stretch, P - p)
         now = flags
         if p > 0:
             now = (now & ~BIAS) | ACCUMULATE
@@ -51,36 +52,17 @@ def tiles(A, ar, ap, B, bp, C, cr, bias, E, Q, M, flags, rows, columns, P):
             now = now & (BIAS | ACCUMULATE)
         a, b = p * ap, p * bp
         j = 0
-        while rows == 1 and columns - j >= 32:
-            _t14(A, a, ar, ap, B, b + j, bp, length, C, j, cr, bias, j, E, Q, M, now)
-            j += 32
-        while columns - j >= 16:
-            r = 0
-            while rows - r >= 6:
-                _t62(A, a + r * ar, ar, ap, B, b + j, bp, length, C, r * cr + j, cr, bias, j, E, Q, M, now)
-                r += 6
-            if rows - r >= 4:
-                _t42(A, a + r * ar, ar, ap, B, b + j, bp, length, C, r * cr + j, cr, bias, j, E, Q, M, now)
-                r += 4
-            if rows - r >= 2:
-                _t22(A, a + r * ar, ar, ap, B, b + j, bp, length, C, r * cr + j, cr, bias, j, E, Q, M, now)
-                r += 2
-            if rows - r >= 1:
-                _t12(A, a + r * ar, ar, ap, B, b + j, bp, length, C, r * cr + j, cr, bias, j, E, Q, M, now)
-            j += 16
-        if columns - j >= 8:
-            r = 0
-            while rows - r >= 6:
-                _t61(A, a + r * ar, ar, ap, B, b + j, bp, length, C, r * cr + j, cr, bias, j, E, Q, M, now)
-                r += 6
-            if rows - r >= 4:
-                _t41(A, a + r * ar, ar, ap, B, b + j, bp, length, C, r * cr + j, cr, bias, j, E, Q, M, now)
-                r += 4
-            if rows - r >= 2:
-                _t21(A, a + r * ar, ar, ap, B, b + j, bp, length, C, r * cr + j, cr, bias, j, E, Q, M, now)
-                r += 2
-            if rows - r >= 1:
-                _t11(A, a + r * ar, ar, ap, B, b + j, bp, length, C, r * cr + j, cr, bias, j, E, Q, M, now)
+        while rows == 1 and columns - j >= 4 * lanes:
+            _strip4(A, a, ar, ap, B, b + j, bp, length, C, j, cr, bias, j, E, Q, M, now, rows)
+            j += 4 * lanes
+        while columns - j >= 2 * lanes:
+            _strip2(A, a, ar, ap, B, b + j, bp, length, C, j, cr, bias, j, E, Q, M, now, rows)
+            j += 2 * lanes
+        while columns - j >= lanes:
+            _strip1(A, a, ar, ap, B, b + j, bp, length, C, j, cr, bias, j, E, Q, M, now, rows)
+            j += lanes
+        if columns - j > 0:  # half a vector: only where one is longer than what columns are padded to
+            _half(A, a, ar, ap, B, b + j, bp, length, C, j, cr, bias, j, E, Q, M, now, rows)
 
 
 def blas(A, ar, ap, B, bp, C, cr, bias, E, Q, M, flags, rows, columns, P):

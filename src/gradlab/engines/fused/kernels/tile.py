@@ -1,11 +1,12 @@
-"""A register tile: a few rows × 8 or 16 columns of a matrix product, in LLVM's vector types.
+"""A register tile: a few rows × a few vectors of a matrix product, written straight into LLVM's vector types.
 
-    C[r, j] = Σ_p A[r, p] · B[p, j]        r < rows, j < 8 · vectors, p < P
+    C[r, j] = Σ_p A[r, p] · B[p, j]        r < rows, j < lanes · vectors, p < P
 
-Each accumulator is one `<8 x T>` value, T float or double: LLVM lowers it to whatever the machine has, so the
-source is the same on every processor and for both precisions. A is read one number at a time and broadcast to the
-lanes; its two strides decide whether the product is A·B or Aᵀ·B. `llvm.fmuladd` contracts to one instruction where
-the hardware has it, and to two otherwise.
+Each accumulator is one `<lanes x T>` value, T float or double; how long vectors are and how many rows a tile has is
+chosen for the machine when the kernels are compiled (`Registers`), from one description. Every C[r, j] is one chain of
+multiply-adds in the order of p, in whichever tile it lies: neither the shape of a tile nor its lanes change a bit. A is
+read one number at a time and spread over the lanes; its two strides decide whether the product is A·B or Aᵀ·B.
+`llvm.fmuladd` contracts to one instruction where the hardware has it, and to two where it has not.
 
 The sum is followed by an epilogue, chosen by flags at run time (one test per tile): the operations that follow a
 product in a network are done while the numbers are still in registers.
@@ -13,6 +14,9 @@ product in a network are done while the numbers are still in registers.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from llvmlite import ir
@@ -20,8 +24,31 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-LANES = 8
+PADDING = 8
+"""Columns come in multiples of this, on every machine."""
 INDEX = ir.IntType(64)
+
+
+@dataclass(frozen=True)
+class Registers:
+    """What a tile may fill: bytes of a vector, and heights of tiles of two vectors, the tallest first."""
+
+    bytes: int
+    heights: tuple[int, ...]
+
+    def lanes(self, scalar: Any) -> int:
+        """Numbers in a vector."""
+        return min(self.bytes // _size(scalar), 2 * PADDING)
+
+
+def registers(context: Any) -> Registers:
+    """Of the machine that numba compiles for: 32 vectors of 64 bytes with AVX-512, else 16 vectors of 32 are assumed.
+
+    12 × 2 accumulators leave 8 vectors for what is multiplied, 6 × 2 leave 4.
+    """
+    features = context.codegen().magic_tuple()[2].split(",")
+    return Registers(64, (12, 4, 2, 1)) if "+avx512f" in features else Registers(32, (6, 4, 2, 1))
+
 
 ACCUMULATE = 1
 """Start from C instead of 0."""
@@ -41,41 +68,77 @@ MASK = 128
 """v = v where M > 0, else 0."""
 
 
-def make_tile(rows: int, vectors: int) -> Any:
-    """Return the intrinsic for tiles of this shape.
+def make_strip(vectors: int, *, half: bool = False) -> Any:
+    """The intrinsic that covers a strip of C, all its rows and a few vectors of columns, by tiles.
 
     Arguments (arrays are bare pointers): A, its start, row stride, step stride; B, its start, step stride; P; C, its
-    start, row stride; bias and its start; E, Q, M (laid out like C); flags.
+    start, row stride; bias and its start; E, Q, M (laid out like C); flags; rows. `half`: vectors of half the length.
     """
 
     @intrinsic
-    def tile(typing, A, a0, ar, ap, B, b0, bp, P, C, c0, cr, bias, j0, E, Q, M, flags):
+    def strip(typing, A, a0, ar, ap, B, b0, bp, P, C, c0, cr, bias, j0, E, Q, M, flags, rows):
         def generate(context, builder, signature, arguments):
             places = {"A": 0, "B": 4, "C": 8, "bias": 11, "E": 13, "Q": 14, "M": 15}
             arrays = {name: arguments[place] for name, place in places.items()}
-            _, a0, ar, ap, _, b0, bp, P, _, c0, cr, _, j0, _, _, _, flags = arguments
-            emit = _Emitter(builder, arrays, rows, vectors)
-            emit.start(c0, cr, j0, flags)
-            emit.sum(a0, ar, ap, b0, bp, P)
-            emit.epilogue(c0, cr, flags)
+            _, a0, ar, ap, _, b0, bp, P, _, c0, cr, _, j0, _, _, _, flags, rows = arguments
+            machine = registers(context)
+            lanes = machine.lanes(arrays["A"].type.pointee) // (2 if half else 1)
+            if lanes % PADDING and half:
+                return context.get_dummy_value()  # no columns are left for half a vector
+            done = cgutils.alloca_once_value(builder, ir.Constant(INDEX, 0))
+            for height in machine.heights if vectors <= 2 else (1,):
+                with _while_left(builder, done, rows, height) as r:
+                    emit = _Emitter(builder, arrays, height, vectors, lanes)
+                    at_c = builder.add(c0, builder.mul(r, cr))
+                    emit.start(at_c, cr, j0, flags)
+                    emit.sum(builder.add(a0, builder.mul(r, ar)), ar, ap, b0, bp, P)
+                    emit.epilogue(at_c, cr, flags)
             return context.get_dummy_value()
 
         n = types.int64
-        signature = types.void(A, n, n, n, A, n, n, n, A, n, n, A, n, A, A, A, n)
+        signature = types.void(A, n, n, n, A, n, n, n, A, n, n, A, n, A, A, A, n, n)
         return signature, generate
 
-    return tile
+    return strip
+
+
+@contextmanager
+def _while_left(builder: Any, done: Any, rows: Any, height: int) -> Iterator[Any]:
+    """Repeat what is emitted inside while `height` rows are left; gives the first of them."""
+    test, body, after = (builder.append_basic_block(name) for name in ("left", "tile", "covered"))
+    builder.branch(test)
+    builder.position_at_end(test)
+    r = builder.load(done)
+    enough = builder.icmp_signed(">=", builder.sub(rows, r), ir.Constant(INDEX, height))
+    builder.cbranch(enough, body, after)
+    builder.position_at_end(body)
+    yield r
+    builder.store(builder.add(r, ir.Constant(INDEX, height)), done)
+    builder.branch(test)
+    builder.position_at_end(after)
+
+
+@intrinsic
+def lanes_of(typing, A):
+    """How many numbers of this array's (or pointer's) kind a vector holds, a constant of the machine."""
+
+    def generate(context, builder, signature, arguments):
+        scalar = context.get_value_type(A.dtype)
+        return ir.Constant(INDEX, registers(context).lanes(scalar))
+
+    return types.int64(A), generate
 
 
 class _Emitter:
     """Emits the instructions of one tile."""
 
-    def __init__(self, builder: Any, arrays: dict[str, Any], rows: int, vectors: int) -> None:
+    def __init__(self, builder: Any, arrays: dict[str, Any], rows: int, vectors: int, lanes: int) -> None:
         self.b = builder
         self.arrays = arrays
         self.scalar = arrays["A"].type.pointee
-        self.vector = ir.VectorType(self.scalar, LANES)
-        self.zero = ir.Constant(self.vector, [0.0] * LANES)
+        self.lanes = lanes
+        self.vector = ir.VectorType(self.scalar, lanes)
+        self.zero = ir.Constant(self.vector, [0.0] * lanes)
         self.places = [(r, v) for r in range(rows) for v in range(vectors)]
         self.rows, self.vectors = rows, vectors
         self.sums = {place: cgutils.alloca_once(builder, self.vector) for place in self.places}
@@ -87,23 +150,25 @@ class _Emitter:
 
     def _load(self, name: str, offset: Any) -> Any:
         value = self.b.load(self._at(name, offset))
-        value.align = 4 if isinstance(self.scalar, ir.FloatType) else 8
+        value.align = _size(self.scalar)
         return value
 
     def _store(self, name: str, offset: Any, value: Any) -> None:
-        self.b.store(value, self._at(name, offset)).align = 4 if isinstance(self.scalar, ir.FloatType) else 8
+        self.b.store(value, self._at(name, offset)).align = _size(self.scalar)
 
     def _spread(self, offset: Any) -> Any:
         scalar = self.b.load(self.b.gep(self.arrays["A"], [offset]))
         empty = ir.Constant(self.vector, ir.Undefined)
         first = self.b.insert_element(empty, scalar, ir.Constant(ir.IntType(32), 0))
-        return self.b.shuffle_vector(first, empty, ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES))
+        return self.b.shuffle_vector(
+            first, empty, ir.Constant(ir.VectorType(ir.IntType(32), self.lanes), [0] * self.lanes)
+        )
 
     def _offsets(self, start: Any, stride: Any) -> dict[tuple[int, int], Any]:
         rows = [start]
         for _ in range(self.rows - 1):
             rows.append(self.b.add(rows[-1], stride))
-        return {(r, v): self.b.add(rows[r], ir.Constant(INDEX, LANES * v)) for r, v in self.places}
+        return {(r, v): self.b.add(rows[r], ir.Constant(INDEX, self.lanes * v)) for r, v in self.places}
 
     def _if(self, flags: Any, flag: int) -> Any:
         chosen = self.b.and_(flags, ir.Constant(INDEX, flag))
@@ -120,7 +185,7 @@ class _Emitter:
         for place in self.places:
             self.b.store(self.zero, self.sums[place])
         with self._if(flags, BIAS):
-            row = [self._load("bias", self.b.add(j0, ir.Constant(INDEX, LANES * v))) for v in range(self.vectors)]
+            row = [self._load("bias", self.b.add(j0, ir.Constant(INDEX, self.lanes * v))) for v in range(self.vectors)]
             self._each(lambda place, _: row[place[1]])
         with self._if(flags, ACCUMULATE):
             offsets = self._offsets(c0, cr)
@@ -129,14 +194,16 @@ class _Emitter:
     def sum(self, a0: Any, ar: Any, ap: Any, b0: Any, bp: Any, P: Any) -> None:
         """Add A[r, p] B[p, :] for every p."""
         fused = ir.FunctionType(self.vector, [self.vector] * 3)
-        name = f"llvm.fmuladd.v{LANES}{'f32' if isinstance(self.scalar, ir.FloatType) else 'f64'}"
+        name = f"llvm.fmuladd.v{self.lanes}{'f32' if isinstance(self.scalar, ir.FloatType) else 'f64'}"
         multiply_add = cgutils.get_or_insert_function(self.b.module, fused, name)
         row_starts = [a0]
         for _ in range(self.rows - 1):
             row_starts.append(self.b.add(row_starts[-1], ar))
         with cgutils.for_range(self.b, P, intp=INDEX) as loop:
             at_b = self.b.add(b0, self.b.mul(loop.index, bp))
-            columns = [self._load("B", self.b.add(at_b, ir.Constant(INDEX, LANES * v))) for v in range(self.vectors)]
+            columns = [
+                self._load("B", self.b.add(at_b, ir.Constant(INDEX, self.lanes * v))) for v in range(self.vectors)
+            ]
             step = self.b.mul(loop.index, ap)
             for r in range(self.rows):
                 a = self._spread(self.b.add(row_starts[r], step))
@@ -176,31 +243,5 @@ class _Emitter:
             self._store("C", offsets[place], self.b.load(self.sums[place]))
 
 
-@intrinsic
-def transpose8(typing, W, w0, wr, T, t0, tr):
-    """T[t0 + j·tr + k] = W[w0 + k·wr + j] for j, k < 8: three rounds of interleaving, in registers."""
-
-    def generate(context, builder, signature, arguments):
-        source = context.make_array(signature.args[0])(context, builder, arguments[0]).data
-        target = context.make_array(signature.args[3])(context, builder, arguments[3]).data
-        _, w0, wr, _, t0, tr = arguments
-        scalar = source.type.pointee
-        vector, size = ir.VectorType(scalar, LANES), 4 if isinstance(scalar, ir.FloatType) else 8
-        masks = [[i // 2 + half + LANES * (i % 2) for i in range(LANES)] for half in (0, LANES // 2)]
-        low, high = (ir.Constant(ir.VectorType(ir.IntType(32), LANES), mask) for mask in masks)
-        rows = []
-        for k in range(LANES):
-            at = builder.add(w0, builder.mul(wr, ir.Constant(INDEX, k)))
-            row = builder.load(builder.bitcast(builder.gep(source, [at]), vector.as_pointer()))
-            row.align = size
-            rows.append(row)
-        for _ in range(3):
-            pairs = [(rows[i], rows[i + LANES // 2]) for i in range(LANES // 2)]
-            rows = [builder.shuffle_vector(a, b, mask) for a, b in pairs for mask in (low, high)]
-        for j in range(LANES):
-            at = builder.add(t0, builder.mul(tr, ir.Constant(INDEX, j)))
-            builder.store(rows[j], builder.bitcast(builder.gep(target, [at]), vector.as_pointer())).align = size
-        return context.get_dummy_value()
-
-    n = types.int64
-    return types.void(W, n, n, T, n, n), generate
+def _size(scalar: Any) -> int:
+    return 4 if isinstance(scalar, ir.FloatType) else 8
