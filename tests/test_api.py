@@ -94,7 +94,7 @@ def test_a_study_a_comparison_and_a_watch_end_in_the_same_function(
 def test_the_command_line_calls_compare_as_users_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from commands import gradlab as command
 
-    (tmp_path / "mine.py").write_text(inspect.getsource(train).replace("Any", "object"))
+    (tmp_path / "compared_by_api.py").write_text(inspect.getsource(train).replace("Any", "object"))
     given: list[dict[str, Any]] = []
     real = api.compare
 
@@ -105,10 +105,19 @@ def test_the_command_line_calls_compare_as_users_do(tmp_path: Path, monkeypatch:
 
     monkeypatch.setattr(api, "compare", seen)
     monkeypatch.chdir(tmp_path)
-    words = ["compare", "mine.py:train", "--arm", "thin: {width: 1}", "--arm", "wide: {width: 4}", "--seeds", "2"]
+    words = [
+        "compare",
+        "compared_by_api.py:train",
+        "--arm",
+        "thin: {width: 1}",
+        "--arm",
+        "wide: {width: 4}",
+        "--seeds",
+        "2",
+    ]
     found = command(*words, cwd=tmp_path)
     assert found.returncode == 0, found.stderr
-    assert given[0]["command"].startswith("gradlab compare mine.py:train")
+    assert given[0]["command"].startswith("gradlab compare compared_by_api.py:train")
 
 
 def test_an_audit_of_no_functions_says_what_it_takes() -> None:

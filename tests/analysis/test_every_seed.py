@@ -11,7 +11,7 @@ from sweeps import ended, mnist
 from gradlab.analysis.claims import judge
 from gradlab.analysis.findings import findings
 from gradlab.analysis.sample import UNKNOWN, Sample, divided, pooled, sample_of
-from gradlab.report.tables import groups_table
+from gradlab.report.tables import tabulate_groups
 from gradlab.spec.metric import infer
 
 ARMS = {"a": {}, "b": {"model.skip": "identity"}}
@@ -102,7 +102,7 @@ def test_a_mean_over_groups_is_unknown_where_one_is() -> None:
 def test_tables_and_findings_say_what_became_of_the_seeds() -> None:
     tree = mnist(arms=ARMS, factor="model.skip")
     found = ended(tree, "test_accuracy", {"a": [0.9] * 6 + ["failed"] * 4, "b": [0.5] * 9 + ["diverged"]})
-    table = groups_table(found)
+    table = tabulate_groups(found)
     rows = {row[0]: row for row in table.rows}
     assert "in 6 of 10 seeds" in " ".join(rows["a"])
     assert "4 failed" in " ".join(rows["a"])

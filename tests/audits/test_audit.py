@@ -370,7 +370,7 @@ def test_a_run_of_an_unfair_study_happens_and_carries_the_mark(tree: dict[str, A
     again = gradlab.open_run(tmp_path / "run")
     assert again.audit is not None
     assert not again.audit.fair
-    assert all("NOT A CONTROLLED" in chart.note for chart in again.charts.values())
+    assert all("NOT A CONTROLLED" in chart.warning for chart in again.charts.values())
     assert again.to_json()["audit"]["same_setup_except_factor"] is False
 
 

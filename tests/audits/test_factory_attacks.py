@@ -15,6 +15,8 @@ import torch
 from gradlab.audits.audit import UNDECLARED
 from torch import Tensor, nn
 
+pytestmark = pytest.mark.thorough
+
 BASE = Arms()
 
 

@@ -17,6 +17,8 @@ from gradlab.audits.factories.factors import FACTORS
 from gradlab.errors import InvalidInput
 from torch import Tensor, nn
 
+pytestmark = pytest.mark.thorough
+
 BASE = Arms()
 
 

@@ -10,6 +10,8 @@ import pytest
 from gradlab import api
 from gradlab.spec.paths import with_all
 
+pytestmark = pytest.mark.thorough
+
 PARTS = Path(__file__).parents[1] / "support/parts_with_parameters.py"
 LINES: dict[str, Any] = {
     "data": {"task": "identity", "dim": 3, "samples": 16},

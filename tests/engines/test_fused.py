@@ -18,14 +18,14 @@ from agreement import difference, losses
 
 import gradlab
 from gradlab.engines.fused import Fused
-from gradlab.engines.fused.kernels.supported import unsupported
+from gradlab.engines.fused.kernels.supported import explain_unsupported
 from gradlab.engines.reference import Reference
 from gradlab.parts import BUILT_IN
 from gradlab.testing.trials import small_tree
 from gradlab.trials import Setup, prepare
 
 SKIPS, ACTIVATIONS, NORMS, OPTIMIZERS = (
-    [name for name in BUILT_IN.names(kind) if unsupported(kind, name, BUILT_IN) is None]
+    [name for name in BUILT_IN.names(kind) if explain_unsupported(kind, name, BUILT_IN) is None]
     for kind in ("skip", "activation", "norm", "optimizer")
 )
 

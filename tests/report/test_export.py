@@ -44,7 +44,7 @@ def test_latex_has_booktabs_rules_intervals_and_no_markup_of_the_users(result: g
     assert r"a\_b \& 50 \% & 2 &" in text
     assert r"x\textasciicircum{}2 \textless{}\$y\$\textgreater{} \textbackslash{} & 2 &" in text
     center = result.table().query("metric == 'final_loss'")["center"].iloc[0]
-    assert f"{center:.4g} [" in text
+    assert f"{center:.4g} (" in text  # of two seeds there is a range, no interval
 
 
 def test_powers_of_ten_are_set_as_such() -> None:
@@ -77,7 +77,9 @@ def test_frames_of_a_run_from_its_folder_are_those_of_the_run(tmp_path: Path) ->
     opened = gradlab.open_run(tmp_path / "run")
     for name in ("trials", "curves", "layers", "table"):
         pd.testing.assert_frame_equal(getattr(ran, name)(), getattr(opened, name)())
-    assert opened.to_json() == {**ran.to_json()}
+    assert {**opened.to_json(), "history": None} == {**ran.to_json(), "history": None}
+    assert opened.history is not None
+    assert opened.history.looks == 1  # writing the report
 
 
 def test_a_row_that_begins_with_a_bracket_or_a_star_is_no_argument_of_the_line_break() -> None:

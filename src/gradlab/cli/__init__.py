@@ -36,6 +36,7 @@ Start with:
   gradlab audit mine.yaml                      check that the comparison is fair
   gradlab reproduce --quick                    reproduce four public write-ups, claim by claim
   gradlab status runs/mine                     show the state of a run, from any terminal
+  gradlab verify runs/mine                     check its ledger and files, retrain a sample
   gradlab export runs/mine --to csv            export its numbers for other tools
   gradlab probe train.py:make                  measure the inside of your own PyTorch model
   gradlab compare train.py:train               compare your own training code, arm by arm

@@ -34,7 +34,6 @@ GLOSSARY: Mapping[str, str] = {
 def describe_methods(measured: Measured, audit: Audit | None, environment: Mapping[str, Any]) -> str:
     """How it was done, in one paragraph."""
     version = environment.get("packages", {}).get("gradlab", "")
-    engines = sorted({planned.engine for planned in measured.plan.groups})
     sentences = _describe_networks(measured) or _describe_code(measured)
     if audit is not None:
         verdict = "confirmed that they differ in nothing else" if audit.fair else "found undeclared differences"
@@ -42,12 +41,12 @@ def describe_methods(measured: Measured, audit: Audit | None, environment: Mappi
             f"Before training, conditions were compared object by object ({_compared(measured)}), which {verdict}."
         )
     if len(measured.group_names) < 2:
-        return " ".join([*sentences, f"{_by(engines)}: gradlab {version}, results hash {measured.hash}."])
+        return " ".join([*sentences, f"{_by(measured)}: gradlab {version}, results hash {measured.hash}."])
     sentences.append(
         "Differences are paired over seeds (log ratios for quantities over decades) and judged by t-tests and a sign "
         "test, single arms by a sign test on their median, shares by a binomial test; all are valid after any number "
         "of looks. Every planned seed counts, diverged ones as worst; claims are corrected by Holm's method. "
-        f"{_by(engines)}: gradlab {version}, results hash {measured.hash}."
+        f"{_by(measured)}: gradlab {version}, results hash {measured.hash}."
     )
     return " ".join(sentences)
 
@@ -97,8 +96,11 @@ def _count(number: int, word: str) -> str:
     return f"{number:,} {word}{'' if number == 1 else 's'}"
 
 
-def _by(engines: list[str]) -> str:
-    return "Statistics" if engines == ["code"] else f"All computations ({', '.join(engines)} engine)"
+def _by(measured: Measured) -> str:
+    if measured.plan.own_code:
+        return "Statistics"
+    engines = sorted({planned.engine for planned in measured.plan.groups})
+    return f"All computations ({', '.join(engines)} engine)"
 
 
 def _compared(measured: Measured) -> str:

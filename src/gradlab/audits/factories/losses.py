@@ -15,7 +15,7 @@ from gradlab.trials.seeding import seed_all
 from torch import Tensor, nn
 
 LOSS = "loss"
-SIZES = (1.0, 10.0, 100.0)
+SCALES = (1.0, 10.0, 100.0)
 CLOSE = 1e-5
 MOST_CLASSES = 1000
 REAL, EVERY_CLASS, IGNORED, BINARY = "the first batches", "every class", "targets of -100", "targets of 0 and 1"
@@ -105,7 +105,7 @@ def _cases(arm: Arm) -> Iterator[Case]:
     if not isinstance(output, Tensor) or not output.is_floating_point() or not isinstance(target, Tensor):
         return
     noise = _noise(output, 0)
-    for size in SIZES:
+    for size in SCALES:
         yield Case(f"outputs of size {size:g}", size * noise, target)
     yield Case("outputs between 0 and 1", noise.sigmoid(), target)
     yield from _classes(noise, target) if not target.is_floating_point() else _numbers(noise, target)
@@ -139,7 +139,7 @@ def _numbers(noise: Tensor, target: Tensor) -> Iterator[Case]:
         yield Case(BINARY, noise, flipped)
         yield Case("targets of 0 and 1 with outputs between 0 and 1", noise.sigmoid(), flipped)
         return
-    for size in SIZES:
+    for size in SCALES:
         yield Case(f"targets of size {size:g}", noise, size * _noise(target, 1))
 
 
