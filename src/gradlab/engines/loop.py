@@ -37,9 +37,10 @@ Tick = Callable[[int, float], None]
 class Stretch:
     """Consecutive steps: loss, correct answers and batch size of each. A loss that is not finite is the last one."""
 
-    losses: list[float] = field(default_factory=list)
-    correct: list[int] = field(default_factory=list)
-    sizes: list[int] = field(default_factory=list)
+    losses: Any = field(default_factory=list)
+    correct: Any = field(default_factory=list)
+    sizes: Any = field(default_factory=list)
+    """Lists that grow by `add`, or whole arrays."""
     seconds: float | None = None
     """Their duration, if the trainer knows it better than a clock around the call."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from gradlab.trials.setup import Setup
 
 Series = dict[str, tuple[NDArray[Any], NDArray[np.float64]]]
 """Metric -> (steps, values)."""
+Numbers = Sequence[float] | NDArray[Any]
 FINAL_STEPS = 10
 """`final_loss` is the mean training loss of this many last steps."""
 COLLAPSED = 1.5
@@ -46,6 +47,18 @@ DECLARED = (
 METRICS: Mapping[str, Metric] = {metric.name: metric for metric in DECLARED}
 
 
+class _Steps(NamedTuple):
+    """Consecutive steps: one entry each."""
+
+    losses: NDArray[np.float64]
+    correct: NDArray[np.float64]
+    sizes: NDArray[np.float64]
+    seconds: NDArray[np.float64]
+
+
+_NO_STEPS = _Steps(*(np.empty(0) for _ in range(4)))
+
+
 class Recorder:
     """Collects the events of a trial and turns them into an `Outcome`."""
 
@@ -54,34 +67,28 @@ class Recorder:
         self.classes = setup.dataset.classes
         self.first_loss: float | None = None
         self.diverged_step: int | None = None
-        self._losses: list[float] = []
-        self._correct: list[int] = []
-        self._sizes: list[int] = []
-        self._seconds: list[float] = []
+        self.steps = 0
+        """Steps recorded so far."""
+        self.latest_loss = math.nan
+        """The latest step's training loss; NaN before the first."""
+        self._stretches: list[_Steps] = []
         self._points: dict[str, list[tuple[int, float]]] = {}
         self._layers: list[tuple[int, int, str, float]] = []
         self._snapshots: list[Snapshot] = []
 
-    @property
-    def latest_loss(self) -> float:
-        """The latest step's training loss; NaN before the first."""
-        return self._losses[-1] if self._losses else math.nan
-
-    @property
-    def steps(self) -> int:
-        """Number of steps recorded so far."""
-        return len(self._losses)
-
-    def add_steps(self, losses: list[float], correct: list[int], sizes: list[int], seconds: float) -> bool:
+    def add_steps(self, losses: Numbers, correct: Numbers, sizes: Numbers, seconds: float) -> bool:
         """Record consecutive steps that took `seconds`. Return False if the last loss is not finite (divergence)."""
-        if self._losses == [] and losses:
-            self.first_loss = losses[0]
-        self._losses += losses
-        self._correct += correct
-        self._sizes += sizes
-        self._seconds += [seconds / max(len(losses), 1)] * len(losses)
-        if losses and not math.isfinite(losses[-1]):
-            self.diverged_step = len(self._losses)
+        if len(losses) == 0:
+            return True
+        if self.steps == 0:
+            self.first_loss = float(losses[0])
+        self.steps += len(losses)
+        self.latest_loss = float(losses[-1])
+        each = np.full(len(losses), seconds / len(losses))
+        columns = [np.asarray(values, float) for values in (losses, correct, sizes)]
+        self._stretches.append(_Steps(columns[0], columns[1], columns[2], each))
+        if not math.isfinite(self.latest_loss):
+            self.diverged_step = self.steps
             return False
         return True
 
@@ -111,57 +118,57 @@ class Recorder:
             self.add_snapshot(theta, running)  # divergence ended the trial early
         if self.diverged_step is None and not np.isfinite(theta).all():
             self.diverged_step = self.steps  # the last update itself overflowed
-        series = self._epoch_series() | {
+        recorded = _Steps(*map(np.concatenate, zip(_NO_STEPS, *self._stretches, strict=True)))
+        series = self._epochs(recorded) | {
             metric: (np.array([at for at, _ in points]), np.array([value for _, value in points], float))
             for metric, points in self._points.items()
         }
-        loss = Curve("loss", np.arange(1, self.steps + 1), np.array(self._losses, float))
+        loss = Curve("loss", np.arange(1, self.steps + 1), recorded.losses)
         curves = (loss, *(Curve(metric, steps, values) for metric, (steps, values) in series.items()))
         columns = list(zip(*self._layers, strict=True)) or [(), (), (), ()]
         table = LayerTable(
             np.array(columns[0], int), np.array(columns[1], int), columns[2], np.array(columns[3], float)
         )
         status: Literal["done", "diverged"] = "done" if self.diverged_step is None else "diverged"
-        return Outcome(status, self._metrics(series), curves, table, theta, tuple(self._snapshots))
+        return Outcome(status, self._metrics(recorded, series), curves, table, theta, tuple(self._snapshots))
 
-    def _epoch_series(self) -> Series:
-        """Return the mean training loss and accuracy and the time of every epoch (the last may be shorter)."""
+    def _epochs(self, recorded: _Steps) -> Series:
+        """Running means on training data and training time of every epoch (the last may be shorter)."""
         finite = self.steps if self.diverged_step is None else self.diverged_step - 1
         if finite <= 0:
             return {}
         starts = np.arange(0, finite, self.setup.steps_per_epoch)
         ends = np.append(starts[1:], finite)
 
-        def total(values: list[Any], weights: Any = 1.0) -> NDArray[np.float64]:
-            sums: NDArray[np.float64] = np.add.reduceat(np.array(values[:finite], float) * weights, starts)
+        def total(values: NDArray[np.float64]) -> NDArray[np.float64]:
+            sums: NDArray[np.float64] = np.add.reduceat(values[:finite], starts)
             return sums
 
-        sizes = np.array(self._sizes[:finite], float)
-        samples = np.add.reduceat(sizes, starts)
-        found = {"train_loss": (ends, total(self._losses, sizes) / samples)}
+        samples = total(recorded.sizes)
+        found = {"train_loss": (ends, total(recorded.losses * recorded.sizes) / samples)}
         if self.classes is not None:
-            found["train_accuracy"] = (ends, total(self._correct) / samples)
-        return found | {"epoch_seconds": (ends, total(self._seconds))}
+            found["train_accuracy"] = (ends, total(recorded.correct) / samples)
+        return found | {"epoch_seconds": (ends, total(recorded.seconds))}
 
-    def _metrics(self, series: Series) -> dict[str, float | int | None]:
+    def _metrics(self, recorded: _Steps, series: Series) -> dict[str, float | int | None]:
         setup, steps = self.setup, self.steps
-        tail = self._losses[-FINAL_STEPS:]
+        tail = recorded.losses[-FINAL_STEPS:]
         last = {metric: float(values[-1]) for metric, (_, values) in series.items()}
         if self.diverged_step is not None:  # the last evaluation describes parameters that no longer exist
             last = {}
-        reached = self._find_target_step(setup.trial.config.measure.target, series)
-        per_step = sum(self._seconds) / steps if steps else None
+        reached = self._reached(setup.trial.config.measure.target, recorded.losses, series)
+        per_step = float(recorded.seconds.sum()) / steps if steps else None
         return {
             "initial_loss": self.first_loss,
-            "final_loss": float(np.mean(tail)) if tail else None,
-            "last_loss": tail[-1] if tail else None,
+            "final_loss": float(tail.mean()) if steps else None,
+            "last_loss": self.latest_loss if steps else None,
             **{metric: last.get(metric) for metric in EVALUATED},
             "steps_to_target": reached,
             "epochs_to_target": None if reached is None else reached / setup.steps_per_epoch,
             "collapsed": self._detect_collapse(last),
             "diverged_step": self.diverged_step,
             "parameters": setup.mlp.layout.size,
-            "flops": setup.mlp.flops(sum(self._sizes), backward=True),
+            "flops": setup.mlp.flops(int(recorded.sizes.sum()), backward=True),
             "seconds_per_epoch": None if per_step is None else per_step * setup.steps_per_epoch,
         }
 
@@ -174,13 +181,13 @@ class Recorder:
                 return int(accuracy <= COLLAPSED / self.classes)
         return None
 
-    def _find_target_step(self, target: Target | None, series: Series) -> int | None:
-        """Return the first step at which the target was met; None if never (censored)."""
+    def _reached(self, target: Target | None, losses: NDArray[np.float64], series: Series) -> int | None:
+        """The first step after which the target was met; None if never (censored)."""
         if target is None:
             return None
         if target.metric == "final_loss":
             window = min(FINAL_STEPS, self.steps)
-            hits = np.flatnonzero(running_mean(self._losses, window) <= target.value)
+            hits = np.flatnonzero(running_mean(losses, window) <= target.value)
             return int(hits[0]) + window if len(hits) else None
         if target.metric not in series:
             return None
@@ -195,10 +202,10 @@ def count_correct(output: NDArray[Any], target: NDArray[Any]) -> int:
     return int(np.count_nonzero(output.argmax(1) == target))
 
 
-def running_mean(values: list[float], length: int) -> NDArray[np.float64]:
-    """Return means over windows of this length, computed exactly as `final_loss`."""
+def running_mean(values: NDArray[np.float64], length: int) -> NDArray[np.float64]:
+    """Means over windows of this length, exactly as `final_loss` is a mean over its last steps."""
     if length == 0:
         return np.empty(0)
-    windows = np.lib.stride_tricks.sliding_window_view(np.array(values, float), length)
+    windows = np.lib.stride_tricks.sliding_window_view(values, length)
     means: NDArray[np.float64] = windows.mean(1)
     return means

@@ -143,7 +143,7 @@ class _Group:
         start, losses, correct, seconds = self._latest
         ended = int(self._parameters.ended_at[lane])
         seen = stop - start if ended < 0 else ended + 1 - start
-        return Stretch(losses[:seen, lane].tolist(), correct[:seen, lane].tolist(), [self._lanes.n] * seen, seconds)
+        return Stretch(losses[:seen, lane], correct[:seen, lane], self._sizes[:seen], seconds)
 
     def _advance(self, start: int, stop: int) -> None:
         from gradlab.engines.fused.kernels.lanes import NETS, train_lanes
@@ -151,6 +151,7 @@ class _Group:
         losses, correct = np.empty((stop - start, NETS)), np.zeros((stop - start, NETS), np.int64)
         began, rates = perf_counter(), self._rates[start:stop]
         train_lanes(self._lanes, self._rule, rates, start, self._parameters, self._space, losses, correct)
+        self._sizes = np.full(stop - start, self._lanes.n)
         self._latest = start, losses, correct, (perf_counter() - began) / len(self.setups)
         self.done = stop
 

@@ -88,7 +88,7 @@ class FusedTrainer(Trainer):
         finished = train(self._network, self._data, self._rule, steps, self._parameters, self._space, log)
         self._steps = stop
         seen = slice(min(finished + 1, stop - start))
-        return Stretch(log.losses[seen].tolist(), log.correct[seen].tolist(), log.sizes[seen].tolist())
+        return Stretch(log.losses[seen], log.correct[seen], log.sizes[seen])
 
     def _order(self, start: int, stop: int) -> Array:
         """Return the rows of the epochs that these steps belong to."""
