@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).parent.parent / "benchmarks/many_trials.py"
+SCRIPT = Path(__file__).parents[2] / "benchmarks/many_trials.py"
 
 
 def measured(*words: str) -> dict[str, float]:
