@@ -10,10 +10,11 @@ from gradlab.analysis.collapse import Collapse, collapse_of
 from gradlab.analysis.convergence import convergence_of
 from gradlab.analysis.effects import Effects, effects_of, is_full_grid
 from gradlab.analysis.estimate import Estimate
+from gradlab.analysis.fit import fit_measures
 from gradlab.analysis.formatting import interval, number, percent_range
 from gradlab.analysis.measured import Measured
 from gradlab.analysis.pareto import frontier, offers
-from gradlab.analysis.published import beside
+from gradlab.analysis.claims.numbers import compare_numbers
 from gradlab.analysis.ranking import Best, best_of
 
 MOST = 4
@@ -183,11 +184,12 @@ def _price(measured: Measured) -> str:
 
 
 def _published(measured: Measured) -> str:
-    rows = [row for row in beside(measured) if row.inside_seeds is not None]
+    rows = compare_numbers(measured)
     if not rows:
         return ""
-    inside = sum(bool(row.inside_seeds) for row in rows)
-    return f"Of {len(rows)} published numbers {inside} lie inside the range of our seeds."
+    same = sum(row.outcome == "consistent" for row in rows)
+    counted = f"Of {len(rows)} published numbers {same} lie where a new seed of ours could fall (95 %)."
+    return " ".join([counted, *(fits.sentence for fits in fit_measures(measured))])
 
 
 def _listed(names: list[str]) -> str:

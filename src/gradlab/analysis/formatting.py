@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from gradlab.analysis.estimate import Estimate
-from gradlab.spec.place import At
+from gradlab.spec.place import At, describe_layer
 
 
 def number(value: float | int | None, digits: int = 4) -> str:
@@ -61,7 +61,7 @@ def where(metric: str, at: At) -> str:
     """Metric and place in words: `grad_l2, layer 1, end`."""
     words = [metric]
     if at.layer is not None:
-        words.append(f"layer {at.layer}")
+        words.append(describe_layer(at.layer))
     if at.step is not None:
         words.append("start" if at.step == "start" else "end" if at.step == "end" else f"step {at.step}")
     return ", ".join(words)

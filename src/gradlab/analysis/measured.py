@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -24,7 +24,7 @@ from gradlab.spec.claims import ClaimAt
 from gradlab.spec.metric import FRACTION, Metric, Metrics
 from gradlab.spec.place import At
 from gradlab.spec.question import Question
-from gradlab.trials.recorder import METRICS
+from gradlab.trials.recorder import FROM_CURVES, METRICS, rises
 from gradlab.trials.setup import moments_of
 from gradlab.trials.trial import TrialLabel
 
@@ -56,6 +56,16 @@ class Measured:
     def study(self) -> Question:
         """The study that was run."""
         return self.plan.study
+
+    @cached_property
+    def _remembered(self) -> dict[str, Any]:
+        return {}
+
+    def remember(self, what: str, compute: Callable[[Measured], Any]) -> Any:
+        """What `compute` makes of these results, computed once."""
+        if what not in self._remembered:
+            self._remembered[what] = compute(self)
+        return self._remembered[what]
 
     @cached_property
     def group_names(self) -> tuple[str, ...]:
@@ -164,7 +174,7 @@ class Measured:
         catalog = self.plan.catalog
         probes = [catalog.get("probe", name) for name in catalog.names("probe")]
         measures = [metric for probe in probes if issubclass(probe, Probe) for metric in probe.metrics()]
-        return Metrics({**METRICS, **{metric.name: metric for metric in measures}})
+        return Metrics({**METRICS, **FROM_CURVES, **{metric.name: metric for metric in measures}})
 
     def metric(self, name: str) -> Metric:
         """What a metric or layer measure is: what is better, on which scale, of which kind.
@@ -244,11 +254,16 @@ class Measured:
         """Trial seed -> value of a trial metric, or of a layer measure at one layer and step (see `places`)."""
         at = at or ANYWHERE
         trials = self.by_group[group]
+        if at.layer is None and metric in FROM_CURVES:
+            curves = self.curves_by_seed("loss", group)
+            return {trial.seed: rises(curves[trial.seed][1]) if trial.seed in curves else None for trial in trials}
         if at.layer is None:
             column = self._columns.get(metric)
             return {trial.seed: None if column is None else column[self._rows[trial.id]] for trial in trials}
-        layer = self.layer_count(group) if at.layer == "last" else int(at.layer)  # type: ignore[arg-type]
         found = self._inside(metric, group, at.step)
+        if at.layer in ("smallest", "largest"):
+            return _over_layers(found, [trial.seed for trial in trials], min if at.layer == "smallest" else max)
+        layer = self.layer_count(group) if at.layer == "last" else int(at.layer)  # type: ignore[arg-type]
         return {trial.seed: found.get((trial.seed, layer)) for trial in trials}
 
     @cached_property
@@ -347,6 +362,17 @@ class Measured:
             self._curves[metric] = _by_trial(self.records.curves(metric))
         found = self._curves[metric]
         return {trial.seed: found[trial.id] for trial in self.by_group[group] if trial.id in found}
+
+
+def _over_layers(
+    found: Mapping[tuple[int, int], float], seeds: Sequence[int], choose: Callable[[list[float]], float]
+) -> dict[int, float | int | None]:
+    """Seed -> the least or most of all layers; NaN where a layer has no number."""
+    by_seed: dict[int, list[float]] = {}
+    for (seed, _), value in found.items():
+        by_seed.setdefault(seed, []).append(value)
+    chosen = {seed: np.nan if np.isnan(values).any() else choose(values) for seed, values in by_seed.items()}
+    return {seed: chosen.get(seed) for seed in seeds}
 
 
 def _plain_words(schema: Any) -> Any:

@@ -16,6 +16,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from gradlab.analysis.against import Against
+from gradlab.analysis.claims.power import describe_shortfalls, list_shortfalls
 from gradlab.analysis.formatting import number
 from gradlab.analysis.scoreboard import Scoreboard
 from gradlab.audits.audit import Audit
@@ -54,6 +55,8 @@ def plan(planned: Plan, stream: TextIO, done: int = 0) -> None:
         to.print(f"{distinct:,} of them are distinct: groups with the same settings share their trials")
     if done:
         to.print(f"{done:,} trials are already done, {distinct - done:,} are left")
+    if short := describe_shortfalls(study, quick=planned.resolved.quick):
+        to.print(f"[yellow]{escape(short)}[/yellow]")
     for group in planned.groups if stream is sys.stdout else ():
         settings = ", ".join(f"{path}={label(value)}" for path, value in group.group.settings.items())
         cost = group.cost
@@ -90,6 +93,10 @@ def plan_json(planned: Plan, done: int = 0) -> dict[str, Any]:
         ],
         "trials": [{"id": trial.id, "group": trial.group, "seed": trial.seed} for trial in planned.trials],
         "done": done,
+        "claims_that_cannot_settle": [
+            {"claim": short.claim.text, "needs_seeds": short.needs}
+            for short in list_shortfalls(planned.resolved.study, quick=planned.resolved.quick)
+        ],
         "flops": planned.flops,
         "bytes": planned.bytes,
         "seconds": planned.seconds(speed),

@@ -21,7 +21,7 @@ from gradlab.spec.files import Resolved
 from gradlab.spec.place import At
 from gradlab.spec.selection import chosen
 from gradlab.spec.study import Study
-from gradlab.trials.recorder import METRICS
+from gradlab.trials.recorder import FROM_CURVES, METRICS
 from gradlab.trials.setup import make_horizon, moments_of, steps_of
 from gradlab.trials.trial import Trial, group_content, group_id, trial_id
 
@@ -192,11 +192,11 @@ def _check_metric(where: str, metric: str, at: At, planned: PlannedGroup, plan: 
     config, catalog = planned.group.config, plan.resolved.catalog
     chosen = catalog.names("probe") if config.measure.probes == "all" else config.measure.probes
     measures = [m for name in chosen for m in catalog.get("probe", name).measures]  # type: ignore[attr-defined]
-    accepted = list(METRICS) if at.layer is None else measures
+    accepted = [*METRICS, *FROM_CURVES] if at.layer is None else measures
     if metric not in accepted:
         kind = "metric of a trial" if at.layer is None else "measure of a layer that this study takes"
         hint = nearest(metric, accepted)
-        if metric in (*METRICS, *measures):
+        if metric in (*METRICS, *FROM_CURVES, *measures):
             hint = "; give at.layer" if at.layer is None else "; leave at.layer out"
         raise StudyError(f"{where}.metric: {shortened(metric)} is not a {kind}{hint}")
     if at.layer is None:
@@ -212,6 +212,8 @@ def _check_metric(where: str, metric: str, at: At, planned: PlannedGroup, plan: 
 
 
 def _check_metric_exists(where: str, metric: str, planned: PlannedGroup) -> None:
+    if metric in FROM_CURVES:
+        return
     kind = METRICS[metric].kind
     if kind == "steps" and planned.group.config.measure.target is None:
         raise StudyError(f"{where}.metric: {metric!r} needs measure.target")

@@ -15,7 +15,9 @@ HOW = (
     "One rule decides each kind of claim, at 5 % after Holm over all claims of the study: t-tests and a sign "
     "test on differences paired over seeds (log ratios for quantities over decades), a sign test on the median of one "
     "arm, a binomial test on shares, all valid after any number of looks. Every planned seed counts. Reproduced: the "
-    "contrary is refuted; not reproduced: the claim is refuted; direction only: just its direction is shown."
+    "contrary is refuted; not reproduced: the claim is refuted; direction only: just its direction is shown. A published "
+    "number is judged apart from its sentence: it is consistent if, at the precision at which it was printed, it lies in "
+    "the 95 % prediction interval of one more seed."
 )
 
 
@@ -27,11 +29,15 @@ def tabulate_audit(audit: Audit) -> Table:
 
 
 def tabulate_claims(verdicts: Sequence[Verdict]) -> Table | None:
-    """Claim, published, measured, verdict, reason."""
+    """Claim, measured, verdict, reason; the published number and whether it is consistent, if there is any."""
     if not verdicts:
         return None
-    rows = tuple((v.claim.text, v.published, v.measured, v.words, v.reason) for v in verdicts)
-    return Table("Claims and verdicts", ("claim", "published", "measured", "verdict", "why"), rows, numbers=(1,))
+    if not any(verdict.claim.published for verdict in verdicts):
+        rows = tuple((v.claim.text, v.measured, v.words, v.reason) for v in verdicts)
+        return Table("Claims and verdicts", ("claim", "measured", "verdict", "why"), rows)
+    full = tuple((v.claim.text, v.measured, v.words, v.published, v.number, v.reason) for v in verdicts)
+    header = ("claim", "measured", "verdict", "published", "number", "why")
+    return Table("Claims and verdicts", header, full, numbers=(3,))
 
 
 def list_resampling(verdicts: Sequence[Verdict]) -> list[str]:

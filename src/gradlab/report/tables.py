@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from gradlab.analysis.answer import headline_of
 from gradlab.analysis.collapse import collapse_of
 from gradlab.analysis.convergence import convergence_of
+from gradlab.analysis.fit import fit_measures
 from gradlab.analysis.formatting import interval, number, percent_range, where
 from gradlab.analysis.measured import Measured
 from gradlab.analysis.pareto import COSTS, frontier, offers
-from gradlab.analysis.published import beside
+from gradlab.analysis.claims.numbers import compare_numbers
 
 MAIN = (
     "initial_loss",
@@ -24,6 +25,10 @@ MAIN = (
     "seconds_per_epoch",
 )
 MOST_COLUMNS = 8
+PUBLISHED_NOTE = (
+    "Consistent: at the precision at which it was printed, the number lies in the 95 % prediction interval of one more "
+    "seed of ours."
+)
 
 
 @dataclass(frozen=True)
@@ -158,24 +163,27 @@ def tabulate_groups(measured: Measured) -> Table:
 
 
 def tabulate_published(measured: Measured) -> Table | None:
-    """Published numbers beside measured ones."""
-    rows = [
+    """Published numbers against measured ones, and whether a new seed could have given them."""
+    found = compare_numbers(measured)
+    if not found:
+        return None
+    rows = tuple(
         (
             row.group,
             where(row.metric, row.at),
-            number(row.published),
+            row.published.text,
+            row.origin,
             number(row.measured.median),
-            f"{number(row.measured.smallest, 3)} … {number(row.measured.largest, 3)}",
+            row.expected,
             _format_zeros(row.measured.zeros, row.measured.n),
-            {True: "yes", False: "no", None: "–"}[row.inside_seeds],
+            row.outcome,
         )
-        for row in beside(measured)
-    ]
-    header = ("group", "measure", "published", "measured (median)", "smallest … largest", "exact zeros", "inside?")
-    notes = [f"{e.arms}, {where(e.metric, e.at)}: {e.note}" for e in measured.study.published if e.note]
-    if not rows:
-        return None
-    return Table("Published beside measured", header, tuple(rows), tuple(notes), numbers=(2, 3, 4, 5))
+        for row in found
+    )
+    header = ("group", "measure", "published", "from", "measured (median)", "new seed, 95 %", "exact zeros", "number")
+    notes = dict.fromkeys(f"{row.group}, {where(row.metric, row.at)}: {row.note}" for row in found if row.note)
+    fits = [fits.sentence for fits in fit_measures(measured)]
+    return Table("Published numbers", header, rows, (PUBLISHED_NOTE, *fits, *notes), numbers=(2, 4, 5, 6))
 
 
 def _format_zeros(zeros: int, n: int) -> str:

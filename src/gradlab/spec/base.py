@@ -22,7 +22,9 @@ def scale_value(scale: Scale, depth: int) -> float:
 class Frozen(BaseModel):
     """A specification: immutable, without unknown keys, without NaN or infinity."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, validate_default=True)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", allow_inf_nan=False, validate_default=True, serialize_by_alias=True
+    )
     noun: ClassVar[str] = "this section"
 
     @model_validator(mode="before")
@@ -30,9 +32,9 @@ class Frozen(BaseModel):
     def _refuse_unknown_keys(cls, raw: Any) -> Any:
         if not isinstance(raw, Mapping):
             return raw
+        accepted = [field.alias or name for name, field in cls.model_fields.items()]
         for key in raw:
-            if key not in cls.model_fields and cls.model_config.get("extra") != "allow":
-                accepted = list(cls.model_fields)
+            if key not in accepted and cls.model_config.get("extra") != "allow":
                 raise spec_error(
                     f"unknown key {shortened(key)} in {cls.noun}; "
                     f"accepted: {', '.join(accepted)}{nearest(key, accepted)}",

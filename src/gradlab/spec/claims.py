@@ -7,10 +7,15 @@
     decreasing,
     increasing      along the axis `along`, at every step
     ordered         arms from largest to smallest, at every step
+    highest,
+    lowest          the largest (smallest) number of all groups is one of `arms`; with `along`, of all values of an axis
 
 An arm is a group's name, or a setting that selects it (`skip=none`); `at` narrows by axis (`at: {depth: 30}`), layer
 and step. If several groups match, the claim is about each of them or, with `pooled`, about their mean. Two arms at two
 layers compare the ratio of the first layer's number to the second's.
+
+`from` says where a write-up makes the statement (text, figure, code); without it the statement is the study author's
+own. A published number is compared apart from its sentence (`analysis.claims.numbers`).
 """
 
 from __future__ import annotations
@@ -21,10 +26,12 @@ from pydantic import ConfigDict, Field, model_validator
 
 from gradlab.errors import nearest, shortened
 from gradlab.spec.base import Frozen, spec_error
-from gradlab.spec.place import At, Label, LayerNumber, Text
+from gradlab.spec.place import At, Label, Layer, Text
+from gradlab.spec.published import Number, Origin
 
-OPS = (">", "<", "between", "near", "ratio", "decreasing", "increasing", "ordered")
+OPS = (">", "<", "between", "near", "ratio", "decreasing", "increasing", "ordered", "highest", "lowest")
 ALONG_AN_AXIS = ("decreasing", "increasing")
+BEST = ("highest", "lowest")
 NEAR, RATIO = 0.1, 0.25
 """Default tolerance of `near` and `ratio`, as a fraction."""
 Bound = Annotated[float, Field(allow_inf_nan=True)]
@@ -36,7 +43,7 @@ class ClaimAt(At):
     model_config = ConfigDict(extra="allow")
     noun: ClassVar[str] = "at"
 
-    layer: LayerNumber | Literal["last", "all"] | tuple[LayerNumber, ...] | None = None  # type: ignore[assignment]
+    layer: Layer | Literal["all"] | tuple[Layer, ...] | None = None  # type: ignore[assignment]
     """`all`: the claim is about every layer."""
 
     @property
@@ -65,8 +72,13 @@ class Claim(Frozen):
     effects: tuple[str, str] | None = None
     """For >: two axes; the claim is that the first changes the metric more than the second."""
     along: str | None = None
-    """For decreasing and increasing: the axis."""
-    published: float | tuple[float, ...] | None = None
+    """For decreasing and increasing: the axis. For highest and lowest: the axis whose other values are compared."""
+    origin: Origin | None = Field(default=None, alias="from")
+    """Where the write-up states it; None: a statement of the study's author."""
+    published: Number | tuple[Number, ...] | None = None
+    """The number that the write-up gives: of the arm, of the ratio of two, or one per arm."""
+    note: Text | None = None
+    """How the sentence was turned into numbers, where that is not obvious."""
     budget: Literal["full", "any"] = "full"
     """`any`: the claim is also tested on a reduced budget (`--quick`)."""
     figure: str | None = None
@@ -121,7 +133,7 @@ def _check_value(claim: Claim) -> None:
         raise spec_error("a ratio needs a positive value, or [low, high]", where="value")
     if op in (">", "<") and not claim.compares and not isinstance(value, float):
         raise spec_error(f"{op} needs a value, or two arms to compare", where="value")
-    if value is not None and (op in ("ordered", *ALONG_AN_AXIS) or (op in (">", "<") and claim.compares)):
+    if value is not None and (op in ("ordered", *ALONG_AN_AXIS, *BEST) or (op in (">", "<") and claim.compares)):
         raise spec_error(f"{op} compares arms with each other; leave the value out", where="value")
 
 
@@ -136,11 +148,13 @@ def _check_arms(claim: Claim) -> None:
         raise spec_error(f"{claim.op} compares two arms, or two layers of one arm", where="arms")
     if claim.op == "ordered" and arms < 2:
         raise spec_error("ordered needs at least two arms, the largest first", where="arms")
-    if not claim.compares and claim.op != "ordered" and arms > 1:
+    if claim.op in BEST and (not arms or layers == "all" or claim.pooled):
+        raise spec_error(f"{claim.op} needs the arms of which one is claimed to be the {claim.op}", where="arms")
+    if not claim.compares and claim.op not in ("ordered", *BEST) and arms > 1:
         raise spec_error(f"{claim.op} takes one arm; select several by a setting they share", where="arms")
-    if (claim.op in ALONG_AN_AXIS) != (claim.along is not None):
-        raise spec_error(
-            "decreasing and increasing need the axis that they run along; other ops have none", where="along"
-        )
+    if claim.op in ALONG_AN_AXIS and claim.along is None:
+        raise spec_error(f"{claim.op} needs the axis that it runs along", where="along")
+    if claim.along is not None and claim.op not in (*ALONG_AN_AXIS, *BEST):
+        raise spec_error(f"{claim.op} does not run along an axis; leave along out", where="along")
     if claim.within is not None and (claim.op not in ("near", "ratio") or isinstance(claim.value, tuple)):
         raise spec_error("within applies to near, and to ratio with one value", where="within")

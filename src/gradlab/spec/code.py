@@ -14,7 +14,8 @@ from gradlab.spec.base import Frozen
 from gradlab.spec.claims import Claim
 from gradlab.spec.config import Target
 from gradlab.spec.place import Label, Text
-from gradlab.spec.study import Headline, Level, Name, Published, Seeds, Tree, list_seeds
+from gradlab.spec.published import Published
+from gradlab.spec.study import Headline, Level, Name, Seeds, Tree, list_seeds
 
 
 class Code(Frozen):

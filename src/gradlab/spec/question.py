@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from gradlab.spec.claims import Claim
     from gradlab.spec.config import Target
-    from gradlab.spec.study import Headline, Level, Published
+    from gradlab.spec.published import Published
+    from gradlab.spec.study import Headline, Level
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 from gradlab.errors import StudyError, nearest, shortened
-from gradlab.spec.claims import ALONG_AN_AXIS, Claim
+from gradlab.spec.claims import ALONG_AN_AXIS, BEST, Claim
 from gradlab.spec.paths import label, naming_key
 from gradlab.spec.question import Condition
 
@@ -38,12 +38,32 @@ def chosen(claim: Claim, groups: Sequence[Condition]) -> tuple[tuple[str, ...], 
                 words = [known.split(".")[-1] for known in axes]
                 raise StudyError(f"effects: {shortened(axis)} is not an axis of this study; it has {', '.join(words)}")
         return (tuple(group.name for group in there),)
+    if claim.op in BEST:
+        return tuple((*claimed, *others) for claimed, others in list_contenders(claim, groups))
     picked = [_select(selector, there, axes) for selector in claim.selectors]
     if claim.op in ALONG_AN_AXIS:
         return tuple(_rows_along(claim, picked[0] if picked else there, axes))
     if len(picked) < 2:
         return tuple((group.name,) for group in (picked[0] if picked else there))
     return _pair_groups(claim, picked)
+
+
+def list_contenders(
+    claim: Claim, groups: Sequence[Condition]
+) -> tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]:
+    """Return the groups of which one is claimed to be the highest (lowest), and those it has to beat, per instance."""
+    axes = axes_of(groups)
+    there = [group for group in groups if _is_at(group, claim.at.axes, axes)]
+    claimed = {group.name for selector in claim.selectors for group in _select(selector, there, axes)}
+    rows = [tuple(group.name for group in there)] if claim.along is None else _rows_along(claim, there, axes)
+    found = [
+        (tuple(name for name in row if name in claimed), tuple(name for name in row if name not in claimed))
+        for row in rows
+    ]
+    found = [(own, others) for own, others in found if own]
+    if not all(others for _, others in found):
+        raise StudyError("arms: there is no other group to compare with; name fewer arms")
+    return tuple(found)
 
 
 def path_of(axis: str, axes: Mapping[str, Any]) -> str | None:

@@ -12,6 +12,7 @@ from gradlab.spec.base import Frozen, spec_error
 from gradlab.spec.claims import Claim
 from gradlab.spec.config import Measure, Target
 from gradlab.spec.place import At, Label, Text
+from gradlab.spec.published import Published
 
 Seed = Annotated[int, Field(ge=0, lt=2**63, strict=True)]
 
@@ -36,28 +37,6 @@ def list_seeds(seeds: int | tuple[int, ...]) -> tuple[int, ...]:
 
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,59}$")]
 Tree = Mapping[str, Any]
-
-
-class Published(Frozen):
-    """A number (or one per layer) from the write-up, shown beside the measured one."""
-
-    noun: ClassVar[str] = "published"
-
-    metric: str
-    arms: Label
-    at: At = At()
-    value: float | tuple[float, ...]
-    note: Text | None = None
-    """A note for the reader about this number."""
-
-    @model_validator(mode="after")
-    def _check_values(self) -> Self:
-        values = len(self.value) if isinstance(self.value, tuple) else 1
-        if values != len(self.at.places()):
-            raise spec_error(
-                f"{values} values for {len(self.at.places())} places; give one for each layer", where="value"
-            )
-        return self
 
 
 class Level(Frozen):

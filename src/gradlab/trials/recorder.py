@@ -45,6 +45,8 @@ DECLARED = (
 )
 """The metrics of a trial as a whole."""
 METRICS: Mapping[str, Metric] = {metric.name: metric for metric in DECLARED}
+FROM_CURVES: Mapping[str, Metric] = {"loss_rises": Metric.of("loss_rises", "share", split="train")}
+"""Metrics that are computed from stored curves when asked for: the share of steps at which the training loss rose."""
 
 
 class _Steps(NamedTuple):
@@ -200,6 +202,11 @@ class Recorder:
 def count_correct(output: NDArray[Any], target: NDArray[Any]) -> int:
     """Count the rows whose largest output is at the target's class."""
     return int(np.count_nonzero(output.argmax(1) == target))
+
+
+def rises(losses: NDArray[np.float64]) -> float | None:
+    """Return the share of steps whose training loss is above that of the step before; None of fewer than two."""
+    return float(np.mean(np.diff(losses) > 0)) if len(losses) > 1 else None
 
 
 def running_mean(values: NDArray[np.float64], length: int) -> NDArray[np.float64]:

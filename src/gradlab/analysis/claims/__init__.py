@@ -1,5 +1,7 @@
 """Claims -> verdicts. One deciding rule per kind of claim (`analysis.rules`), Holm across the claims of a study.
 
+The sentence and the number that was published with it get an answer each (`claims.numbers`).
+
 A claim is *reproduced* if its contrary is refuted, *direction only* if just the direction is shown, *not reproduced*
 if the claim itself is refuted, each at 5 % after Holm; otherwise it is *not settled*, and says how many seeds would
 settle it. An order is refuted by one reversed step.
@@ -10,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import inf
 
+from gradlab.analysis.claims.numbers import numbers_of_claim
 from gradlab.analysis.claims.reading import Test
 from gradlab.analysis.claims.tested import tested
 from gradlab.analysis.claims.verdict import Outcome, Verdict
@@ -17,7 +20,8 @@ from gradlab.analysis.formatting import number
 from gradlab.analysis.measured import Measured
 from gradlab.analysis.rules import ALPHA, Needed
 from gradlab.errors import StudyError
-from gradlab.spec.claims import NEAR, RATIO, Claim
+from gradlab.spec.claims import BEST, NEAR, RATIO, Claim
+from gradlab.spec.place import describe_layer
 from gradlab.spec.selection import chosen
 
 Way = tuple[Outcome, float, float, str]
@@ -37,6 +41,7 @@ def judge(measured: Measured) -> tuple[Verdict, ...]:
         if isinstance(test, str):
             found.append(Verdict(claim, "not tested", test, other_data=study.other_data))
             continue
+        numbers = () if measured.plan.quick and claim.budget == "full" else numbers_of_claim(measured, claim)
         outcome, reason, needs = _decided(test, said(claim), levels[index], len(levels))
         found.append(
             Verdict(
@@ -51,6 +56,7 @@ def judge(measured: Measured) -> tuple[Verdict, ...]:
                 None if needs is None else max(needs.fewest - test.seeds, 1),
                 None if needs is None or needs.most is None else max(needs.most - test.seeds, 1),
                 other_data=study.other_data,
+                numbers=numbers,
             )
         )
     return tuple(found)
@@ -76,6 +82,9 @@ def said(claim: Claim) -> str:
         return f"{claim.op} along {claim.along} at every step"
     if claim.op == "ordered":
         return f"in the order {' > '.join(claim.selectors)}"
+    if claim.op in BEST:
+        among = f" along {claim.along}" if claim.along else ""
+        return f"the {claim.op}{among} in {' or '.join(claim.selectors)}"
     if isinstance(value, tuple):
         low, high = value
         if high == inf or low == -inf:
@@ -88,7 +97,7 @@ def said(claim: Claim) -> str:
         return f"larger for {claim.effects[0]} than for {claim.effects[1]}"
     if value is not None:
         return f"{'above' if claim.op == '>' else 'below'} {number(value)}"
-    sides = claim.selectors if len(claim.selectors) == 2 else [f"layer {at.layer}" for at in claim.at.places()]
+    sides = claim.selectors if len(claim.selectors) == 2 else [describe_layer(at.layer) for at in claim.at.places()]
     return f"{'higher' if claim.op == '>' else 'lower'} in {sides[0]} than in {sides[1]}"
 
 

@@ -9,7 +9,7 @@ from gradlab.analysis.claims.values import Side, is_measured, sample_of_side
 from gradlab.analysis.measured import Measured
 from gradlab.analysis.rules import Paired, two_arms
 from gradlab.spec.claims import Claim
-from gradlab.spec.place import At
+from gradlab.spec.place import At, describe_layer
 
 
 def instances(measured: Measured, claim: Claim, rows: Sequence[Sequence[str]]) -> list[list[Side]]:
@@ -51,5 +51,5 @@ def against(
         return None
     names = (first.label, second.label)
     if first.groups == second.groups:
-        names = (f"layer {first.at.layer}", f"layer {second.at.layer}")
+        names = (describe_layer(first.at.layer), describe_layer(second.at.layer))
     return rule, read_two(f" {'/' if rule.logs else '−'} ".join(names), rule, *samples)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from gradlab.analysis.claims.best import best_test
 from gradlab.analysis.claims.effects import effects_test
 from gradlab.analysis.claims.orders import ORDERS
 from gradlab.analysis.claims.reading import NEVER, Test, every, read_one
@@ -12,7 +13,7 @@ from gradlab.analysis.claims.sides import against, instances
 from gradlab.analysis.claims.values import Side, is_measured, sample_of_side
 from gradlab.analysis.measured import Measured
 from gradlab.analysis.rules import Needed, Paired, Rule, one_arm
-from gradlab.spec.claims import NEAR, RATIO, Claim
+from gradlab.spec.claims import BEST, NEAR, RATIO, Claim
 
 
 def tested(measured: Measured, claim: Claim, rows: Sequence[Sequence[str]]) -> Test | None:
@@ -20,6 +21,8 @@ def tested(measured: Measured, claim: Claim, rows: Sequence[Sequence[str]]) -> T
     assert claim.metric is not None
     if claim.effects is not None:
         return effects_test(measured, claim, rows[0])
+    if claim.op in BEST:
+        return best_test(measured, claim)
     found = []
     for sides in instances(measured, claim, rows):
         test = ORDERS[claim.op](measured, claim, sides) if claim.op in ORDERS else _simple(measured, claim, sides)

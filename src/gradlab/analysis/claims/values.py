@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from gradlab.analysis.measured import Measured
 from gradlab.analysis.sample import Sample, divided, pooled
-from gradlab.spec.place import At
+from gradlab.spec.place import At, describe_layer
 
 
 @dataclass(frozen=True)
@@ -24,8 +24,8 @@ class Side:
         """For people."""
         name = self.name or self.groups[0]
         if self.over is not None:
-            return f"{name} (layer {self.at.layer} / layer {self.over.layer})"
-        return name if self.at.layer is None else f"{name}, layer {self.at.layer}"
+            return f"{name} ({describe_layer(self.at.layer)} / {describe_layer(self.over.layer)})"
+        return name if self.at.layer is None else f"{name}, {describe_layer(self.at.layer)}"
 
 
 def sample_of_side(measured: Measured, metric: str, side: Side) -> Sample:

@@ -6,16 +6,20 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any, Literal
 
+from gradlab.analysis.claims.numbers import Comparison
 from gradlab.analysis.claims.reading import Reading
 from gradlab.analysis.formatting import number
 from gradlab.spec.claims import Claim
+from gradlab.spec.published import list_stated
 
 Outcome = Literal["reproduced", "direction only", "not reproduced", "not settled", "not tested"]
-ELSEWHERE: dict[str, str] = {
-    "reproduced": "holds on {}",
-    "direction only": "holds in direction on {}",
-    "not reproduced": "does not hold on {}",
+OWN: dict[str, str] = {
+    "reproduced": "holds",
+    "direction only": "holds in direction",
+    "not reproduced": "does not hold",
 }
+"""The words for a statement that no write-up made, or that was published for other data: there is nothing to
+reproduce."""
 SHOWN = 3
 """Readings that a line names before it says how many more there are."""
 
@@ -44,12 +48,14 @@ class Verdict:
     figure: str | None = None
     """The figure that shows it."""
     other_data: str | None = None
+    numbers: tuple[Comparison, ...] = ()
+    """The published numbers that belong to the sentence, each judged apart from it."""
 
     @property
     def words(self) -> str:
-        """The outcome in words; claims published on other data hold or do not hold on ours."""
-        if self.other_data and self.outcome in ELSEWHERE:
-            return ELSEWHERE[self.outcome].format(self.other_data)
+        """The outcome in words; a write-up's claim is reproduced, any other statement holds."""
+        if self.outcome in OWN and (self.claim.origin is None or self.other_data):
+            return OWN[self.outcome] + (f" on {self.other_data}" if self.other_data else "")
         if self.outcome == "not settled" and self.needs:
             return f"not settled (needs {self._more})"
         return self.outcome
@@ -69,11 +75,18 @@ class Verdict:
 
     @property
     def published(self) -> str:
-        """The published number, or the claim's own bound."""
-        value = self.claim.published
-        if value is None:
+        """The published number as printed."""
+        return ", ".join(stated.text for stated in list_stated(self.claim.published)) or "–"
+
+    @property
+    def number(self) -> str:
+        """Whether the published number is what a new seed of ours could give; `–` if there is none."""
+        if not self.numbers:
             return "–"
-        return ", ".join(number(each) for each in value) if isinstance(value, tuple) else number(value)
+        outcomes = [row.outcome for row in self.numbers]
+        if len(set(outcomes)) == 1:
+            return outcomes[0]
+        return f"{outcomes.count('consistent')} of {len(outcomes)} consistent"
 
     @property
     def measured(self) -> str:
@@ -108,7 +121,9 @@ class Verdict:
             "level": self.level,
             "needs_more_seeds": self.needs,
             "needs_more_seeds_at_most": self.needs_most,
+            "from": self.claim.origin,
             "published": self.claim.published,
+            "published_numbers": [row.to_json() for row in self.numbers],
             "measured": self.measured,
             "numbers": [_reading_json(reading) for reading in self.readings],
             "figure": self.figure,

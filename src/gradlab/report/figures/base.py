@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from gradlab.analysis.axis import AxisView, axis_view
 from gradlab.analysis.measured import Measured, Profile
-from gradlab.analysis.published import beside
+from gradlab.analysis.claims.numbers import compare_numbers
 from gradlab.parts import Part
 from gradlab.report.charts import AxisChart, Chart, Dots, Line, LineChart, Points
 
@@ -124,12 +124,12 @@ def published_points(measured: Measured, measure: str, step: str) -> tuple[Point
     for index, name in enumerate(measured.group_names[:MOST_LINES]):
         rows = [
             row
-            for row in beside(measured)
+            for row in compare_numbers(measured)
             if row.group == name and row.metric == measure and isinstance(row.at.layer, int) and row.at.step == step
         ]
         if rows:
             x = np.array([float(row.at.layer) for row in rows])  # type: ignore[arg-type]
-            found.append(Points("published", x, np.array([row.published for row in rows]), index))
+            found.append(Points("published", x, np.array([row.published.value for row in rows]), index))
     return tuple(found)
 
 
@@ -196,7 +196,7 @@ def _dots(measured: Measured, metric: str, view: AxisView, index: int) -> Dots:
 
 
 def _published_on_axis(measured: Measured, metric: str, view: AxisView) -> tuple[Points, ...]:
-    rows = {row.group: row.published for row in beside(measured) if row.metric == metric and row.at.layer is None}
+    rows = {row.group: row.published.value for row in compare_numbers(measured) if row.metric == metric and row.at.layer is None}
     found = []
     for index, series in enumerate(view.series[:MOST_LINES]):
         there = [(view.place(value), rows[group]) for value, group in series.points if group in rows]
