@@ -8,10 +8,10 @@ import pytest
 
 import gradlab
 from gradlab.analysis.answer import against, answer
+from gradlab.analysis.claims.numbers import compare_numbers
 from gradlab.analysis.comparison import Comparison, compare, compare_samples
 from gradlab.analysis.estimate import Estimate
 from gradlab.analysis.formatting import interval, number, times
-from gradlab.analysis.published import beside
 from gradlab.analysis.sample import sample_of
 from gradlab.analysis.summary import summarize
 from gradlab.spec.metric import infer
@@ -96,9 +96,12 @@ def test_layer_values_are_found_by_step_and_layer(result: gradlab.Result) -> Non
 
 
 def test_published_numbers_stand_beside_measured_ones(result: gradlab.Result) -> None:
-    rows = beside(result.measured)
-    assert [(row.at.layer, row.published, row.measured.n) for row in rows] == [(1, 1.0, 5), (3, 2.0, 5)]
-    assert rows[0].inside_seeds == (rows[0].measured.smallest <= 1.0 <= rows[0].measured.largest)
+    rows = compare_numbers(result.measured)
+    assert [(row.at.layer, row.published.text, row.measured.n) for row in rows] == [(1, "1", 5), (3, "2", 5)]
+    for row in rows:
+        assert row.prediction is not None
+        inside = row.prediction.low <= row.published.high and row.published.low <= row.prediction.high
+        assert row.outcome == ("consistent" if inside else "not consistent")
 
 
 def test_the_answer_is_written_from_the_numbers(result: gradlab.Result) -> None:

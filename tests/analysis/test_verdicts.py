@@ -9,8 +9,8 @@ import pytest
 
 import gradlab
 from gradlab.analysis.claims import judge
+from gradlab.analysis.claims.numbers import compare_numbers
 from gradlab.analysis.measured import Measured
-from gradlab.analysis.published import beside
 from gradlab.spec.place import At
 
 GOOD = (0.97, 0.96, 0.965, 0.968, 0.962, 0.966, 0.961, 0.969)
@@ -311,7 +311,7 @@ def test_pooled_groups_are_judged_by_their_mean_and_effects_by_their_size(tree: 
     assert depth > skip > 0
 
 
-def test_a_published_ratio_of_layers_or_metrics_is_no_published_number_of_a_layer(tree: dict[str, Any]) -> None:
+def test_published_ratios_of_layers_and_of_metrics_are_compared_as_ratios(tree: dict[str, Any]) -> None:
     layers = {"text": "a", "metric": "grad_l2", "arms": "plain", "at": {"layer": [3, 1], "step": "end"}, "op": "ratio"}
     quotient = {
         "text": "b",
@@ -324,4 +324,9 @@ def test_a_published_ratio_of_layers_or_metrics_is_no_published_number_of_a_laye
     single = {"text": "c", "metric": "final_loss", "arms": "plain", "op": "<", "value": 1, "published": 0.5}
     claims = [{**layers, "value": [1, 1e9], "published": 7e15}, quotient, single]
     result = gradlab.run({**tree, "claims": claims})
-    assert [(row.metric, row.published) for row in beside(result.measured)] == [("final_loss", 0.5)]
+    rows = compare_numbers(result.measured)
+    assert [(row.group, row.metric, row.at.layer, row.published.text) for row in rows] == [
+        ("plain, layer 3 / plain, layer 1", "grad_l2", None, "7e15"),
+        ("plain", "final_loss/initial_loss", None, "0.5"),
+        ("plain", "final_loss", None, "0.5"),
+    ]

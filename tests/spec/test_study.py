@@ -53,7 +53,7 @@ REFUSALS = [
     ("base.train.optimizer", {"beta1": 1}, ["base.train.optimizer.kind", "missing"]),
     ("base.model.activation", 7, ["base.model.activation", "7 is neither a name"]),
     ("base.model.init", {"kind": "uniform", "a": -1}, ["base.model.init.a", "greater than 0", "not -1"]),
-    ("base.model.init", {"kind": "uniform", "scale": "1/depth"}, ["base.model.init.scale", "1/sqrt(depth)"]),
+    ("base.model.init", {"kind": "uniform", "scale": "1/depht"}, ["base.model.init.scale", "1/sqrt(depth)"]),
     ("base.model.stem", "linaer", ["base.model.stem", "'linaer' is not accepted", "did you mean 'linear'?"]),
     ("base.model.layers_per_block", 2, ["base.model.depth", "3", "blocks of 2"]),
     ("base.model.width", 10**6, ["model.width", "GiB"]),

@@ -6,6 +6,7 @@ import math
 
 from gradlab.analysis.answer import headline_of
 from gradlab.analysis.axis import axis_view
+from gradlab.analysis.claims.numbers import compare_numbers
 from gradlab.analysis.collapse import Collapse, collapse_of
 from gradlab.analysis.convergence import convergence_of
 from gradlab.analysis.effects import Effects, effects_of, is_full_grid
@@ -14,7 +15,6 @@ from gradlab.analysis.fit import fit_measures
 from gradlab.analysis.formatting import interval, number, percent_range
 from gradlab.analysis.measured import Measured
 from gradlab.analysis.pareto import frontier, offers
-from gradlab.analysis.claims.numbers import compare_numbers
 from gradlab.analysis.ranking import Best, best_of
 
 MOST = 4
@@ -184,7 +184,7 @@ def _price(measured: Measured) -> str:
 
 
 def _published(measured: Measured) -> str:
-    rows = compare_numbers(measured)
+    rows = [row for row in compare_numbers(measured) if row.tested]
     if not rows:
         return ""
     same = sum(row.outcome == "consistent" for row in rows)

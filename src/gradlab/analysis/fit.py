@@ -12,10 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from gradlab.analysis.claims.numbers import Comparison, compare_numbers
 from gradlab.analysis.formatting import times
 from gradlab.analysis.measured import Measured
-from gradlab.analysis.claims.numbers import Comparison, compare_numbers
 from gradlab.analysis.rules.prediction import predict_seed
+from gradlab.spec.metric import Metric
 
 FEWEST = 2
 """Numbers below which nothing is said: one number fits too much."""
@@ -60,21 +61,21 @@ def fit_measures(measured: Measured) -> tuple[Fits, ...]:
     """For each layer quantity of which numbers were published: all measures of the same kind, the best fit first."""
     families: dict[tuple[str, int | str | None], list[Comparison]] = {}
     for row in compare_numbers(measured):
-        if row.at.layer is not None and row.group in measured.group_names:
+        if row.tested and row.at.layer is not None and row.group in measured.group_names:
             families.setdefault((row.metric, row.at.step), []).append(row)
     found = []
     for (declared, step), rows in families.items():
         like = measured.metric(declared)
-        rivals = [name for name in measured.measures if measured.metric(name).kind == like.kind and like.on_logs]
-        fits = [fit for name in rivals if _same_part(name, declared) and (fit := _fit(measured, name, rows))]
+        rivals = [name for name in measured.measures if _comparable(measured.metric(name), like)]
+        fits = [fit for name in rivals if (fit := _fit(measured, name, rows))]
         if len(rows) >= FEWEST and len(fits) > 1:
             found.append(Fits(declared, step, tuple(sorted(fits, key=lambda fit: (-fit.consistent, fit.factor)))))
     return tuple(found)
 
 
-def _same_part(name: str, declared: str) -> bool:
-    """Activations are compared with activations, everything that goes backward with the rest of it."""
-    return name.startswith("activation") == declared.startswith("activation")
+def _comparable(metric: Metric, declared: Metric) -> bool:
+    """Sizes with sizes; what a forward pass leaves with its like, everything else with the rest."""
+    return metric.kind == declared.kind and metric.on_logs and metric.forward == declared.forward
 
 
 def _fit(measured: Measured, measure: str, rows: Sequence[Comparison]) -> Fit | None:

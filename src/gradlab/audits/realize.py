@@ -131,7 +131,7 @@ def _block(mlp: MLP, function: str) -> Trait:
     skip = mlp.skip
     written = skip.written(mlp.width, mlp.depth)
     formula = written.replace("f(", f"{function}(").replace("W f", f"W {function}")
-    given = {key: scale_value(v, mlp.depth) if v == TIED else v for key, v in skip.parameters().items()}
+    given = {key: scale_value(v, mlp.depth) if v in TIED else v for key, v in skip.parameters().items()}
     constants = [f"{name} {_exact(number)}" for name, number in skip.constants(mlp.width, mlp.depth).items()]
     value = " ".join([formula, *constants, _list_values(given)])
     shown = written != skip.formula or skip.parameters() == type(skip).parse({}).parameters()

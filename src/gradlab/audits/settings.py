@@ -2,8 +2,8 @@
 
 A setting is a leaf of the configuration: `train.lr`, `model.init.bias`. The name of a part is one setting
 (`model.init.kind`). A parameter belongs to its part (`train.schedule.gamma of step`): two different parts are one
-difference, whatever parameters they have. A scale that is written as `1/sqrt(depth)` is a setting with the value it
-has at the group's depth, so that it varies with the depth.
+difference, whatever parameters they have. A scale that follows from the depth (`1/sqrt(depth)`, `1/depth`) is a setting
+with the value it has at the group's depth.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from gradlab.spec.choice import Choice
 from gradlab.spec.config import Config
 from gradlab.spec.expand import Group
 
-TIED = "1/sqrt(depth)"
+TIED = ("1/sqrt(depth)", "1/depth")
+"""Scales that follow from the depth."""
 OF = " of "
 SHARED = ("weight_decay",)
 """Parameters that mean the same in every part of their kind, so that they may differ beside it."""
@@ -45,13 +46,13 @@ def read_settings(config: Config) -> dict[str, Any]:
     """Every setting of a configuration by its path."""
     found: dict[str, Any] = {}
     for path, value in _all_leaves(config):
-        found[path] = scale_value(value, config.model.depth) if value == TIED else value
+        found[path] = scale_value(value, config.model.depth) if value in TIED else value
     return found
 
 
-def find_tied(config: Config) -> set[str]:
-    """Paths whose value is an expression in the depth."""
-    return {path for path, value in _all_leaves(config) if value == TIED}
+def find_tied(config: Config) -> dict[str, str]:
+    """Paths whose value is an expression in the depth, with the expression."""
+    return {path: str(value) for path, value in _all_leaves(config) if value in TIED}
 
 
 def _all_leaves(config: Config) -> Iterator[tuple[str, Any]]:
@@ -108,7 +109,7 @@ def find_bundles(classes: Sequence[Sequence[Group]], factor: Sequence[str]) -> l
 def name_settings(paths: Sequence[str], config: Config) -> tuple[str, ...]:
     """The paths as a reader knows them: `model.skip` for its kind alone; a value that is tied to the depth says so."""
     tied = find_tied(config)
-    found = (f"{plain_path(p)} ({TIED})" if p in tied else _shorten(plain_path(p), paths) for p in paths)
+    found = (f"{plain_path(p)} ({tied[p]})" if p in tied else _shorten(plain_path(p), paths) for p in paths)
     return tuple(dict.fromkeys(found))
 
 
@@ -125,7 +126,7 @@ def _shorten(path: str, paths: Sequence[str]) -> str:
 def _declared(config: Config, factor: Sequence[str]) -> dict[str, Any]:
     """The settings that the factor covers, and those that follow from a declared depth."""
     covered = read_settings(config)
-    tied = find_tied(config) if any(overlap("model.depth", path) for path in factor) else set()
+    tied = find_tied(config) if any(overlap("model.depth", path) for path in factor) else {}
     return {path: value for path, value in covered.items() if path in tied or any(_covers(f, path) for f in factor)}
 
 

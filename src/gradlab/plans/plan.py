@@ -162,7 +162,8 @@ def _check_references(plan: Plan) -> None:
             hint = nearest(entry.arms, by_name)
             raise StudyError(f"published.{index}.arms: {shortened(entry.arms)} is not a group of this study{hint}")
         for at in entry.at.places():
-            _check_metric(f"published.{index}", entry.metric, at, by_name[entry.arms], plan)
+            for metric in entry.metric.split("/"):
+                _check_metric(f"published.{index}", metric.strip(), at, by_name[entry.arms], plan)
     if not plan.resolved.quick:
         _check_claims(plan)
 

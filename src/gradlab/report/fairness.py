@@ -15,9 +15,9 @@ HOW = (
     "One rule decides each kind of claim, at 5 % after Holm over all claims of the study: t-tests and a sign "
     "test on differences paired over seeds (log ratios for quantities over decades), a sign test on the median of one "
     "arm, a binomial test on shares, all valid after any number of looks. Every planned seed counts. Reproduced: the "
-    "contrary is refuted; not reproduced: the claim is refuted; direction only: just its direction is shown. A published "
-    "number is judged apart from its sentence: it is consistent if, at the precision at which it was printed, it lies in "
-    "the 95 % prediction interval of one more seed."
+    "contrary is refuted; not reproduced: the claim is refuted; direction only: just its direction is shown. A "
+    "published number is judged apart from its sentence: it is consistent if, at the precision at which it was "
+    "printed, it lies in the 95 % prediction interval of one more seed."
 )
 
 

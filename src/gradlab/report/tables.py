@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gradlab.analysis.answer import headline_of
+from gradlab.analysis.claims.numbers import compare_numbers
 from gradlab.analysis.collapse import collapse_of
 from gradlab.analysis.convergence import convergence_of
 from gradlab.analysis.fit import fit_measures
 from gradlab.analysis.formatting import interval, number, percent_range, where
 from gradlab.analysis.measured import Measured
 from gradlab.analysis.pareto import COSTS, frontier, offers
-from gradlab.analysis.claims.numbers import compare_numbers
 
 MAIN = (
     "initial_loss",

@@ -10,13 +10,15 @@ from pydantic_core import PydanticCustomError
 
 from gradlab.errors import nearest, shortened
 
-Scale = float | Literal["1/sqrt(depth)"]
-"""A number, or the expression `1/sqrt(depth)`."""
+Scale = float | Literal["1/sqrt(depth)", "1/depth"]
+"""A number, or one that follows from the depth."""
 
 
 def scale_value(scale: Scale, depth: int) -> float:
     """Return the value of a scale in a network of this depth."""
-    return depth**-0.5 if isinstance(scale, str) else float(scale)
+    if scale == "1/sqrt(depth)":
+        return float(depth**-0.5)
+    return 1 / depth if isinstance(scale, str) else float(scale)
 
 
 class Frozen(BaseModel):

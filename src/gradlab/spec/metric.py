@@ -79,6 +79,11 @@ class Metric:
         return self.scale == "log"
 
     @property
+    def forward(self) -> bool:
+        """Whether it describes a signal of the forward pass, of the lab's own layer measures."""
+        return self.name.startswith("activation")
+
+    @property
     def of_outcome(self) -> bool:
         """Whether it says how well a network does, so that one that diverged is worse than any."""
         return self.kind in ("accuracy", "loss")

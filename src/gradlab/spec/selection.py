@@ -48,9 +48,7 @@ def chosen(claim: Claim, groups: Sequence[Condition]) -> tuple[tuple[str, ...], 
     return _pair_groups(claim, picked)
 
 
-def list_contenders(
-    claim: Claim, groups: Sequence[Condition]
-) -> tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]:
+def list_contenders(claim: Claim, groups: Sequence[Condition]) -> tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]:
     """Return the groups of which one is claimed to be the highest (lowest), and those it has to beat, per instance."""
     axes = axes_of(groups)
     there = [group for group in groups if _is_at(group, claim.at.axes, axes)]

@@ -79,6 +79,7 @@ def _list(dumper: _Dumper, values: list[Any]) -> yaml.Node:
     return dumper.represent_sequence("tag:yaml.org,2002:seq", values, flow_style=plain)
 
 
+_Dumper.yaml_implicit_resolvers = _Loader.yaml_implicit_resolvers  # a string is quoted where it would be read as more
 _Dumper.add_representer(list, _list)
 _Dumper.add_representer(tuple, lambda dumper, values: _list(dumper, list(values)))
 

@@ -41,7 +41,7 @@ def judge(measured: Measured) -> tuple[Verdict, ...]:
         if isinstance(test, str):
             found.append(Verdict(claim, "not tested", test, other_data=study.other_data))
             continue
-        numbers = () if measured.plan.quick and claim.budget == "full" else numbers_of_claim(measured, claim)
+        numbers = numbers_of_claim(measured, claim)
         outcome, reason, needs = _decided(test, said(claim), levels[index], len(levels))
         found.append(
             Verdict(

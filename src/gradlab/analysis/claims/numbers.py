@@ -7,7 +7,7 @@ inside the 95 % prediction interval of one more seed (`rules.prediction`): the w
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from gradlab.analysis.claims.sides import instances
@@ -19,13 +19,13 @@ from gradlab.analysis.rules.prediction import Prediction, predict_seed
 from gradlab.analysis.sample import Sample, divided
 from gradlab.analysis.summary import summarize
 from gradlab.errors import StudyError
-from gradlab.spec.claims import Claim
+from gradlab.spec.claims import BEST, Claim
 from gradlab.spec.metric import Metric
 from gradlab.spec.place import At
 from gradlab.spec.published import Origin, Stated, list_stated
-from gradlab.spec.selection import chosen
+from gradlab.spec.selection import chosen, list_contenders
 
-Match = Literal["consistent", "not consistent", "not settled"]
+Match = Literal["consistent", "not consistent", "not settled", "not tested"]
 
 
 @dataclass(frozen=True)
@@ -40,11 +40,15 @@ class Comparison:
     prediction: Prediction | None
     origin: Origin
     note: str | None = None
+    tested: bool = True
+    """False: the budget was reduced, so that the numbers are of another experiment."""
 
     @property
     def outcome(self) -> Match:
         """Whether a new seed could have given the published number."""
         p = self.prediction
+        if not self.tested:
+            return "not tested"
         if p is None:
             return "not settled"
         return "consistent" if self.published.overlaps(p.low, p.high) else "not consistent"
@@ -71,7 +75,7 @@ class Comparison:
 
 
 def compare_numbers(measured: Measured) -> tuple[Comparison, ...]:
-    """Every published number of the study, those of claims first; the same number of the same place once."""
+    """Every published number of the study, those of claims first; the same place from the same source once."""
     found: tuple[Comparison, ...] = measured.remember("numbers", _compare_all)
     return found
 
@@ -84,20 +88,25 @@ def _compare_all(measured: Measured) -> tuple[Comparison, ...]:
         for place, stated in zip(entry.at.places(), list_stated(entry.value), strict=True):
             sample = measured.sample(entry.metric, entry.arms, place)
             metric = measured.metric(entry.metric)
-            found.append(_compare(metric, sample, entry.arms, place, stated, entry.origin, entry.note))
-    unique = {(row.group, row.metric, str(row.at)): row for row in found}
+            row = _compare(metric, sample, entry.arms, place, stated, entry.origin, entry.note)
+            before = entry.metric == "initial_loss" or place.step == "start"
+            found.append(replace(row, tested=before or not measured.plan.quick))
+    unique = {(row.group, row.metric, str(row.at), row.origin): row for row in found}
     return tuple(unique.values())
 
 
 def numbers_of_claim(measured: Measured, claim: Claim) -> tuple[Comparison, ...]:
-    """The published numbers that belong to a claim's sentence; none of a reduced budget, or of a claim without any."""
+    """The published numbers that belong to a claim's sentence."""
     if claim.published is None or claim.metric is None or claim.effects is not None:
         return ()
+    groups = [planned.group for planned in measured.plan.groups]
     try:
-        rows = chosen(claim, [planned.group for planned in measured.plan.groups])
+        rows = [own for own, _ in list_contenders(claim, groups)] if claim.op in BEST else chosen(claim, groups)
     except StudyError:  # a reduced study lacks the groups
         return ()
-    return tuple(row for sides in instances(measured, claim, rows) for row in _of_sides(measured, claim, sides))
+    tested = claim.budget == "any" or not measured.plan.quick
+    found = (row for sides in instances(measured, claim, rows) for row in _of_sides(measured, claim, sides))
+    return tuple(replace(row, tested=tested) for row in found)
 
 
 def _of_sides(measured: Measured, claim: Claim, sides: list[Side]) -> Iterator[Comparison]:

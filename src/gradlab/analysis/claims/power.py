@@ -53,7 +53,9 @@ def describe_shortfalls(study: Question, *, quick: bool = False) -> str:
     which = ", ".join(str(short.number) for short in found)
     claims = f"claim {which}" if len(found) == 1 else f"claims {which}"
     count = f"{seeds:,} seed{'s' * (seeds != 1)}"
-    return f"{count} cannot settle {claims}, however clear the results: at least {max(s.needs for s in found)} are needed"
+    return (
+        f"{count} cannot settle {claims}, however clear the results: at least {max(s.needs for s in found)} are needed"
+    )
 
 
 def _one_arm(claim: Claim) -> bool:

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradlab.analysis.axis import AxisView, axis_view
-from gradlab.analysis.measured import Measured, Profile
 from gradlab.analysis.claims.numbers import compare_numbers
+from gradlab.analysis.measured import Measured, Profile
 from gradlab.parts import Part
 from gradlab.report.charts import AxisChart, Chart, Dots, Line, LineChart, Points
 
@@ -196,7 +196,11 @@ def _dots(measured: Measured, metric: str, view: AxisView, index: int) -> Dots:
 
 
 def _published_on_axis(measured: Measured, metric: str, view: AxisView) -> tuple[Points, ...]:
-    rows = {row.group: row.published.value for row in compare_numbers(measured) if row.metric == metric and row.at.layer is None}
+    rows = {
+        row.group: row.published.value
+        for row in compare_numbers(measured)
+        if row.metric == metric and row.at.layer is None
+    }
     found = []
     for index, series in enumerate(view.series[:MOST_LINES]):
         there = [(view.place(value), rows[group]) for value, group in series.points if group in rows]
