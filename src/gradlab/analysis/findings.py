@@ -188,7 +188,10 @@ def _published(measured: Measured) -> str:
     if not rows:
         return ""
     same = sum(row.outcome == "consistent" for row in rows)
-    counted = f"Of {len(rows)} published numbers {same} lie where a new seed of ours could fall (95 %)."
+    where_from = "where a new seed of ours would fall (95 %)"
+    counted = f"Of {len(rows)} published numbers {same} {'lies' if same == 1 else 'lie'} {where_from}."
+    if len(rows) == 1:
+        counted = f"The published number {'lies' if same else 'does not lie'} {where_from}."
     return " ".join([counted, *(fits.sentence for fits in fit_measures(measured))])
 
 

@@ -69,7 +69,7 @@ def fit_measures(measured: Measured) -> tuple[Fits, ...]:
         rivals = [name for name in measured.measures if _comparable(measured.metric(name), like)]
         fits = [fit for name in rivals if (fit := _fit(measured, name, rows))]
         if len(rows) >= FEWEST and len(fits) > 1:
-            found.append(Fits(declared, step, tuple(sorted(fits, key=lambda fit: (-fit.consistent, fit.factor)))))
+            found.append(Fits(declared, step, tuple(sorted(fits, key=lambda fit: fit.factor))))
     return tuple(found)
 
 
