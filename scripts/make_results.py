@@ -19,8 +19,10 @@ from PIL import Image
 
 import gradlab
 from gradlab import studies
+from gradlab.analysis.claims.numbers import compare_numbers
 from gradlab.analysis.findings import findings
-from gradlab.report.scoreboard import page
+from gradlab.analysis.formatting import number
+from gradlab.report.scoreboard import render_scoreboard
 
 ROOT = Path(__file__).parent.parent
 RESULTS, RUNS = ROOT / "docs/results", ROOT / "runs"
@@ -58,17 +60,28 @@ def entry(result: gradlab.Result, name: str) -> str:
 
 
 def verdicts(result: gradlab.Result) -> dict[str, dict[str, str]]:
-    """Return the verdict on each claim, keyed by the claim's hash, as stored in the package."""
-    return {
+    """Return the answer to each claim and published number, keyed by their hashes, as stored in the package."""
+    claims = {
         studies.claim_key(verdict.claim): {
             "claim": verdict.claim.text,
             "verdict": verdict.outcome,
             "words": verdict.words,
             "measured": verdict.measured,
+            "short": verdict.short,
             "reason": verdict.reason,
         }
         for verdict in result.verdicts
     }
+    numbers = {
+        studies.number_key(row): {
+            "published": row.published.text,
+            "measured": number(row.measured.median),
+            "expected": row.expected,
+            "outcome": row.outcome,
+        }
+        for row in compare_numbers(result.measured)
+    }
+    return claims | numbers
 
 
 def main() -> None:
@@ -86,7 +99,7 @@ def main() -> None:
         kept[name] = verdicts(result)
     studies.KEPT.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n", encoding="utf8")
     links = {name: f"{name}/report.md" for name in gradlab.list_studies()}
-    (RESULTS / "scoreboard.md").write_text(page(board, links), encoding="utf8")
+    (RESULTS / "scoreboard.md").write_text(render_scoreboard(board, links), encoding="utf8")
     head = [
         "# Full runs of the built-in studies",
         "",

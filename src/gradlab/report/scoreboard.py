@@ -2,36 +2,86 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
-from gradlab.analysis.scoreboard import Scoreboard, ScoredStudy
+from gradlab.analysis.formatting import number, where
+from gradlab.analysis.scoreboard import Judged, Scoreboard, ScoredClaim, ScoredNumber, ScoredStudy
 from gradlab.report.fairness import HOW
 from gradlab.report.markdown import escape, render_table
 from gradlab.report.tables import Table
 
+VERBS = {
+    "reproduced": ("holds", "hold"),
+    "direction only": ("holds in direction only", "hold in direction only"),
+    "not reproduced": ("does not hold", "do not hold"),
+    "not settled": ("is not settled", "are not settled"),
+    "not tested": ("is not tested", "are not tested"),
+}
+QUICK = (
+    "Reduced budgets (--quick): claims and numbers that need the full budget are not tested; the answer of the full "
+    "run that ships with the package is given for them, marked as such."
+)
+
 
 def summarize(board: Scoreboard) -> str:
-    """All in one sentence."""
-    total = sum(board.counts.values())
-    words = ", ".join(f"{count} {outcome}" for outcome, count in sorted(board.counts.items(), key=lambda c: -c[1]))
+    """All in a few sentences: the write-ups' own sentences and numbers, then our statements."""
+    counts = board.counts
+    parts = [f"{_count(len(board.titles), 'write-up')}. {_describe(counts['sentences'], 'sentence of theirs')}."]
+    if counts["numbers"]:
+        answers = ", ".join(f"{count} {outcome}" for outcome, count in counts["numbers"].items())
+        parts.append(f"{_count(sum(counts['numbers'].values()), 'published number')}: {answers}.")
+    if counts["statements"]:
+        parts.append(f"{_describe(counts['statements'], 'statement of our own')}.")
     unfair = [entry.study for entry in board.entries if entry.audit is not None and not entry.audit.fair]
-    failed = f" The audit fails {', '.join(unfair)}." if unfair else ""
-    return f"{total} claims of {len(board.titles)} write-ups: {words}.{failed}"
+    return " ".join([*parts, *([f"The audit fails {', '.join(unfair)}."] if unfair else [])])
+
+
+def _describe(counts: Mapping[str, int], what: str) -> str:
+    words = ", ".join(f"{count} {VERBS[outcome][count != 1]}" for outcome, count in counts.items())
+    return f"{_count(sum(counts.values()), what)}: {words or 'none'}"
+
+
+def _count(number: int, what: str) -> str:
+    noun, _, rest = what.partition(" of ")
+    return f"{number} {noun}{'s' * (number != 1)}{f' of {rest}' if rest else ''}"
 
 
 def tabulate_claims(board: Scoreboard) -> list[Table]:
-    """One table per write-up."""
+    """Sentences, then numbers, then our own statements, of each write-up."""
     found = []
     for name, title in board.titles.items():
-        rows = tuple(
-            (entry.study, line.verdict.claim.text, line.verdict.published, line.measured, line.words)
-            for entry in board.entries
-            if entry.writeup == name
-            for line in entry.lines
+        entries = [entry for entry in board.entries if entry.writeup == name]
+        kinds = (
+            ("sentences", [entry.sentences for entry in entries]),
+            ("our own statements", [entry.statements for entry in entries]),
         )
-        header = ("study", "claim", "published", "measured", "verdict")
-        found.append(Table(f"{name}: {title}", header, rows, numbers=(2,)))
+        tables = [
+            Table(
+                f"{name}: {title}, {kind}",
+                ("study", "claim", "measured", "verdict"),
+                tuple(
+                    (entry.study, line.verdict.claim.text, line.measured, line.words)
+                    for entry, lines in zip(entries, each, strict=True)
+                    for line in lines
+                ),
+            )
+            for kind, each in kinds
+        ]
+        rows = tuple((entry.study, *_number_row(found)) for entry in entries for found in entry.numbers)
+        tables.insert(1, Table(f"{name}: {title}, numbers", ("study", *NUMBERS), rows, numbers=(3, 5, 6)))
+        found += [table for table in tables if table.rows]
     return found
+
+
+NUMBERS = ("group", "measure", "published", "from", "measured (median)", "new seed, 95 %", "number")
+
+
+def _number_row(found: ScoredNumber) -> tuple[str, ...]:
+    row = found.row
+    measured = number(row.measured.median) if found.kept is None else f"full run: {found.kept['measured']}"
+    return (
+        row.group, where(row.metric, row.at), row.published.text, row.origin, measured, found.expected, found.words,
+    )  # fmt: skip
 
 
 def tabulate_audits(board: Scoreboard) -> Table:
@@ -63,6 +113,32 @@ def tabulate_confounds(board: Scoreboard) -> Table:
     return Table("Known confounds, and what shows them", ("write-up", "confound", "study", "claim", "verdict"), rows)
 
 
+def describe_conclusions(board: Scoreboard, writeup: str) -> str:
+    """One paragraph: what is left of each conclusion of a write-up, from the verdicts."""
+    return " ".join(_describe_conclusion(judged) for judged in board.conclusions if judged.writeup == writeup)
+
+
+def _describe_conclusion(judged: Judged) -> str:
+    limits = [(study, line) for study, line in judged.limited_by if line.outcome == "reproduced"]
+    text = f"“{judged.says}” {judged.stands}: {_list_lines(judged.rests_on)}."
+    return f"{text} But: {_list_lines(limits)}." if limits else text
+
+
+def _list_lines(lines: Sequence[tuple[str, ScoredClaim]]) -> str:
+    return "; ".join(f"{_lower(line.verdict.claim.text)} ({study}: {_answer(line)})" for study, line in lines)
+
+
+def _answer(line: ScoredClaim) -> str:
+    if line.kept is not None:
+        return f"{line.kept['words']}, {line.kept['short']} in the full run"
+    return f"{line.words}, {line.verdict.short}" if line.verdict.short else line.words
+
+
+def _lower(text: str) -> str:
+    """A sentence inside another one: names and formulas keep their capitals."""
+    return text[0].lower() + text[1:] if text[1:2].islower() and text.split()[0] not in ("He", "Xavier") else text
+
+
 def render_scoreboard(board: Scoreboard, links: dict[str, str]) -> str:
     """One page in Markdown; `links` are the studies' reports."""
     count = "Four" if len(board.titles) == 4 else str(len(board.titles))
@@ -72,12 +148,12 @@ def render_scoreboard(board: Scoreboard, links: dict[str, str]) -> str:
         f"**{escape(summarize(board))}**",
         "",
     ]
-    if board.quick:
-        lines += ["> Reduced budgets (--quick): claims that need the full budget are not tested; beside them stands "
-                  "the verdict of the full run that is kept with the package, marked as such.", ""]  # fmt: skip
+    lines += [f"> {QUICK}", ""] if board.quick else []
     lines += [f"`{board.command}`, {board.seconds / 60:.1f} minutes, trials that were already there not counted.", ""]
     for name, title in board.titles.items():
         lines += [f"## {name}: {escape(title)}", ""]
+        if conclusions := describe_conclusions(board, name):
+            lines += [f"What is left of its conclusions. {escape(conclusions)}", ""]
         for entry in board.entries:
             if entry.writeup == name:
                 lines += _render_study(entry, links.get(entry.study))
@@ -90,13 +166,14 @@ def _render_study(entry: ScoredStudy, link: str | None) -> Iterator[str]:
     title = f"[{entry.study}]({link})" if link else entry.study
     yield from (f"### {title} ({entry.role}, {entry.seeds} seeds)", "", escape(entry.question), "")
     yield from (f"Same set-up except the factor? {escape(_describe_fairness(entry))}.", "")
-    if entry.lines:
-        rows = tuple(
-            (line.verdict.claim.text, line.verdict.published, line.measured, line.words, line.reason)
-            for line in entry.lines
-        )
-        yield from render_table(Table("", ("claim", "published", "measured", "verdict", "why"), rows))
-        yield ""
+    for kind, scored in (("Sentences of the write-up", entry.sentences), ("Statements of our own", entry.statements)):
+        if scored:
+            rows = tuple((c.verdict.claim.text, c.measured, c.words, c.reason) for c in scored)
+            yield from (f"{kind}:", "", *render_table(Table("", ("claim", "measured", "verdict", "why"), rows)), "")
+        if entry.numbers and kind.startswith("Sentences"):
+            yield from ("Published numbers:", "")
+            yield from render_table(Table("", NUMBERS, tuple(map(_number_row, entry.numbers))))
+            yield ""
     if entry.audit is not None and entry.audit.limits:
         yield from ("What this design cannot attribute:", "")
         yield from (f"- {escape(limit)}" for limit in entry.audit.limits)

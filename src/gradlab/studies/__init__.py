@@ -13,6 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from gradlab.analysis.claims.numbers import Comparison
+from gradlab.analysis.formatting import where
 from gradlab.errors import StudyError, nearest, shortened
 from gradlab.spec import yaml_text
 from gradlab.spec.canonical import content_id
@@ -41,14 +43,24 @@ class Confound:
 
 
 @dataclass(frozen=True)
+class Conclusion:
+    """What a write-up concludes, in our words, with the claims (study -> their texts) that speak for it or limit it."""
+
+    says: str
+    rests_on: Mapping[str, tuple[str, ...]]
+    limited_by: Mapping[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True)
 class WriteUp:
-    """A public write-up: studies that run it as published, studies that separate its causes, and its confounds."""
+    """A public write-up: studies that run it as published, studies that separate its causes, and its conclusions."""
 
     name: str
     title: str
     published: tuple[str, ...]
     controlled: tuple[str, ...]
     confounds: tuple[Confound, ...]
+    conclusions: tuple[Conclusion, ...]
     unfair: tuple[str, ...] = ()
     """Studies that are expected to fail their audit."""
 
@@ -80,14 +92,19 @@ def writeups() -> dict[str, WriteUp]:
             each["title"],
             tuple(each["published"]),
             tuple(each["controlled"]),
+            tuple(Confound(c["what"], _claims(c["shown"])) for c in each["confounds"]),
             tuple(
-                Confound(c["what"], {study: tuple(texts) for study, texts in c["shown"].items()})
-                for c in each["confounds"]
+                Conclusion(c["says"], _claims(c["rests_on"]), _claims(c.get("limited_by", {})))
+                for c in each["conclusions"]
             ),
             tuple(each.get("unfair", ())),
         )
         for name, each in _read("writeups").items()
     }
+
+
+def _claims(by_study: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    return {study: tuple(texts) for study, texts in by_study.items()}
 
 
 def _read(name: str) -> dict[str, Any]:
@@ -101,9 +118,14 @@ def claim_key(claim: Claim) -> str:
     return content_id(claim.model_dump(mode="json"))
 
 
+def number_key(row: Comparison) -> str:
+    """Hash a published number with its place, so that a stored answer applies to exactly this number."""
+    return content_id([row.group, where(row.metric, row.at), row.published.text, row.origin])
+
+
 @cache
 def kept_verdicts() -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
-    """Return study -> claim key -> verdict of the full run that ships with this version of the package."""
+    """Return study -> key of a claim or number -> what the full run that ships with the package found."""
     if not KEPT.is_file():
         return {}
     found: dict[str, Any] = json.loads(KEPT.read_text(encoding="utf8"))

@@ -9,8 +9,9 @@ from time import perf_counter
 from typing import Any
 
 from gradlab import studies
+from gradlab.analysis.claims.numbers import Comparison, compare_numbers
 from gradlab.analysis.claims.verdict import Verdict
-from gradlab.analysis.scoreboard import Scoreboard, ScoredClaim, ScoredStudy, Shown
+from gradlab.analysis.scoreboard import Judged, Scoreboard, ScoredClaim, ScoredNumber, ScoredStudy, Shown
 from gradlab.errors import StudyError, nearest
 from gradlab.report.result import Result
 from gradlab.report.scoreboard import render_scoreboard
@@ -66,30 +67,32 @@ def _scoreboard(
             len(results[study].study.trial_seeds),
             len(results[study].measured.trials),
             tuple(ScoredClaim(verdict, _kept_verdict(study, verdict)) for verdict in results[study].verdicts),
+            tuple(ScoredNumber(row, _kept_number(study, row)) for row in compare_numbers(results[study].measured)),
         )
         for writeup in chosen
         for study in writeup.studies
         if study in results
     )
     by_text = {(entry.study, line.verdict.claim.text): line for entry in entries for line in entry.lines}
+
+    def lines(by_study: Mapping[str, tuple[str, ...]]) -> tuple[tuple[str, ScoredClaim], ...]:
+        wanted = ((study, text) for study, texts in by_study.items() for text in texts)
+        return tuple((study, by_text[study, text]) for study, text in wanted if (study, text) in by_text)
+
     confounds = tuple(
-        Shown(
-            writeup.name,
-            confound.what,
-            tuple(
-                (study, by_text[study, text])
-                for study, texts in confound.shown.items()
-                for text in texts
-                if (study, text) in by_text
-            ),
-        )
+        Shown(writeup.name, confound.what, lines(confound.shown))
         for writeup in chosen
         for confound in writeup.confounds
+    )
+    conclusions = tuple(
+        Judged(writeup.name, each.says, lines(each.rests_on), lines(each.limited_by))
+        for writeup in chosen
+        for each in writeup.conclusions
     )
     titles = {writeup.name: writeup.title for writeup in chosen}
     failed = sum(result.measured.counts()["failed"] for result in results.values())
     stopped = any(result.stopped for result in results.values())
-    return Scoreboard(titles, entries, confounds, quick, command, seconds, failed, stopped)
+    return Scoreboard(titles, entries, confounds, quick, command, seconds, failed, stopped, conclusions)
 
 
 def _kept_verdict(study: str, verdict: Verdict) -> Mapping[str, Any] | None:
@@ -97,3 +100,8 @@ def _kept_verdict(study: str, verdict: Verdict) -> Mapping[str, Any] | None:
     if verdict.outcome != "not tested":
         return None
     return studies.kept_verdicts().get(study, {}).get(studies.claim_key(verdict.claim))
+
+
+def _kept_number(study: str, row: Comparison) -> Mapping[str, Any] | None:
+    """Return the full run's answer for a published number that a reduced budget left untested."""
+    return None if row.tested else studies.kept_verdicts().get(study, {}).get(studies.number_key(row))

@@ -100,6 +100,11 @@ class Verdict:
         seeds = {reading.estimate.n for reading in self.readings}
         return f"{'; '.join(words)} (n = {'–'.join(map(str, sorted({min(seeds), max(seeds)})))})"
 
+    @property
+    def short(self) -> str:
+        """The first number that the verdict rests on, with its interval; empty if there is none."""
+        return told(self.readings[0], alone=len(self.readings) == 1) if self.readings else ""
+
     def __repr__(self) -> str:
         return f"<{self.words}: {self.claim.text}; {self.measured}>"
 
