@@ -1,0 +1,125 @@
+"""Claims that something is the best over an axis, and claims that no number of seeds at hand could settle."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gradlab
+from gradlab.analysis.claims import judge
+from gradlab.analysis.claims.power import describe_shortfalls, list_shortfalls
+from gradlab.analysis.measured import Measured
+from gradlab.errors import StudyError
+from gradlab.spec.place import At
+
+DEPTHS = {"axes": {"model.depth": [2, 3, 4, 5]}, "arms": None, "factor": []}
+
+
+@dataclass(frozen=True)
+class Told(Measured):
+    """A result with final losses of the test's own."""
+
+    numbers: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def by_group(self) -> Mapping[str, tuple[Any, ...]]:  # type: ignore[override]
+        return dict.fromkeys(self.group_names, ())
+
+    def values(self, metric: str, group: str, at: At | None = None) -> dict[int, Any]:
+        return dict(enumerate(self.numbers[group]))
+
+    def resolution(self, metric: str) -> float:
+        return 1e-9
+
+
+def judged(tree: dict[str, Any], claim: dict[str, Any], medians: Mapping[int, float], seeds: int = 10) -> Any:
+    rng = np.random.default_rng(0)
+    numbers = {f"depth={d}": (m * rng.lognormal(0, 0.05, seeds)).tolist() for d, m in medians.items()}
+    plan = gradlab.plan({**tree, **DEPTHS, "seeds": seeds, "claims": [{"text": "t", "metric": "final_loss", **claim}]})
+    return judge(Told(plan, None, numbers))[0]  # type: ignore[arg-type]
+
+
+LOWEST = {"op": "lowest", "along": "depth", "arms": ["depth=2", "depth=3"]}
+
+
+def test_one_of_the_claimed_has_to_beat_every_other(tree: dict[str, Any]) -> None:
+    assert judged(tree, LOWEST, {2: 1, 3: 0.5, 4: 2, 5: 3}).outcome == "reproduced"
+    assert judged(tree, LOWEST, {2: 0.5, 3: 9, 4: 2, 5: 3}).outcome == "reproduced"
+    assert judged(tree, {**LOWEST, "op": "highest"}, {2: 5, 3: 0.5, 4: 2, 5: 3}).outcome == "reproduced"
+
+
+def test_an_other_that_beats_all_claimed_refutes_it_and_is_named(tree: dict[str, Any]) -> None:
+    verdict = judged(tree, LOWEST, {2: 1, 3: 0.9, 4: 0.3, 5: 3})
+    assert verdict.outcome == "not reproduced"
+    assert "depth=4 is below all of them" in verdict.reason
+
+
+def test_a_tie_between_claimed_and_other_is_not_settled(tree: dict[str, Any]) -> None:
+    assert judged(tree, LOWEST, {2: 1, 3: 1, 4: 1, 5: 3}).outcome == "not settled"
+
+
+def test_a_tie_within_the_claimed_does_no_harm(tree: dict[str, Any]) -> None:
+    assert judged(tree, LOWEST, {2: 1, 3: 1, 4: 2, 5: 3}).outcome == "reproduced"
+
+
+def test_ties_are_rarely_called_settled(tree: dict[str, Any]) -> None:
+    """All four groups are the same: whichever is claimed, at most 5 % of the verdicts are wrong (here of 200)."""
+    plan = gradlab.plan({**tree, **DEPTHS, "seeds": 5, "claims": [{"text": "t", "metric": "final_loss", **LOWEST}]})
+    rng, settled = np.random.default_rng(1), 0
+    for _ in range(200):
+        numbers = {f"depth={d}": rng.lognormal(0, 1, 5).tolist() for d in (2, 3, 4, 5)}
+        settled += judge(Told(plan, None, numbers))[0].outcome != "not settled"  # type: ignore[arg-type]
+    assert settled <= 10
+
+
+@pytest.mark.parametrize(
+    ("claim", "words"),
+    [
+        ({"op": "highest"}, "needs the arms"),
+        ({"op": "highest", "arms": ["depth=2", "depth=3", "depth=4", "depth=5"]}, "no other group"),
+        ({"op": "highest", "arms": "depth=2", "value": 1.0}, "leave the value out"),
+        ({"op": ">", "arms": "depth=2", "value": 1.0, "along": "depth"}, "leave along out"),
+        ({"op": "highest", "arms": "depth=2", "along": "width"}, "not an axis"),
+    ],
+)
+def test_an_incomplete_claim_is_refused(tree: dict[str, Any], claim: dict[str, Any], words: str) -> None:
+    with pytest.raises(StudyError, match=words):
+        gradlab.plan({**tree, **DEPTHS, "claims": [{"text": "t", "metric": "final_loss", **claim}]})
+
+
+def _study(tree: dict[str, Any], claims: list[dict[str, Any]], seeds: int) -> Any:
+    return gradlab.load({**tree, "claims": claims, "seeds": seeds}).study
+
+
+def test_a_plan_says_which_claims_cannot_be_settled(tree: dict[str, Any]) -> None:
+    alone = {"text": "a", "metric": "final_loss", "arms": "plain", "op": "<", "value": 1}
+    pair = {"text": "b", "metric": "final_loss", "arms": ["plain", "residual"], "op": "<"}
+    assert list_shortfalls(_study(tree, [alone, pair], 6)) == ()
+    assert [short.number for short in list_shortfalls(_study(tree, [alone, pair], 5))] == [1]
+    assert [short.number for short in list_shortfalls(_study(tree, [alone, pair], 2))] == [1, 2]
+    words = describe_shortfalls(_study(tree, [pair, alone], 5))
+    assert words == "5 seeds cannot settle claim 2, however clear the results: at least 6 are needed"
+    assert describe_shortfalls(_study(tree, [], 1)) == ""
+
+
+@pytest.mark.parametrize("claims", [1, 2, 4])
+def test_the_fewest_seeds_do_settle_it_and_one_less_does_not(tree: dict[str, Any], claims: int) -> None:
+    """What the plan says of the claims is what the verdicts do when all seeds agree."""
+    alone = [
+        {"text": f"{i}", "metric": "final_loss", "arms": "depth=2", "op": "<", "value": 1.0 + i} for i in range(claims)
+    ]
+    needs = max(short.needs for short in list_shortfalls(_study({**tree, **DEPTHS}, alone, 1)))
+    for seeds, settled in ((needs, True), (needs - 1, False)):
+        plan = gradlab.plan({**tree, **DEPTHS, "seeds": seeds, "claims": alone})
+        numbers = {f"depth={d}": [0.5] * seeds for d in (2, 3, 4, 5)}
+        verdicts = judge(Told(plan, None, numbers))  # type: ignore[arg-type]
+        assert {verdict.outcome for verdict in verdicts} == {"reproduced" if settled else "not settled"}
+
+
+@pytest.mark.parametrize("name", gradlab.list_studies())
+def test_every_built_in_claim_can_be_settled(name: str) -> None:
+    assert describe_shortfalls(gradlab.load(name).study) == ""
