@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -16,12 +16,14 @@ from gradlab.analysis.layer_index import LayerIndex
 from gradlab.analysis.rules import ALPHA, FLOAT
 from gradlab.analysis.sample import Sample, divided, sample_of
 from gradlab.analysis.summary import summarize
+from gradlab.plans.choosing import choose_groups
 from gradlab.plans.outline import Entry, Outline
 from gradlab.probes.base import Probe
 from gradlab.runs.store.records import Records, results_hash
 from gradlab.runs.store.tables import COLUMNS
 from gradlab.spec.claims import ClaimAt
 from gradlab.spec.metric import FRACTION, Metric, Metrics
+from gradlab.spec.naming import Names
 from gradlab.spec.place import At
 from gradlab.spec.question import Question
 from gradlab.trials.recorder import FROM_CURVES, METRICS, rises
@@ -71,6 +73,17 @@ class Measured:
     def group_names(self) -> tuple[str, ...]:
         """Arms or grid points, in the study's order."""
         return tuple(planned.group.name for planned in self.plan.groups)
+
+    @cached_property
+    def names(self) -> Names:
+        """What people call groups, axes and levels."""
+        conditions = [planned.group for planned in self.plan.groups]
+        arms = self.study.arms is not None
+        return Names(conditions, self.plan.catalog, arms=arms, labels=self.study.labels)
+
+    def only(self, groups: Collection[str], labels: Mapping[str, str] | None = None) -> Measured:
+        """The same results seen through a plan of some groups only, with further labels."""
+        return Measured(choose_groups(self.plan, groups, labels or {}), self.records)
 
     @cached_property
     def entries(self) -> Mapping[str, Entry]:

@@ -28,6 +28,8 @@ class Part(ABC):
     """The kind of part; the base of the kind sets it."""
     name: ClassVar[str]
     """What studies call it: a-z, 0-9 and _, at most 40 characters. The file of a built-in part has the same name."""
+    called: ClassVar[str] = ""
+    """What people call it in legends and tables: `He init`. Empty: its name and its kind, `layer norm`."""
     rank: ClassVar[int] = 50
     """Its place among the parts of its kind where all of them are shown: lower first, equal ranks by name."""
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", allow_inf_nan=False)

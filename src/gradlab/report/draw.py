@@ -6,20 +6,27 @@ import io
 import warnings
 from collections.abc import Mapping, Sequence
 from functools import cache
+from html import escape
 from typing import Any
 
 from gradlab.analysis.measured import Measured
-from gradlab.errors import described
-from gradlab.report.charts import Chart, draw
+from gradlab.errors import InvalidInput, described, nearest
+from gradlab.report.axes_ticks import settle_x, settle_y
+from gradlab.report.charts import Chart, Panels
 from gradlab.report.figures.base import Figure
-from gradlab.report.look import look, plain
+from gradlab.report.layout import Box, make_grid, place_chart, tip_id
+from gradlab.report.look import SOFT, WARNING, look, plain, pt
+from gradlab.report.scheme import Wish, make_scheme
+from gradlab.report.text_size import text_height, wrapped
 
-SIZE = (6.8, 4.3)
-COLUMN = 3.4
-"""Inches of a column in a paper."""
+SIZES = {"page": (6.8, 4.3, 1.0), "column": (3.4, 2.5, 0.74), "slide": (40 / 3, 7.5, 1.8)}
+"""Inches across and down, and the scale of text: across a page, in a column of a paper, on a slide."""
+SIZE = SIZES["page"][:2]
+ROW, HEAD = 1.55, 1.25
+"""Inches of a row of panels, and of everything above and below them."""
 
 
-def make_charts(measured: Measured) -> tuple[dict[str, Chart], tuple[str, ...]]:
+def make_charts(measured: Measured, wish: Wish | None = None) -> tuple[dict[str, Chart], tuple[str, ...]]:
     """The charts of the study's figures by name, and a line for each that could not be made.
 
     A study that names no figures gets all that apply.
@@ -30,8 +37,7 @@ def make_charts(measured: Measured) -> tuple[dict[str, Chart], tuple[str, ...]]:
     found, missing = {}, []
     for name in names:
         try:
-            figure: Figure = catalog.make("figure", name, {})
-            chart = figure.chart(measured)
+            chart = make_chart(measured, name, wish)
         except (Exception, SystemExit) as error:  # a user's figure can fail in any way; the report is still wanted
             missing.append(f"{name}: {described(error)}")
             continue
@@ -40,6 +46,19 @@ def make_charts(measured: Measured) -> tuple[dict[str, Chart], tuple[str, ...]]:
         elif wanted:
             missing.append(f"{name}: nothing in this study to show")
     return found, tuple(missing)
+
+
+def make_chart(measured: Measured, name: str, wish: Wish | None = None) -> Chart | None:
+    """One figure's chart, with names, strokes and panels; None if the study has nothing of the kind."""
+    figure: Figure = measured.plan.catalog.make("figure", name, {})
+    chart = figure.chart(measured)
+    if chart is None:
+        return None
+    scheme = make_scheme(measured, wish, chart.along)
+    return chart.arranged(scheme)
+
+
+# ---------------------------------------------------------------------- drawing
 
 
 @cache
@@ -56,33 +75,87 @@ def _canvas_class() -> Any:
 
 
 def make_canvas(width: float, height: float) -> Any:
-    """An empty figure of this size in inches, laid out as it is filled."""
-    return _canvas_class()(figsize=(width, height), layout="constrained")
+    """An empty figure of this size in inches."""
+    return _canvas_class()(figsize=(width, height))
 
 
-def draw_one(chart: Chart, ax: Any = None, *, size: tuple[float, float] = SIZE) -> Any:
+def draw_one(chart: Chart, ax: Any = None, *, size: str = "page") -> Any:
     """A matplotlib figure with this chart, or the chart on the given axes."""
-    with look():
+    if size not in SIZES:
+        raise InvalidInput(f"size {size!r}: accepted: {', '.join(SIZES)}{nearest(size, SIZES)}")
+    width, height, scale = SIZES[size]
+    with look(scale):
         if ax is not None:
-            draw(chart, ax)
+            _draw_on(chart, ax)
             return ax.figure
-        canvas = make_canvas(*size)
-        draw(chart, canvas.add_subplot())
+        if size == "page" and isinstance(chart, Panels) and chart.own_labels:
+            width = max(width, min(3.2 * len(chart.charts), 9.6))
+        canvas = make_canvas(width, height if size == "slide" else _natural_height(chart, width, height, scale))
+        place_chart(chart, canvas)
         return canvas
+
+
+def _natural_height(chart: Chart, width: float, height: float, scale: float) -> float:
+    """Inches that a chart needs: more for several rows of panels or of text."""
+    rows = make_grid(chart, 72 * width).rows
+    if chart.text_rows:
+        return scale * (HEAD + 0.19 * chart.text_rows)
+    notes = text_height(wrapped(chart.full_note, 72 * width, pt(8)), pt(8)) / 72
+    if len(chart.panels) == 1:
+        return height
+    natural = scale * (HEAD + ROW * rows) + notes
+    return max(natural, 0.8 * height if rows == 1 else height)
+
+
+def _draw_on(chart: Chart, ax: Any) -> None:
+    """On axes of somebody's own figure: title, labels, legend and note as matplotlib places them."""
+    chart.draw_marks(ax)
+    points = ax.get_window_extent().transformed(ax.figure.dpi_scale_trans.inverted())
+    settle_x(ax, 72 * points.width)
+    settle_y(ax, 72 * points.height)
+    ax.set_title(plain(chart.title))
+    ax.set_xlabel(plain(chart.x_label))
+    ax.set_ylabel(plain(chart.y_label))
+    if chart.has_key:
+        key = ax.inset_axes((1.02, 0, 0.03, 1))
+        key.yaxis.set_label_position("right")
+        key.set_ylabel(chart.draw_key(key))
+        settle_y(key, 72 * points.height)
+    if chart.full_note:
+        note = wrapped(chart.full_note, 72 * points.width, pt(8))
+        ax.annotate(
+            plain(note), (0, 0), (0, -pt(38)), xycoords="axes fraction", textcoords="offset points",
+            color=WARNING if chart.warning else SOFT, fontsize=pt(8), va="top",
+        )  # fmt: skip
+    if len(ax.get_legend_handles_labels()[1]) > 1:
+        ax.legend()
 
 
 def draw_overview(charts: Mapping[str, Chart], title: str) -> Any:
     """Up to four charts on one page, under the question."""
-    chosen = list(charts.values())[:4]
+    chosen = sorted(charts.values(), key=lambda chart: len(chart.panels) > 6)[:4]
     columns = 1 if len(chosen) == 1 else 2
-    rows = -(-len(chosen) // columns)
+    rows = [chosen[start : start + columns] for start in range(0, len(chosen), columns)]
+    width, height = SIZE
     with look():
-        canvas = make_canvas(SIZE[0] * columns * 0.92, SIZE[1] * rows * 0.92 + 0.5)
-        canvas.get_layout_engine().set(w_pad=0.12, h_pad=0.12)
-        canvas.suptitle(plain(title), fontsize=14, fontweight="bold", x=0.012, ha="left")
-        for index, chart in enumerate(chosen):
-            draw(chart, canvas.add_subplot(rows, columns, index + 1))
+        heights = [max(_natural_height(chart, width, height, 1.0) for chart in row) for row in rows]
+        across = 72 * width * columns
+        heading = wrapped(title, across - 20, 14, bold=True) if title else ""
+        above = text_height(heading, 14) + 10 if title else 0.0
+        canvas = make_canvas(width * columns, sum(heights) + above / 72)
+        top = 72 * sum(heights)
+        if title:
+            canvas.text(
+                7 / across, 1 - 7 / (top + above), plain(heading), fontsize=14, fontweight="bold", va="top", ha="left"
+            )
+        for row, tall in zip(rows, heights, strict=True):
+            top -= 72 * tall
+            for column, chart in enumerate(row):
+                place_chart(chart, canvas, Box(72 * width * column + 7, top + 7, 72 * width - 16, 72 * tall - 16))
         return canvas
+
+
+# ---------------------------------------------------------------------- files
 
 
 def render_image(canvas: Any, kind: str) -> bytes:
@@ -99,21 +172,26 @@ def render_image(canvas: Any, kind: str) -> bytes:
     return buffer.getvalue()
 
 
-def render_images(canvas: Any, kinds: Sequence[str]) -> dict[str, bytes]:
-    """One figure as several kinds of files; it is laid out once."""
-    found = {}
-    for kind in kinds:
-        found[kind] = render_image(canvas, kind)
-        canvas.set_layout_engine(None)  # keeps the layout, so that the next kind is drawn once instead of twice
+def render_chart(chart: Chart, kind: str, *, size: str = "page") -> bytes:
+    """A chart as a file; names in an SVG have the full settings as tooltips."""
+    return _render(draw_one(chart, size=size), chart, kind)
+
+
+def render_images(chart: Chart, kinds: Sequence[str]) -> dict[str, bytes]:
+    """A chart as several kinds of files; the PDF fits a column of a paper."""
+    canvas = draw_one(chart)
+    found = {kind: _render(canvas, chart, kind) for kind in kinds if kind != "pdf"}
+    if "pdf" in kinds:
+        found["pdf"] = render_chart(chart, "pdf", size="column")
     return found
 
 
-def render_column_pdf(chart: Chart) -> bytes:
-    """A chart as a PDF for a column of a paper; if its labels need more room, it keeps its usual size."""
-    size = (1.6 * COLUMN, 1.6 * COLUMN * SIZE[1] / SIZE[0])
-    try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("error", "constrained_layout not applied")
-            return render_image(draw_one(chart, size=size), "pdf")
-    except UserWarning:
-        return render_image(draw_one(chart), "pdf")
+def _render(canvas: Any, chart: Chart, kind: str) -> bytes:
+    content = render_image(canvas, kind)
+    if kind != "svg":
+        return content
+    text = content.decode()
+    for name, tip in chart.tips:
+        mark = f'<g id="{tip_id(name, tip)}">'
+        text = text.replace(mark, f"{mark}<title>{escape(tip)}</title>")
+    return text.encode()

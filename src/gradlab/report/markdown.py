@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from gradlab.report.charts import Chart
 from gradlab.report.design import Design, Rerun
 from gradlab.report.fairness import HOW
 from gradlab.report.pictures import MicroWorld, Pictures
@@ -52,7 +51,7 @@ def render_markdown(story: Story, pictures: Pictures) -> str:
     if charts:
         lines += ["## Figures", ""]
         for name, chart in charts.items():
-            lines += [f"![{escape(chart.title)}](figures/{name}.png)", "", f"*{escape(_caption(chart))}*", ""]
+            lines += [f"![{escape(chart.title)}](figures/{name}.png)", "", f"*{escape(chart.caption)}*", ""]
     if pictures.missing:
         lines += ["Figures that could not be made:", "", *_list(pictures.missing), ""]
     if pictures.microworld is not None:
@@ -89,13 +88,6 @@ def render_table(table: Table) -> Iterable[str]:
         yield "| " + " | ".join(map(escape, row)) + " |"
     for note in table.notes:
         yield f"\n*{escape(note)}*"
-
-
-def _caption(chart: Chart) -> str:
-    against = f"{chart.y_label} against {chart.x_label}"
-    title = chart.title if chart.title.lower().startswith(chart.y_label.lower()) else f"{chart.title}: {against}"
-    note = f" {chart.full_note[0].upper()}{chart.full_note[1:]}." if chart.full_note else ""
-    return f"{title}.{note}"
 
 
 def _evidence(story: Story, pictures: Pictures) -> list[str]:

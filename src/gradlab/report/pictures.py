@@ -10,13 +10,16 @@ from gradlab.audits.audit import Audit
 from gradlab.errors import described
 from gradlab.plans.plan import Plan
 from gradlab.report.charts import Chart
-from gradlab.report.draw import draw_one, draw_overview, make_charts, render_column_pdf, render_image, render_images
+from gradlab.report.draw import draw_overview, make_charts, render_image, render_images
 from gradlab.report.export import render_csv
 from gradlab.report.fairness import mark_unfair
 from gradlab.report.inside.diagnosis import Diagnosis, diagnose
-from gradlab.report.inside.drawing import draw_view, view_rows
+from gradlab.report.inside.drawing import view_chart
 from gradlab.report.inside.recording import Recording
 from gradlab.report.inside.views import View, make_views
+
+KINDS = ("png", "svg", "pdf", "csv")
+"""Files of a picture."""
 
 
 @dataclass(frozen=True)
@@ -72,40 +75,44 @@ def _make_microworld(measured: Measured, recording: Recording) -> MicroWorld:
     assert isinstance(plan, Plan)  # only networks that we build are recorded
     configs = {planned.group.name: planned.config for planned in plan.groups}
     first, second = (configs[arm] for arm in recording.arms)
-    return MicroWorld(recording, tuple(make_views(recording)), diagnose(recording, (first, second)))
+    first_name, second_name = (measured.names.group(arm) for arm in recording.arms)
+    named = replace(recording, arms=(first_name, second_name))
+    return MicroWorld(named, tuple(make_views(named)), diagnose(named, (first, second)))
+
+
+def all_charts(pictures: Pictures) -> dict[str, Chart]:
+    """The charts of the figures, then those of the micro-world's views, by name."""
+    found = dict(pictures.charts)
+    if pictures.microworld is not None:
+        world = pictures.microworld
+        found |= {view.name: view_chart(view, world.recording) for view in world.views}
+    return found
 
 
 def draw_page_files(pictures: Pictures) -> Drawn:
     """The charts as SVG: what the page needs."""
-    return _draw_charts(pictures, ("svg",))
+    return _draw_charts(pictures.charts, ("svg",))
 
 
 def draw_files(pictures: Pictures, title: str) -> Drawn:
     """Every file of a run's `figures` folder: png, svg, pdf and data of each picture, and the overview."""
-    kinds = ("png", "svg", "pdf")
-    drawn = _draw_charts(pictures, kinds)
+    drawn = _draw_charts(all_charts(pictures), KINDS)
     files = dict(drawn.files)
     if whole := pictures.without(drawn.broken).charts:
         files["overview.png"] = render_image(draw_overview(whole, title), "png")
-    if pictures.microworld is not None:
-        recording = pictures.microworld.recording
-        for view in pictures.microworld.views:
-            images = render_images(draw_view(view, recording), kinds)
-            files |= {f"{view.name}.{kind}": content for kind, content in images.items()}
-            files[f"{view.name}.csv"] = render_csv(*view_rows(view, recording))
     return Drawn(files, drawn.broken)
 
 
-def _draw_charts(pictures: Pictures, kinds: Sequence[str]) -> Drawn:
+def _draw_charts(charts: Mapping[str, Chart], kinds: Sequence[str]) -> Drawn:
     """Files of all charts; one that cannot be drawn does not prevent the report."""
     files: dict[str, bytes] = {}
     broken: dict[str, str] = {}
-    for name, chart in pictures.charts.items():
+    for name, chart in charts.items():
         try:
-            images = render_images(draw_one(chart), [kind for kind in kinds if kind != "pdf"])
+            images = render_images(chart, [kind for kind in kinds if kind != "csv"])
             files |= {f"{name}.{kind}": content for kind, content in images.items()}
-            if "pdf" in kinds:
-                files |= {f"{name}.pdf": render_column_pdf(chart), f"{name}.csv": render_csv(*chart.table())}
+            if "csv" in kinds:
+                files[f"{name}.csv"] = render_csv(*chart.table())
         except Exception as error:
             broken[name] = described(error)
     return Drawn(files, broken)

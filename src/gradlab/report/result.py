@@ -21,6 +21,7 @@ from gradlab.report.markdown import render_markdown
 from gradlab.report.notebook import render_notebook
 from gradlab.report.page import render_page
 from gradlab.report.pictures import draw_page_files
+from gradlab.report.requests import FigureRequest, Groups, list_figures, requested_chart
 from gradlab.report.story import Story
 from gradlab.report.writing import save_run, write_report
 from gradlab.runs.store.report_folder import ReportFolder
@@ -144,11 +145,35 @@ class Result:
 
     # ------------------------------------------------------------------ figures and reports
 
-    def figure(self, name: str, ax: Any = None) -> Any:
-        """A matplotlib figure; with `ax`, drawn on those axes."""
-        if name not in self.charts:
-            raise KeyError(f"this result has no figure {name!r}; it has {', '.join(self.charts)}")
-        return draw_one(self.charts[name], ax)
+    def figure(
+        self,
+        name: str,
+        ax: Any = None,
+        *,
+        groups: Groups | None = None,
+        facet: str | None = None,
+        color: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        title: str | None = None,
+        size: str = "page",
+    ) -> Any:
+        """A figure of the study or of the micro-world as a matplotlib figure; with `ax`, drawn on those axes.
+
+        groups: which groups to show: their names, settings (`"depth=5|20|80, init=he_normal"`), or a mapping of
+            settings to values; default: all.
+        facet: the setting that makes panels; color: the setting that gives the hue (`"depth"`, `"skip"`).
+        labels: names for levels and arms, as in a study: `{"skip=none": "plain"}`.
+        size: `page`, `column` (of a paper) or `slide`.
+        """
+        return draw_one(self.chart(name, FigureRequest(groups, facet, color, labels or {}, title)), ax, size=size)
+
+    def chart(self, name: str, request: FigureRequest | None = None) -> Chart:
+        """The data of a figure, whether or not the report shows it; an `InvalidInput` says what cannot be shown."""
+        return requested_chart(self.measured, self.audit, self.story.pictures, name, request or FigureRequest())
+
+    def figure_names(self) -> dict[str, str]:
+        """The figures that this result has, each with a line on what it shows."""
+        return list_figures(self.measured, self.story.pictures)
 
     def report(self) -> str:
         """The report as Markdown."""

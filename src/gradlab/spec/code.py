@@ -46,6 +46,8 @@ class CodeStudy(Frozen):
     published: tuple[Published, ...] = ()
     levels: tuple[Level, ...] = ()
     figures: tuple[str, ...] | None = None
+    labels: Mapping[Text, Label] = Field(default_factory=dict)
+    """Names for people: of arms, in figures, tables and sentences."""
     remarks: tuple[Text, ...] = ()
     """Notes for the reader, shown before anything else."""
     watched: bool = False

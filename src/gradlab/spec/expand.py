@@ -15,6 +15,7 @@ from gradlab.errors import StudyError, nearest, shortened
 from gradlab.parts import Catalog
 from gradlab.spec.config import BASE_SECTIONS, Config
 from gradlab.spec.messages import study_error
+from gradlab.spec.naming import check_labels
 from gradlab.spec.paths import flatten, label, value_at, with_all
 from gradlab.spec.question import Condition
 from gradlab.spec.study import Study
@@ -44,6 +45,7 @@ def expand(study: Study, catalog: Catalog) -> tuple[Group, ...]:
     for name, count in Counter(group.name for group in groups).items():
         if count > 1:
             raise StudyError(f"axes: two points are called {name!r}; a value is listed twice")
+    check_labels(study.labels, groups, catalog)
     absent = object()
     for path in study.factor:
         if value_at(groups[0].config.model_dump(mode="json"), path, absent) is absent and path not in varied:

@@ -85,6 +85,10 @@ class Question(Protocol):
         """Figures of the report; None: all that apply."""
 
     @property
+    def labels(self) -> Mapping[str, str]:
+        """Names for people, of levels (`skip=none`) and of arms."""
+
+    @property
     def watched(self) -> bool:
         """Whether the user ran the training and it was only watched."""
 

@@ -81,16 +81,16 @@ def _is_at(group: Condition, at: Mapping[str, Any], axes: Mapping[str, Any]) -> 
             )
         values = wanted if isinstance(wanted, list | tuple) else [wanted]
         for value in values:
-            if not any(_matches(own, value) for own in axes[path]):
+            if not any(matches(own, value) for own in axes[path]):
                 raise StudyError(
                     f"at.{axis}: {shortened(value)} is not on the axis; it has {_format_values(axes[path])}"
                 )
-        if not any(_matches(group.settings[path], value) for value in values):
+        if not any(matches(group.settings[path], value) for value in values):
             return False
     return True
 
 
-def _matches(own: Any, wanted: Any) -> bool:
+def matches(own: Any, wanted: Any) -> bool:
     """Whether `wanted` denotes the value: by itself, by its label, or by its part's name."""
     if isinstance(own, bool) or isinstance(wanted, bool):
         return str(own).lower() == str(wanted).lower()
@@ -108,7 +108,7 @@ def _select(selector: str, groups: Sequence[Condition], axes: Mapping[str, Any])
         return by_name
     wanted = [part.partition("=") for part in selector.split(", ")]
     if all(equals and path_of(key, axes) for key, equals, _ in wanted):
-        fitting = [group for group in groups if all(_matches(group.settings[_path(k, axes)], v) for k, _, v in wanted)]
+        fitting = [group for group in groups if all(matches(group.settings[_path(k, axes)], v) for k, _, v in wanted)]
         if fitting:
             return fitting
     names = [group.name for group in groups]

@@ -118,6 +118,8 @@ class Study(Frozen):
     """Reference values, drawn in the figures of their metric."""
     figures: tuple[str, ...] | None = None
     """Figures of the report, in order; default: all that apply."""
+    labels: Mapping[Text, Label] = Field(default_factory=dict)
+    """Names for people: of levels (`skip=none: plain`) and of arms, in figures, tables and sentences."""
     quick: Tree = Field(default_factory=dict)
     """Overrides for a reduced budget (`--quick`)."""
 

@@ -13,6 +13,7 @@ class Gelu(Activation):
     """f(x) = x Φ(x), Φ the normal distribution function."""
 
     name = "gelu"
+    called = "GELU"
 
     def forward(self, x: Array) -> Array:
         """x Φ(x)."""

@@ -11,6 +11,7 @@ class Identity(Activation):
     """f(x) = x."""
 
     name = "identity"
+    called = "no activation"
 
     def forward(self, x: Array) -> Array:
         """x itself."""

@@ -11,6 +11,7 @@ class LeakyRelu(Activation):
     """f(x) = x for x > 0, else negative_slope · x."""
 
     name = "leaky_relu"
+    called = "leaky ReLU"
     negative_slope: float = 0.01
 
     def forward(self, x: Array) -> Array:

@@ -11,6 +11,7 @@ class Relu(Activation):
     """f(x) = max(x, 0)."""
 
     name = "relu"
+    called = "ReLU"
 
     def forward(self, x: Array) -> Array:
         """max(x, 0); `maximum` keeps NaN, which `where(x > 0, x, 0)` would hide."""

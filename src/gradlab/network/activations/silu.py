@@ -9,6 +9,7 @@ class Silu(Activation):
     """f(x) = x σ(x)."""
 
     name = "silu"
+    called = "SiLU"
 
     def forward(self, x: Array) -> Array:
         """x σ(x)."""

@@ -12,6 +12,7 @@ class HeNormal(Init):
     """W ~ N(0, 2/fan_in)."""
 
     name = "he_normal"
+    called = "He init"
 
     def quantile(self, u: Draw, fan_in: int, fan_out: int) -> Draw:
         """F⁻¹(u)."""

@@ -11,6 +11,7 @@ class HeUniform(Init):
     """W ~ U(−√(6/fan_in), √(6/fan_in))."""
 
     name = "he_uniform"
+    called = "He init (uniform)"
 
     def quantile(self, u: Draw, fan_in: int, fan_out: int) -> Draw:
         """F⁻¹(u)."""

@@ -12,6 +12,7 @@ class LecunNormal(Init):
     """W ~ N(0, 1/fan_in)."""
 
     name = "lecun_normal"
+    called = "LeCun init"
 
     def quantile(self, u: Draw, fan_in: int, fan_out: int) -> Draw:
         """F⁻¹(u)."""

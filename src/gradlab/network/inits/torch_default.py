@@ -11,6 +11,7 @@ class TorchDefault(Init):
     """W ~ U(−1/√fan_in, 1/√fan_in)."""
 
     name = "torch_default"
+    called = "default init"
 
     def quantile(self, u: Draw, fan_in: int, fan_out: int) -> Draw:
         """F⁻¹(u)."""

@@ -12,6 +12,7 @@ class XavierNormal(Init):
     """W ~ N(0, 2/(fan_in + fan_out))."""
 
     name = "xavier_normal"
+    called = "Xavier init (normal)"
 
     def quantile(self, u: Draw, fan_in: int, fan_out: int) -> Draw:
         """F⁻¹(u)."""

@@ -11,6 +11,7 @@ class XavierUniform(Init):
     """W ~ U(−√(6/(fan_in + fan_out)), √(6/(fan_in + fan_out)))."""
 
     name = "xavier_uniform"
+    called = "Xavier init"
 
     def quantile(self, u: Draw, fan_in: int, fan_out: int) -> Draw:
         """F⁻¹(u)."""

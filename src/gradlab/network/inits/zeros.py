@@ -11,6 +11,7 @@ class Zeros(Init):
     """W = 0."""
 
     name = "zeros"
+    called = "zero init"
 
     def quantile(self, u: Draw, fan_in: int, fan_out: int) -> Draw:
         """0 for every u."""

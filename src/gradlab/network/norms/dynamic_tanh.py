@@ -15,6 +15,7 @@ class DynamicTanh(Norm):
     """y = g ⊙ tanh(α x) + s, one learned α per layer (DyT; Zhu, Chen, He, LeCun, Liu 2025)."""
 
     name = "dynamic_tanh"
+    called = "dynamic tanh"
     start: float = 0.5
     """Where α starts."""
 

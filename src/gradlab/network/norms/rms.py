@@ -16,6 +16,7 @@ class RmsNorm(Norm):
     """x̂ = x/√(mean_h x² + ε), y = g ⊙ x̂."""
 
     name = "rms"
+    called = "RMS norm"
     epsilon: Annotated[float, Field(gt=0)] = 1e-5
 
     def tensors(self, width: int, depth: int) -> Mapping[str, Tensor]:

@@ -12,6 +12,7 @@ class AddThenActivate(Skip):
     """y = f(x + F(x)), with F's last layer not yet activated."""
 
     name = "add_then_activate"
+    called = "skip, then activation"
     place = "inside"
     formula = "f(Wx + b + x)"
 

@@ -12,6 +12,7 @@ class PreActivation(Skip):
     """y = x + F(x), with layers that activate first: F(x) = W f(x) + b."""
 
     name = "pre_activation"
+    called = "pre-activation skip"
     place = "before"
     formula = "x + W f(x) + b"
 

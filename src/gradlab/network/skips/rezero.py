@@ -15,6 +15,7 @@ class ReZero(Skip):
     """y = x + α F(x), one learned α per block."""
 
     name = "rezero"
+    called = "ReZero skip"
     formula = "x + α f(Wx + b), α learned from 0"
     start: float = 0.0
 

@@ -13,6 +13,7 @@ class ScaledSkip(Skip):
     """y = x + α F(x), α fixed."""
 
     name = "scaled"
+    called = "scaled skip"
     formula = "x + α f(Wx + b)"
     scale: Scale = "1/sqrt(depth)"
 

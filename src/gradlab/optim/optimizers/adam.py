@@ -11,6 +11,7 @@ class Adam(Optimizer):
     """m ← β₁ m + (1 − β₁) g, v ← β₂ v + (1 − β₂) g², Δ = −η m̂/(√v̂ + ε), m̂ = m/(1 − β₁ᵗ), v̂ = v/(1 − β₂ᵗ)."""
 
     name = "adam"
+    called = "Adam"
     beta1: Rate = 0.9
     beta2: Rate = 0.999
     epsilon: Positive = 1e-8

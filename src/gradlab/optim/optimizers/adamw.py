@@ -10,6 +10,7 @@ class AdamW(Optimizer):
     """Adam's Δ on the plain gradient, plus −η λ θ."""
 
     name = "adamw"
+    called = "AdamW"
     beta1: Rate = 0.9
     beta2: Rate = 0.999
     epsilon: Positive = 1e-8

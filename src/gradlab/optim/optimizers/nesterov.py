@@ -11,6 +11,7 @@ class Nesterov(Optimizer):
     """v ← μ v + g, Δ = −η (g + μ v)."""
 
     name = "nesterov"
+    called = "Nesterov momentum"
     momentum: Rate = 0.9
     weight_decay: Decay = 0.0
 

@@ -11,6 +11,7 @@ class RmsProp(Optimizer):
     """s ← α s + (1 − α) g², Δ = −η g/(√s + ε)."""
 
     name = "rmsprop"
+    called = "RMSprop"
     alpha: Rate = 0.99
     epsilon: Positive = 1e-8
     weight_decay: Decay = 0.0

@@ -9,6 +9,7 @@ class Sgd(Optimizer):
     """Δ = −η g."""
 
     name = "sgd"
+    called = "SGD"
     weight_decay: Decay = 0.0
 
     def init(self, theta: Array) -> State:

@@ -9,6 +9,7 @@ class Fixed(Schedule):
     """η = lr."""
 
     name = "fixed"
+    called = "fixed rate"
 
     def factor(self, step: int, horizon: Horizon) -> float:
         """1."""

@@ -17,6 +17,7 @@ class OneCycle(Schedule):
     """
 
     name = "one_cycle"
+    called = "one-cycle schedule"
     rise: Annotated[float, Field(gt=0, lt=1)] = 0.3
     divide: Annotated[float, Field(gt=0)] = 25.0
     final_divide: Annotated[float, Field(gt=0)] = 1e4

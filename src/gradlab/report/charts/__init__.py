@@ -5,12 +5,13 @@ from gradlab.report.charts.axis import Dots as Dots
 from gradlab.report.charts.base import Chart as Chart
 from gradlab.report.charts.base import Level as Level
 from gradlab.report.charts.base import Points as Points
-from gradlab.report.charts.base import draw as draw
 from gradlab.report.charts.box import BoxChart as BoxChart
 from gradlab.report.charts.effect import EffectChart as EffectChart
 from gradlab.report.charts.heat import HeatChart as HeatChart
+from gradlab.report.charts.heat import HeatMap as HeatMap
 from gradlab.report.charts.heat import HeatPanel as HeatPanel
 from gradlab.report.charts.line import Line as Line
 from gradlab.report.charts.line import LineChart as LineChart
+from gradlab.report.charts.panels import Panels as Panels
 from gradlab.report.charts.pareto import ParetoChart as ParetoChart
 from gradlab.report.charts.seed import SeedChart as SeedChart

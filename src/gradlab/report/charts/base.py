@@ -1,24 +1,27 @@
-"""What every chart is: data with a title, labels and a note, that can draw itself on axes."""
+"""What every chart is: data with a title, labels, what to see and a note, that can draw its marks on axes."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from textwrap import fill
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gradlab.report.look import SOFT, WARNING, plain, stroke
+from gradlab.report.look import GROUND, SOFT, Stroke, plain, pt, stroke
+
+if TYPE_CHECKING:
+    from gradlab.report.scheme import Scheme
 
 Numbers = NDArray[np.float64]
 Rows = tuple[tuple[str, ...], list[tuple[Any, ...]]]
 """A header and rows."""
 Level = tuple[float, str]
 """A horizontal reference line: its value and its name."""
-NOTE_WIDTH, LONGEST = 104, 62
-"""Characters in a line of a note, and in a name of the legend."""
+LONGEST = 62
+"""Characters in a name of the legend."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +31,18 @@ class Points:
     label: str
     x: Numbers
     y: Numbers
-    style: int
+    style: int | Stroke
+    group: str = ""
+
+
+@dataclass(frozen=True)
+class End:
+    """The end of a line, where its name may stand."""
+
+    label: str
+    x: float
+    y: float
+    color: str
 
 
 @dataclass(frozen=True)
@@ -42,20 +56,65 @@ class Chart(ABC):
     """One line below the axes: what the marks are, what was left out."""
     warning: str = field(default="", kw_only=True)
     """Why the comparison must not be trusted; shown above the note, in red. Empty for a fair one."""
-
-    @property
-    def note_drop(self) -> int:
-        """How far below the axes the note stands, in points."""
-        return 40
+    finding: str = field(default="", kw_only=True)
+    """What to see in it, in one sentence with this run's numbers; the caption begins with it."""
+    tips: tuple[tuple[str, str], ...] = field(default=(), kw_only=True)
+    """(name in the legend, full settings), shown by a tooltip."""
 
     @property
     def full_note(self) -> str:
         """Warning and note, one below the other."""
         return "\n".join(text for text in (self.warning, self.note) if text)
 
+    @property
+    def caption(self) -> str:
+        """What to see, then what the marks are."""
+        parts = (self.warning, self.finding or f"{self.title}.", self.note)
+        return " ".join(_sentence(text) for text in parts if text)
+
+    @property
+    def panels(self) -> tuple[Chart, ...]:
+        """The charts that are drawn on axes of their own; of most kinds the chart itself."""
+        return (self,)
+
+    @property
+    def along(self) -> str:
+        """The path of a setting that the x axis is; empty if it is none."""
+        return ""
+
+    @property
+    def shares(self) -> tuple[bool, bool]:
+        """Whether all panels have the same x axis, and the same y axis."""
+        return False, False
+
+    def arranged(self, scheme: Scheme) -> Chart:
+        """The chart with the scheme's names, strokes and panels; of most kinds nothing changes."""
+        return self
+
     @abstractmethod
     def draw_marks(self, ax: Any) -> None:
         """Draw lines, boxes or other marks on the axes, without title, labels and note."""
+
+    def finish(self, ax: Any) -> None:  # noqa: B027 - most charts have nothing to add
+        """Write what depends on where the axes stand: called after the layout."""
+
+    @property
+    def text_rows(self) -> int:
+        """Rows of text upon each other along the y axis, which decide how tall it has to be; 0: any height will do."""
+        return 0
+
+    def line_ends(self) -> tuple[End, ...]:
+        """Where names may stand at the ends of lines; empty if the chart has no such lines."""
+        return ()
+
+    def draw_key(self, ax: Any) -> str:
+        """Draw the key of colors on narrow axes and return its label; see `has_key`."""
+        return ""
+
+    @property
+    def has_key(self) -> bool:
+        """Whether there is a key of colors beside the axes."""
+        return False
 
     @abstractmethod
     def table(self) -> Rows:
@@ -71,32 +130,10 @@ class Chart(ABC):
         return f"{self.title}: {self.y_label} against {self.x_label}. {self.describe()}"
 
 
-def draw(chart: Chart, ax: Any) -> None:
-    """Draw a chart on axes."""
-    chart.draw_marks(ax)
-    columns, rows = _legend_shape(ax)
-    ax.set_title(plain(chart.title), pad=10 + 13.5 * rows)
-    ax.set_xlabel(chart.x_label)
-    ax.set_ylabel(chart.y_label)
-    if chart.full_note:
-        note = "\n".join(fill(line, NOTE_WIDTH) for line in chart.full_note.split("\n"))
-        ax.annotate(
-            note, (0, 0), (0, -chart.note_drop + 3), xycoords="axes fraction",
-            textcoords="offset points", color=WARNING if chart.warning else SOFT,
-            fontsize=8, va="top",
-        )  # fmt: skip
-    if not ax.get_legend_handles_labels()[1]:
-        return
-    spacing = {"borderaxespad": 0, "handlelength": 2.6, "columnspacing": 1.4}
-    ax.legend(loc="lower left", bbox_to_anchor=(-0.01, 0.985), ncols=columns, **spacing)
-
-
-def _legend_shape(ax: Any) -> tuple[int, int]:
-    """Columns and rows of a legend above the axes that is no wider than they are."""
-    labels = ax.get_legend_handles_labels()[1]
-    longest = max((len(text) for text in labels), default=1)
-    columns = max(1, min(4, 72 // (longest + 7)))
-    return columns, -(-len(labels) // columns)
+def _sentence(text: str) -> str:
+    """The text with a capital at its start and a full stop at its end; a symbol at its start stays as it is."""
+    first = text[0].upper() if text[0].isascii() else text[0]
+    return f"{first}{text[1:]}" if text.endswith((".", "!", "?")) else f"{first}{text[1:]}."
 
 
 def legend_text(label: str) -> str:
@@ -105,21 +142,17 @@ def legend_text(label: str) -> str:
     return f" {text}" if text.startswith("_") else text
 
 
-def draw_points(groups: tuple[Points, ...], ax: Any) -> None:
+def draw_points(groups: Sequence[Points], ax: Any) -> None:
     """Stars in the color of their group; one neutral star explains them all."""
-    star = {"marker": "*", "linestyle": "none", "markersize": 12, "markerfacecolor": "white", "zorder": 5}
+    star = {"marker": "*", "linestyle": "none", "markersize": pt(12), "markerfacecolor": GROUND, "zorder": 5}
     for points in groups:
         ax.plot(points.x, points.y, color=stroke(points.style).color, **star)
     if groups:
         ax.plot([], [], color=SOFT, label=groups[0].label, **star)
 
 
-def draw_levels(levels: tuple[Level, ...], ax: Any, color: str = SOFT) -> None:
-    """Dotted lines at values that mean something, with their names."""
-    for index, (value, name) in enumerate(levels):  # names at alternate ends: two levels may be close
-        ax.axhline(value, color=color, linewidth=1, linestyle=(0, (1, 2)))
-        end, side = (1, "right") if index % 2 == 0 else (0.3, "left")  # not at the start, where curves fall steeply
-        ax.annotate(
-            name, (end, value), (-2, 3), xycoords=("axes fraction", "data"), textcoords="offset points",
-            ha=side, color=color, fontsize=8,
-        )  # fmt: skip
+def draw_levels(levels: Sequence[Level], ax: Any, color: str = SOFT) -> None:
+    """Dotted lines at values that mean something; their names stand in the legend, where they hide nothing."""
+    dots = ((0, (1, 2)), (0, (3, 2, 1, 2)), (0, (6, 2)))
+    for index, (value, name) in enumerate(levels):
+        ax.axhline(value, color=color, linewidth=pt(1.1), linestyle=dots[index % 3], label=legend_text(name), zorder=1)

@@ -9,7 +9,8 @@ import numpy as np
 
 from gradlab.report.charts.base import Chart, Level, Numbers, Points, Rows, draw_levels, draw_points
 from gradlab.report.log_axis import log_y
-from gradlab.report.look import GRID, INK, stroke
+from gradlab.report.look import INK, pt, stroke
+from gradlab.spec.numerals import written
 
 BOX = (0.05, 0.25, 0.5, 0.75, 0.95)
 """Quantiles: whisker, box, median, box, whisker."""
@@ -37,7 +38,9 @@ class BoxChart(Chart):
 
     def describe(self) -> str:
         """The median of every box."""
-        medians = [f"{place}: {np.median(s):.3g}" for place, s in zip(self.places, self.samples, strict=True)]
+        medians = [
+            f"{place}: {written(float(np.median(s)))}" for place, s in zip(self.places, self.samples, strict=True)
+        ]
         return f"Medians by {self.x_label}: {', '.join(medians)}."
 
 
@@ -51,17 +54,18 @@ def _draw_boxes(chart: BoxChart, ax: Any) -> None:
         positions=chart.places,
         showfliers=False,
         widths=0.5,
+        manage_ticks=False,
         patch_artist=True,
         boxprops={"facecolor": color, "alpha": 0.25, "edgecolor": color},
-        medianprops={"color": color, "linewidth": 2.4},
+        medianprops={"color": color, "linewidth": pt(2.4)},
         whiskerprops={"color": color},
         capprops={"color": color},
     )
-    ax.plot([], [], color=color, linewidth=2.4, label="median; box 25–75 %, whiskers 5–95 %")
+    ax.plot([], [], color=color, linewidth=pt(2.4), label="median; box 25–75 %, whiskers 5–95 %")
     draw_points(chart.points, ax)
     if chart.log_y:
         log_y(ax)
+    ax.set_xlim(min(chart.places) - 0.6, max(chart.places) + 0.6)
+    ax.set_xticks(chart.places, [str(place) for place in chart.places])
     draw_levels(chart.levels, ax, INK)
     ax.grid(axis="x", visible=False)
-    ax.set_facecolor("white")
-    ax.tick_params(axis="x", color=GRID)

@@ -1,15 +1,23 @@
-"""A layer measure over layers and steps, as colors."""
+"""A layer measure over layers and steps, as colors: one panel per group, on one scale of decades."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gradlab.report.charts.base import Chart, Numbers, Rows
-from gradlab.report.log_axis import label_decades
-from gradlab.report.look import SOFT, plain
+from gradlab.report.charts.panels import Panels
+from gradlab.report.log_axis import log_y
+from gradlab.report.look import SOFT, pt
+from gradlab.spec.numerals import written
+
+if TYPE_CHECKING:
+    from gradlab.report.scheme import Scheme
+
+COLORS = "viridis"
 
 
 @dataclass(frozen=True)
@@ -17,9 +25,10 @@ class HeatPanel:
     """One group: values[layer, moment] and the step of each moment."""
 
     names: tuple[str, ...]
-    """What sets the group apart, one line each."""
+    """What sets the group apart."""
     values: Numbers
     steps: tuple[int, ...]
+    group: str = ""
 
     @property
     def label(self) -> str:
@@ -28,61 +37,126 @@ class HeatPanel:
 
 
 @dataclass(frozen=True)
-class HeatChart(Chart):
-    """A layer measure over layers and steps, one panel per group side by side, on one color scale of decades."""
+class HeatMap(Chart):
+    """One panel of a heat map; `limits` are the ends of the color scale."""
 
-    panels: tuple[HeatPanel, ...]
+    panel: HeatPanel
+    limits: tuple[float, float]
     value_label: str = ""
+
+    @property
+    def has_key(self) -> bool:
+        """The scale of colors."""
+        return True
+
+    def draw_marks(self, ax: Any) -> None:
+        """Exact zeros and what does not exist are blank, with a dot for a zero."""
+        from matplotlib.colors import LogNorm
+
+        values, steps = self.panel.values, self.panel.steps
+        layers, moments = values.shape
+        shown = np.ma.masked_where(~((values > 0) & np.isfinite(values)), values)
+        norm = LogNorm(*self.limits)
+        extent = (-0.5, moments - 0.5, 0.5, layers + 0.5)
+        ax.imshow(shown, norm=norm, cmap=COLORS, origin="lower", extent=extent, aspect="auto", interpolation="nearest")
+        zero = np.argwhere(values == 0)
+        ax.plot(zero[:, 1], zero[:, 0] + 1, ".", color=SOFT, markersize=pt(2))
+        ax.set_xlim(-0.5, moments - 0.5)
+        ax.set_ylim(0.5, layers + 0.5)
+        ax.set_xticks(range(moments), [f"{step:,}" for step in steps])
+        _set_layers(ax)
+        ax.grid(visible=False)
+
+    def draw_key(self, ax: Any) -> str:
+        """The colors from the smallest value to the largest."""
+        low, high = self.limits
+        edges = np.geomspace(low, high, 65)
+        from matplotlib.colors import LogNorm
+
+        ax.pcolormesh(
+            [0, 1], edges, np.sqrt(edges[1:] * edges[:-1])[:, None], cmap=COLORS, norm=LogNorm(low, high),
+            rasterized=True,
+        )  # fmt: skip
+        log_y(ax)
+        ax.set_ylim(low, high)
+        ax.set_xticks([])
+        ax.yaxis.tick_right()
+        ax.grid(visible=False)
+        return self.value_label
+
+    def table(self) -> Rows:
+        """One row per layer and step."""
+        rows = [
+            (layer + 1, step, float(self.panel.values[layer, moment]))
+            for layer in range(len(self.panel.values))
+            for moment, step in enumerate(self.panel.steps)
+        ]
+        return ("layer", "step", self.value_label), rows
+
+    def describe(self) -> str:
+        """The first layer, from the first step to the last."""
+        first, last = (float(self.panel.values[0, moment]) for moment in (0, -1))
+        return f"in the first layer {written(first)} at the first step, {written(last)} at the last."
+
+
+@dataclass(frozen=True)
+class HeatChart(Chart):
+    """A layer measure over layers and steps: its panels are drawn as `HeatMap`, on one color scale of decades."""
+
+    heats: tuple[HeatPanel, ...]
+    value_label: str = ""
+    by: str = "group"
+
+    @cached_property
+    def _limits(self) -> tuple[float, float]:
+        everything = np.concatenate([panel.values.ravel() for panel in self.heats])
+        positive = everything[np.isfinite(everything) & (everything > 0)]
+        low, high = (float(positive.min()), float(positive.max())) if len(positive) else (0.1, 1.0)
+        return low, max(high, 1.01 * low)
+
+    def arranged(self, scheme: Scheme) -> Chart:
+        """Every group under its own name."""
+        kept = tuple(
+            replace(panel, names=(scheme.names.group(panel.group),)) for panel in self.heats if panel.group in scheme
+        )
+        return replace(self, heats=kept, note=scheme.note(self.note)) if kept else self
+
+    @property
+    def panels(self) -> tuple[Chart, ...]:
+        """One heat map per group."""
+        return tuple(
+            HeatMap(panel.label, self.x_label, self.y_label, panel, self._limits, self.value_label)
+            for panel in self.heats
+        )
+
+    @property
+    def has_key(self) -> bool:
+        """The scale of colors."""
+        return True
+
+    def draw_key(self, ax: Any) -> str:
+        """One scale for all panels."""
+        return self.panels[0].draw_key(ax)
+
+    def draw_marks(self, ax: Any) -> None:
+        """On given axes: a single panel with its key; several panels need a figure of their own."""
+        if len(self.heats) > 1:
+            Panels(self.title, self.x_label, self.y_label, self.panels).draw_marks(ax)
+        self.panels[0].draw_marks(ax)
 
     def table(self) -> Rows:
         """One row per group, layer and step."""
         rows = [
-            (panel.label, layer + 1, step, float(panel.values[layer, moment]))
-            for panel in self.panels
-            for layer in range(len(panel.values))
-            for moment, step in enumerate(panel.steps)
+            (panel.label, *row) for panel, one in zip(self.heats, self.panels, strict=True) for row in one.table()[1]
         ]
-        return ("group", "layer", "step", self.value_label), rows
+        return (self.by, "layer", "step", self.value_label), rows
 
     def describe(self) -> str:
         """The first layer of every panel, from its first step to its last."""
-        parts = [f"{p.label}: {p.values[0, 0]:.3g} to {p.values[0, -1]:.3g}" for p in self.panels]
-        return f"In the first layer, from the first step to the last, {'; '.join(parts)}."
-
-    def draw_marks(self, ax: Any) -> None:
-        """Exact zeros and what does not exist are white, with a dot for a zero."""
-        from matplotlib.colors import LogNorm
-
-        everything = np.concatenate([panel.values.ravel() for panel in self.panels])
-        positive = everything[np.isfinite(everything) & (everything > 0)]
-        norm = LogNorm(float(positive.min()), max(float(positive.max()), 1.01 * float(positive.min())))
-        start, ticks = 0, []
-        for panel in self.panels:
-            values, steps = panel.values, panel.steps
-            layers, moments = values.shape
-            shown = np.ma.masked_where(~((values > 0) & np.isfinite(values)), values)
-            edges = np.arange(moments + 1) + start, np.arange(layers + 1) + 0.5
-            mesh = ax.pcolormesh(*edges, shown, norm=norm, cmap="viridis", rasterized=True)
-            zero = np.argwhere(values == 0)
-            ax.plot(zero[:, 1] + start + 0.5, zero[:, 0] + 1, ".", color=SOFT, markersize=2)
-            every = max(1, moments // 4)
-            ticks += [(start + place + 0.5, _shorten(steps[place])) for place in range(0, moments, every)]
-            most = 2 + 60 // len(self.panels)
-            names = "\n".join(plain(n if len(n) <= most else n[: most - 1] + "…") for n in panel.names)
-            ax.annotate(names, (start, layers + 0.5), (0, 3), textcoords="offset points", fontsize=7.5, va="bottom")
-            start += moments + 1
-        ax.set_xticks(*zip(*ticks, strict=True), fontsize=8)
-        lines = max(len(panel.names) for panel in self.panels)
-        tallest = max(len(panel.values) for panel in self.panels)
-        ax.set_ylim(0.5, 0.5 + tallest * (1.04 + 0.06 * lines))  # room for the names
-        apart = -(-tallest // 8)
-        ax.set_yticks([1, *range(max(apart, 2), tallest + 1, apart)])
-        ax.grid(visible=False)
-        bar = ax.figure.colorbar(mesh, ax=ax, pad=0.02)
-        bar.set_label(self.value_label, fontsize=8)
-        label_decades(bar.ax.yaxis)
-        bar.ax.tick_params(labelsize=8)
+        return " ".join(f"{panel.title}: {panel.describe()}" for panel in self.panels)
 
 
-def _shorten(steps: int) -> str:
-    return str(steps) if steps < 1000 else f"{steps / 1000:.3g}k"
+def _set_layers(ax: Any) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    ax.yaxis.set_major_locator(MaxNLocator(integer=True))

@@ -5,27 +5,40 @@ On a log axis exact zeros are drawn on a marked floor below the smallest positiv
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gradlab.report.charts.base import Chart, Level, Numbers, Points, Rows, draw_levels, draw_points, legend_text
+from gradlab.report.charts.base import Chart, End, Level, Numbers, Points, Rows, draw_levels, draw_points, legend_text
+from gradlab.report.charts.panels import Panels
 from gradlab.report.log_axis import log_x, log_y
-from gradlab.report.look import INK, stroke
+from gradlab.report.look import GHOST, GROUND, INK, Stroke, pt, stroke
+from gradlab.spec.numerals import written
+
+if TYPE_CHECKING:
+    from gradlab.report.scheme import Scheme
 
 
 @dataclass(frozen=True)
 class Line:
-    """A group's center with a band over seeds; `style` is the group's place in the study."""
+    """A group's center with a band over seeds; `style` is a stroke, or the group's place in the study."""
 
     label: str
     x: Numbers
     y: Numbers
     low: Numbers
     high: Numbers
-    style: int
+    style: int | Stroke
     markers: bool = False
+    faint: bool = False
+    """Drawn thin and without markers: beside the main line."""
+
+    @property
+    def group(self) -> str:
+        """The group it is about: figures label their lines with groups, and the scheme renames them."""
+        return self.label
 
 
 @dataclass(frozen=True)
@@ -39,10 +52,73 @@ class LineChart(Chart):
     whole_x: bool = False
     levels: tuple[Level, ...] = ()
     """Horizontal reference lines with their names."""
+    ghosts: tuple[Line, ...] = ()
+    """Lines of the other panels, gray in the background."""
+    floor: float | None = None
+    """Where exact zeros are drawn on a log axis; None: a decade or more below the smallest positive value."""
+
+    def arranged(self, scheme: Scheme) -> Chart:
+        """Names and strokes of the scheme; panels, where it has any."""
+        if not any(line.group in scheme for line in self.lines):
+            return self
+        floor = zero_floor(self.lines) if self.log_y else None
+        named = [(scheme.panel(line.group), scheme.restyle(line)) for line in self.lines if line.group in scheme]
+        points = [(scheme.panel(p.group), scheme.restyle_points(p)) for p in self.points if p.group in scheme]
+        titles = list(dict.fromkeys(title for title, _ in named))
+        tips = tuple(dict.fromkeys((scheme.label(line.group), scheme.tip(line.group)) for line in self.lines))
+        if len(titles) == 1:
+            lines, stars = tuple(line for _, line in named), tuple(p for _, p in points)
+            return replace(self, lines=lines, points=stars, tips=tips, note=scheme.note(self.note))
+        charts = tuple(
+            replace(
+                self,
+                title=title,
+                lines=tuple(line for own, line in named if own == title),
+                points=tuple(p for own, p in points if own == title),
+                ghosts=tuple(line for own, line in named if own != title) if scheme.ghosts else (),
+                floor=floor,
+                note="", finding="", warning="",
+            )
+            for title in titles
+        )  # fmt: skip
+        note = scheme.note(self.note + ("; gray: the other panels" if scheme.ghosts else ""))
+        same_x = len({float(line.x.max()) for line in self.lines if len(line.x)}) == 1
+        return Panels(
+            self.title, self.x_label, self.y_label, charts, scheme.facet_name, same_x=same_x, note=note,
+            finding=self.finding, warning=self.warning, tips=tips,
+        )  # fmt: skip
 
     def draw_marks(self, ax: Any) -> None:
         """Lines with bands, published stars, reference levels."""
-        _draw_lines(self, ax)
+        floor = (self.floor if self.floor is not None else zero_floor(self.lines)) if self.log_y else None
+        for ghost in self.ghosts:
+            ax.plot(ghost.x, _lift_zeros(ghost.y, floor), color=GHOST, linewidth=pt(0.8), zorder=1)
+        for line in self.lines:
+            _draw_line(line, ax, floor)
+        draw_points(self.points, ax)
+        if (self.log_y and any((line.high > 0).any() for line in self.lines)) or floor is not None:
+            log_y(ax)
+        if self.log_x:
+            log_x(ax)
+        ax.margins(x=0.02)
+        if self.whole_x:
+            _set_whole_ticks(ax, (*self.lines, *self.ghosts))
+        draw_levels(self.levels, ax)
+        if floor is not None and any((line.low == 0).any() for line in self.lines):
+            ax.axhline(floor, color=INK, linewidth=pt(0.8), linestyle=(0, (1, 1)), label="exactly 0", zorder=1)
+
+    def line_ends(self) -> tuple[End, ...]:
+        """The last point of every line, if all end at the same place."""
+        lasts = [line.x[-1] for line in self.lines if len(line.x)]
+        if not lasts or max(lasts) - min(lasts) > 0.02 * abs(max(lasts)):
+            return ()
+        if (self.log_y and zero_floor(self.lines) is not None) or not all(
+            np.isfinite(line.y[-1]) for line in self.lines
+        ):
+            return ()
+        return tuple(
+            End(line.label, float(line.x[-1]), float(line.y[-1]), stroke(line.style).color) for line in self.lines
+        )
 
     def table(self) -> Rows:
         """One row per point of a line, published points after them."""
@@ -64,50 +140,36 @@ def _describe_ends(label: str, x: Numbers, y: Numbers) -> str:
     if len(there) == 0:
         return f"{label}: no numbers"
     first, last = there[0], there[-1]
-    return f"{label}: {y[first]:.3g} at {x[first]:g}, {y[last]:.3g} at {x[last]:g}"
+    return f"{label}: {written(float(y[first]))} at {x[first]:g}, {written(float(y[last]))} at {x[last]:g}"
 
 
-def _draw_lines(chart: LineChart, ax: Any) -> None:
-    floor = _floor(chart) if chart.log_y else None
-    for line in chart.lines:
-        s = stroke(line.style)
-        marker = s.marker if line.markers else None
-        y, low, high = (_lift_zeros(values, floor) for values in (line.y, line.low, line.high))
+def _draw_line(line: Line, ax: Any, floor: float | None) -> None:
+    s = stroke(line.style)
+    y, low, high = (_lift_zeros(values, floor) for values in (line.y, line.low, line.high))
+    if not np.array_equal(low, high, equal_nan=True):
         ax.fill_between(line.x, low, high, color=s.color, alpha=0.16, linewidth=0)
-        ax.plot(
-            line.x, y, color=s.color, linestyle=s.dashes, marker=marker, markersize=4.5, label=legend_text(line.label)
-        )
-        if floor is not None and (zero := line.y == 0).any():
-            ax.plot(line.x[zero], np.full(zero.sum(), floor), "v", color=s.color, markersize=6, markerfacecolor="white")
-    draw_points(chart.points, ax)
-    if (chart.log_y and any((line.high > 0).any() for line in chart.lines)) or floor is not None:
-        log_y(ax)
-    if chart.log_x:
-        log_x(ax)
-    if chart.whole_x:
-        _set_whole_ticks(ax, chart.lines)
-    draw_levels(chart.levels, ax)
-    if floor is not None and any((line.low == 0).any() for line in chart.lines):
-        ax.axhline(floor, color=INK, linewidth=0.8)
-        ax.annotate(
-            "exactly 0", (1, floor), (-2, 3), xycoords=("axes fraction", "data"), textcoords="offset points",
-            ha="right", color=INK, fontsize=8,
-        )  # fmt: skip
+    style: Any = {"linestyle": s.dashes, "marker": s.marker if line.markers else None, "markersize": pt(4.2)}
+    if line.faint:
+        style = {"linestyle": s.dashes, "linewidth": pt(1.1)}
+    elif line.markers and len(line.x) > 24:
+        style["markevery"] = -(-len(line.x) // 16)
+    ax.plot(line.x, y, color=s.color, label=legend_text(line.label), **style)
+    if floor is not None and (zero := line.y == 0).any():
+        ax.plot(line.x[zero], np.full(zero.sum(), floor), "v", color=s.color, markersize=pt(6), markerfacecolor=GROUND)
 
 
-def _set_whole_ticks(ax: Any, lines: tuple[Line, ...]) -> None:
+def _set_whole_ticks(ax: Any, lines: Sequence[Line]) -> None:
     from matplotlib.ticker import MaxNLocator
 
-    ax.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=11, steps=[1, 2, 5, 10]))
-    largest = max((float(line.x.max()) for line in lines if len(line.x)), default=1)
-    ax.set_xlim(0.5, largest + 0.5)
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    places = np.concatenate([line.x for line in lines if len(line.x)] or [np.ones(1)])
+    if places.min() >= 1:
+        ax.set_xlim(0.5, float(places.max()) + 0.5)
 
 
-def _floor(chart: LineChart) -> float | None:
-    """A decade or more below the smallest positive value, where zeros are drawn."""
-    everything = np.concatenate(
-        [np.concatenate([line.y, line.low, line.high]) for line in chart.lines] or [np.empty(0)]
-    )
+def zero_floor(lines: Sequence[Line]) -> float | None:
+    """A decade or more below the smallest positive value, where zeros are drawn; None if there are none."""
+    everything = np.concatenate([np.concatenate([line.y, line.low, line.high]) for line in lines] or [np.empty(0)])
     finite = everything[np.isfinite(everything)]
     positive = finite[finite > 0]
     if not (finite == 0).any():

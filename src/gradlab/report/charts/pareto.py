@@ -2,28 +2,40 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import TYPE_CHECKING, Any
 
 from gradlab.report.charts.base import Chart, Rows, legend_text
 from gradlab.report.log_axis import log_x
-from gradlab.report.look import SOFT, stroke
+from gradlab.report.look import GROUND, SOFT, pt, stroke
+from gradlab.report.text_size import text_height, text_width
+from gradlab.spec.numerals import written
 
-PLACES = (
-    (6, -4, "left", "top"), (6, 4, "left", "bottom"), (-6, 4, "right", "bottom"), (-6, -4, "right", "top"),
-    (8, -16, "left", "top"), (-8, 16, "right", "bottom"), (8, 18, "left", "bottom"), (10, -28, "left", "top"),
-)  # fmt: skip
-"""Where a label may stand beside its mark: offset in points, and its own alignment."""
+if TYPE_CHECKING:
+    from gradlab.report.scheme import Scheme
+
+LONGEST_NAME, MOST_NAMES = 26, 8
+"""Characters of a name that stands beside its mark, and how many of them do."""
+Corners = tuple[float, float, float, float]
+"""Left, bottom, right, top, in points."""
 
 
 @dataclass(frozen=True)
 class Offer:
-    """One group: its label, what it costs, what it gives, and whether another one is cheaper and better."""
+    """One group: what it costs and gives, both with their ranges, and whether another one is cheaper and better."""
 
     label: str
     cost: float
     value: float
     dominated: bool
+    costs: tuple[float, float] | None = None
+    """Smallest and largest cost over seeds; of times this is the noise of the machine."""
+    values: tuple[float, float] | None = None
+    """95 % interval of the value, or its range over seeds."""
+    settled: bool = True
+    """Whether the seeds settle that it is dominated."""
+    group: str = ""
 
 
 @dataclass(frozen=True)
@@ -33,53 +45,114 @@ class ParetoChart(Chart):
     offers: tuple[Offer, ...]
     log_x: bool = True
 
+    def arranged(self, scheme: Scheme) -> Chart:
+        """Names of the scheme."""
+        named = tuple(
+            replace(o, label=scheme.names.group(o.group)) if o.group in scheme.names.groups else o for o in self.offers
+        )
+        made = replace(self, offers=named)
+        if not made.numbered:
+            return made
+        best = [offer.label for offer in named if not offer.dominated]
+        listed = "\n".join(f"{number}  {label}" for number, label in enumerate(best, 1))
+        return replace(made, note=f"{listed}\n{self.note}")
+
     def table(self) -> Rows:
         """One row per group."""
-        return ("group", self.x_label, self.y_label, "dominated"), [
-            (o.label, o.cost, o.value, o.dominated) for o in self.offers
+        header = ("group", self.x_label, "smallest", "largest", self.y_label, "low", "high", "dominated", "settled")
+        nothing = (None, None)
+        rows = [
+            (o.label, o.cost, *(o.costs or nothing), o.value, *(o.values or nothing), o.dominated, o.settled)
+            for o in self.offers
         ]
+        return header, rows
 
     def describe(self) -> str:
         """The groups on the frontier."""
-        best = [f"{o.label} ({o.value:.3g} for {o.cost:.3g})" for o in self.offers if not o.dominated]
+        best = [f"{o.label} ({written(o.value)} for {written(o.cost)})" for o in self.offers if not o.dominated]
         return f"Nothing is better and cheaper than {', '.join(best)}; {len(self.offers) - len(best)} are dominated."
 
     def draw_marks(self, ax: Any) -> None:
-        """The frontier's labels stand where they hide neither each other nor a mark."""
+        """Ranges as thin bars, marks on top; the frontier's names beside their marks."""
         color = stroke(1).color
-        hollow = [(o.cost, o.value) for o in self.offers if o.dominated]
-        best = [(o.cost, o.value) for o in self.offers if not o.dominated]
-        if hollow:
-            ax.plot(
-                *zip(*hollow, strict=True), "o", color=SOFT, markerfacecolor="white", markersize=5, label="dominated"
-            )
+        for offer in self.offers:
+            tint = SOFT if offer.dominated else color
+            bar: Any = {"color": tint, "linewidth": pt(1), "alpha": 0.5, "zorder": 1}
+            if offer.costs is not None:
+                ax.plot(offer.costs, [offer.value] * 2, **bar)
+            if offer.values is not None:
+                ax.plot([offer.cost] * 2, offer.values, **bar)
+        hollow = [o for o in self.offers if o.dominated]
+        best = [o for o in self.offers if not o.dominated]
+        for offers, marker, text in (
+            ([o for o in hollow if o.settled], "o", "dominated"),
+            ([o for o in hollow if not o.settled], "D", "dominated by the medians, not settled by the seeds"),
+        ):
+            if offers:
+                ax.plot(
+                    [o.cost for o in offers], [o.value for o in offers], marker, color=SOFT, markerfacecolor=GROUND,
+                    markersize=pt(5), label=text, zorder=2,
+                )  # fmt: skip
         ax.plot(
-            *zip(*best, strict=True), "o-", color=color, markersize=6, drawstyle="steps-post",
-            label="nothing is better and cheaper",
+            [o.cost for o in best], [o.value for o in best], "o-", color=color, markersize=pt(6.5),
+            drawstyle="steps-post", label="nothing is better and cheaper", zorder=3,
         )  # fmt: skip
         if self.log_x:
             log_x(ax)
-        ax.margins(x=0.12, y=0.14)
-        _label_frontier(self.offers, ax)
+        ax.margins(x=0.1, y=0.16)
+
+    @property
+    def numbered(self) -> bool:
+        """Whether names are too long to stand beside their marks: then numbers do, and the note explains them."""
+        best = [offer for offer in self.offers if not offer.dominated]
+        return max(len(offer.label) for offer in best) > LONGEST_NAME or len(best) > MOST_NAMES
+
+    def finish(self, ax: Any) -> None:
+        """Each name beside its mark where it hides neither a mark nor another name."""
+        size = pt(8.5)
+        place = ax.get_window_extent()
+        per_point = ax.figure.dpi / 72
+        marks = [ax.transData.transform((o.cost, o.value)) / per_point for o in self.offers]
+        inner = tuple(edge / per_point for edge in (place.x0, place.y0, place.x1, place.y1))
+        taken: list[Corners] = [(x - 4, y - 4, x + 4, y + 4) for x, y in marks]
+        number = 0
+        for offer, mark in zip(self.offers, marks, strict=True):
+            if offer.dominated:
+                continue
+            number += 1
+            text = str(number) if self.numbered else offer.label
+            wide, tall = text_width(text, size) + 2, text_height(text, size)
+            spots = [(x, y, x + wide, y + tall) for x, y in _spots(mark, wide, tall)]
+            free = [box for box in spots if _within(box, inner)]
+            free = [box for box in free if not any(_overlap(box, other) for other in taken)]
+            if free:
+                taken.append(free[0])
+                offset = (free[0][0] - mark[0], free[0][1] - mark[1])
+                _write(ax, legend_text(text), (offer.cost, offer.value), offset, size)
 
 
-def _label_frontier(offers: tuple[Offer, ...], ax: Any) -> None:
-    """Each label in the first of a few places around its mark that is still free; none where all are taken."""
-    ax.figure.canvas.draw()
-    taken: list[Any] = []
-    marks = [ax.transData.transform((o.cost, o.value)) for o in offers]
-    for offer in (offer for offer in offers if not offer.dominated):
-        for dx, dy, ha, va in PLACES:
-            text = ax.annotate(
-                legend_text(offer.label), (offer.cost, offer.value), (dx, dy),
-                textcoords="offset points", fontsize=7.5, ha=ha, va=va,
-            )  # fmt: skip
-            box = text.get_window_extent()
-            inside = (
-                ax.bbox.x0 <= box.x0 and box.x1 <= ax.figure.bbox.x1 and box.y1 <= ax.bbox.y1 and box.y0 >= ax.bbox.y0
-            )
-            hides = any(box.overlaps(other) for other in taken) or any(box.contains(*mark) for mark in marks)
-            if inside and not hides:
-                taken.append(box)
-                break
-            text.remove()
+def _within(box: Corners, outer: Corners) -> bool:
+    return outer[0] <= box[0] and outer[1] <= box[1] and box[2] <= outer[2] and box[3] <= outer[3]
+
+
+def _spots(mark: Any, wide: float, tall: float) -> list[tuple[float, float]]:
+    """Lower left corners of a name around a mark, the nearest first."""
+    near = pt(7)
+    found = []
+    for far, (side, up) in product((1, 2, 3.5, 5, 7), ((1, -1), (1, 1), (-1, 1), (-1, -1), (0, 1), (0, -1))):
+        x = mark[0] + (near if side > 0 else -near - wide if side < 0 else -wide / 2)
+        y = mark[1] + (near * far * 0.8 if up > 0 else -near * far * 0.8 - tall)
+        found.append((x, y))
+    return found
+
+
+def _overlap(a: Corners, b: Corners) -> bool:
+    return a[0] < b[2] + 2 and b[0] < a[2] + 2 and a[1] < b[3] and b[1] < a[3]
+
+
+def _write(ax: Any, text: str, at: tuple[float, float], offset: tuple[float, float], size: float) -> None:
+    far = abs(offset[1]) > pt(20)
+    line = {"arrowstyle": "-", "color": SOFT, "linewidth": pt(0.6), "shrinkB": pt(3)} if far else None
+    ax.annotate(
+        text, at, offset, textcoords="offset points", fontsize=size, ha="left", va="bottom", arrowprops=line, zorder=4
+    )

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gradlab.report.charts.base import Chart, Level, Numbers, Rows, draw_levels
 from gradlab.report.log_axis import log_y
-from gradlab.report.look import SOFT, plain, stroke
+from gradlab.report.look import SOFT, Stroke, plain, pt, stroke
+from gradlab.spec.numerals import written
+
+if TYPE_CHECKING:
+    from gradlab.report.scheme import Scheme
 
 BESIDE = 0.16
 """How far the center with its interval stands beside the dots."""
@@ -26,17 +30,25 @@ class SeedChart(Chart):
     """(center, low, high) of each group."""
     log_y: bool = False
     levels: tuple[Level, ...] = ()
+    styles: tuple[Stroke, ...] = ()
+
+    def arranged(self, scheme: Scheme) -> Chart:
+        """Names and strokes of the scheme."""
+        if not all(group in scheme for group in self.groups):
+            return self
+        names = tuple(scheme.names.group(group) for group in self.groups)
+        return replace(self, groups=names, styles=tuple(scheme.strokes[group] for group in self.groups))
 
     def draw_marks(self, ax: Any) -> None:
         """A thin line for each seed, a dot for each trial, the center as a filled mark with its interval."""
         places = np.arange(len(self.groups), dtype=float)
         for row in self.values:
-            ax.plot(places, row, color=SOFT, linewidth=0.8, alpha=0.55, zorder=1)
+            ax.plot(places, row, color=SOFT, linewidth=pt(0.8), alpha=0.55, zorder=1)
         for place, center in enumerate(self.centers):
-            s = stroke(place)
+            s = self.styles[place] if self.styles else stroke(place)
             column = self.values[:, place]
             ax.plot(
-                np.full(len(column), places[place]), column, linestyle="none", marker=s.marker, markersize=5,
+                np.full(len(column), places[place]), column, linestyle="none", marker=s.marker, markersize=pt(5),
                 color=s.color, alpha=0.6, markeredgewidth=0, zorder=2,
             )  # fmt: skip
             if center is None:
@@ -44,25 +56,14 @@ class SeedChart(Chart):
             middle, low, high = center
             ax.errorbar(
                 places[place] + BESIDE, middle, yerr=[[max(middle - low, 0)], [max(high - middle, 0)]],
-                color=s.color, marker=s.marker, markersize=8, capsize=4, linewidth=1.8, zorder=3,
+                color=s.color, marker=s.marker, markersize=pt(8), capsize=pt(4), linewidth=pt(1.8), zorder=3,
             )  # fmt: skip
         if self.log_y:
             log_y(ax)
-        turned = {"rotation": 30, "ha": "right"} if self.crowded else {}
-        ax.set_xticks(places, [plain(name) for name in self.groups], **turned)
+        ax.set_xticks(places, [plain(name) for name in self.groups])
         ax.set_xlim(-0.5, len(self.groups) - 0.5)
         ax.grid(axis="x", visible=False)
         draw_levels(self.levels, ax)
-
-    @property
-    def crowded(self) -> bool:
-        """Whether the labels of the axis have to be turned."""
-        return sum(map(len, self.groups)) > 60
-
-    @property
-    def note_drop(self) -> int:
-        """Turned labels need room."""
-        return 92 if self.crowded else 40
 
     def table(self) -> Rows:
         """One row per trial."""
@@ -75,5 +76,5 @@ class SeedChart(Chart):
 
     def describe(self) -> str:
         """The center of every group."""
-        parts = [f"{name}: {c[0]:.3g}" for name, c in zip(self.groups, self.centers, strict=True) if c is not None]
+        parts = [f"{name}: {written(c[0])}" for name, c in zip(self.groups, self.centers, strict=True) if c is not None]
         return f"Centers, {'; '.join(parts)}."

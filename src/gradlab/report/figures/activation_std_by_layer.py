@@ -16,4 +16,6 @@ class ActivationStdByLayer(Figure):
 
     def chart(self, measured: Measured) -> LineChart | None:
         """On the probe batch, before the nonlinearity."""
-        return layer_chart(measured, "activation_std.pre", "Activation spread by layer", "std of Wx + b")
+        return layer_chart(
+            measured, "activation_std.pre", "Activation spread by layer", "std of Wx + b", backwards=False
+        )

@@ -15,9 +15,10 @@ from gradlab.analysis.claims.numbers import compare_numbers
 from gradlab.analysis.measured import Measured, Profile
 from gradlab.parts import Part
 from gradlab.report.charts import AxisChart, Chart, Dots, Line, LineChart, Points
+from gradlab.report.seeing import see_axis, see_ends, see_layers
+from gradlab.spec.numerals import counted
 
 Numbers = NDArray[np.float64]
-MOST_LINES = 8
 FEW_SEEDS = 20
 MOST_POINTS = 1200
 """Points of a line: more than a figure has dots across."""
@@ -39,7 +40,9 @@ class Figure(Part):
 
         measured: the run's tables through its plan: `measured.values(metric, group)`, `measured.curve(metric, group)`,
         `measured.profile(measure, group, step)`; read only.
-        Returns one of the charts of `gradlab.report.charts` with a title and both axis labels. Must be deterministic.
+        Returns one of the charts of `gradlab.report.charts` with a title and both axis labels: all groups, each line
+        labeled with its group's name. The report then gives it names for people, strokes and panels. Must be
+        deterministic.
         """
 
 
@@ -88,14 +91,24 @@ def layer_line(profile: Profile, label: str, style: int) -> Line | None:
 
 
 def layer_chart(
-    measured: Measured, measure: str, title: str, y_label: str, *, step: str = "end", log_y: bool = True
+    measured: Measured,
+    measure: str,
+    title: str,
+    y_label: str,
+    *,
+    step: str = "end",
+    log_y: bool = True,
+    backwards: bool = True,
 ) -> LineChart | None:
-    """A measure by layer, one line per group, published numbers beside; the title gets when it was taken."""
+    """A measure by layer, one line per group, published numbers beside; the title gets when it was taken.
+
+    `backwards`: the caption says how it changes from the last layer to the first, as gradients do.
+    """
     if measure not in measured.measures:
         return None
     found = [
         layer_line(measured.profile(measure, name, step), name, index)
-        for index, name in enumerate(measured.group_names[:MOST_LINES])
+        for index, name in enumerate(measured.group_names)
     ]
     lines = tuple(line for line in found if line is not None)
     if not lines:
@@ -109,6 +122,7 @@ def layer_chart(
         log_y=log_y,
         whole_x=True,
         note=seeds_note(measured),
+        finding=see_layers(measured, lines, y_label, backwards=backwards) if log_y else "",
     )
 
 
@@ -121,15 +135,16 @@ def _moment(measured: Measured, step: str) -> str:
 def published_points(measured: Measured, measure: str, step: str) -> tuple[Points, ...]:
     """Published numbers of this measure that have a layer."""
     found = []
-    for index, name in enumerate(measured.group_names[:MOST_LINES]):
-        rows = [
-            row
-            for row in compare_numbers(measured)
-            if row.group == name and row.metric == measure and isinstance(row.at.layer, int) and row.at.step == step
-        ]
-        if rows:
-            x = np.array([float(row.at.layer) for row in rows])  # type: ignore[arg-type]
-            found.append(Points("published", x, np.array([row.published.value for row in rows]), index))
+    rows = [
+        row
+        for row in compare_numbers(measured)
+        if row.metric == measure and isinstance(row.at.layer, int) and row.at.step == step
+    ]
+    for index, name in enumerate(measured.group_names):
+        own = [row for row in rows if row.group == name]
+        if own:
+            x = np.array([float(row.at.layer) for row in own])  # type: ignore[arg-type]
+            found.append(Points("published", x, np.array([row.published.value for row in own]), index, name))
     return tuple(found)
 
 
@@ -141,12 +156,10 @@ def levels_of(measured: Measured, metric: str) -> tuple[tuple[float, str], ...]:
 def seeds_note(measured: Measured) -> str:
     """What line and band are."""
     count = measured.seeds_done
-    if count == 1:
-        return "one seed"
+    if count <= 1:
+        return counted(count, "seed")
     extent = "smallest to largest" if count <= FEW_SEEDS else "5 % to 95 %"
-    note = f"line: median, band: {extent} of {count:,} seeds"
-    groups = len(measured.group_names)
-    return note if groups <= MOST_LINES else f"{note}; the first {MOST_LINES} of {groups} groups"
+    return f"line: median, band: {extent} of {counted(count, 'seed')}"
 
 
 def axis_chart(
@@ -163,26 +176,31 @@ def axis_chart(
         return None
     if not view.numeric and len(view.values) < 3 and len(view.series) < 2:
         return None  # two arms are told better by a table
-    shown = view.series[:MOST_LINES]
-    series = tuple(_dots(measured, metric, view, index) for index in range(len(shown)))
+    series = tuple(_dots(measured, metric, view, index) for index in range(len(view.series)))
     if not any(len(values) for dots in series for values in dots.values):
         return None
     finite = [float(v) for dots in series for values in dots.values for v in values]
-    note = "every dot is a seed, the line joins the medians" if measured.seeds_done > 1 else "one seed"
-    planned = sum(len(measured.planned_seeds[group]) for each in shown for _, group in each.points)
-    note += f"; {planned - len(finite)} trials have no finite number and are not drawn" if len(finite) < planned else ""
-    hidden = len(view.series) - len(shown)
+    joins = "the line joins the medians" if view.numeric else "a bar is their median"
+    note = f"every dot is a seed, {joins}" if measured.seeds_done > 1 else counted(measured.seeds_done, "seed")
+    planned = sum(len(measured.planned_seeds[group]) for each in view.series for _, group in each.points)
+    missing = planned - len(finite)
+    note += f"; {counted(missing, 'trial')} without a finite number not drawn" if missing else ""
+    name = measured.names.axis(view.path)
+    title = f"{y_label[0].upper()}{y_label[1:]}"
     return AxisChart(
-        f"{y_label[0].upper()}{y_label[1:]} against {view.name}",
-        view.name,
+        f"{title} by {name}",
+        name,
         y_label,
         series,
-        tuple((view.place(value), text) for value, text in zip(view.values, view.labels, strict=True)),
+        tuple((view.place(value), measured.names.tick(view.path, value)) for value in view.values),
         log_x=view.by_ratio,
         log_y=log_y and min(finite) > 0 and max(finite) > 8 * min(finite),
         points=_published_on_axis(measured, metric, view),
         levels=(*levels, *levels_of(measured, metric)),
-        note=note + (f"; the first {MOST_LINES} of {len(view.series)} series" if hidden > 0 else ""),
+        joined=view.numeric,
+        path=view.path,
+        note=note,
+        finding=see_axis(measured, series, view.path, title, ordered=view.numeric),
     )
 
 
@@ -192,7 +210,9 @@ def _dots(measured: Measured, metric: str, view: AxisView, index: int) -> Dots:
     for _, group in series.points:
         values = np.array([v for v in measured.values(metric, group).values() if v is not None], float)
         found.append(values[np.isfinite(values)])
-    return Dots(series.label or view.name, np.array([view.place(v) for v, _ in series.points]), tuple(found), index)
+    groups = tuple(group for _, group in series.points)
+    places = np.array([view.place(v) for v, _ in series.points])
+    return Dots(series.label or view.name, places, tuple(found), index, groups)
 
 
 def _published_on_axis(measured: Measured, metric: str, view: AxisView) -> tuple[Points, ...]:
@@ -202,11 +222,11 @@ def _published_on_axis(measured: Measured, metric: str, view: AxisView) -> tuple
         if row.metric == metric and row.at.layer is None
     }
     found = []
-    for index, series in enumerate(view.series[:MOST_LINES]):
+    for index, series in enumerate(view.series):
         there = [(view.place(value), rows[group]) for value, group in series.points if group in rows]
         if there:
             x, y = np.array(there).T
-            found.append(Points("published", x, y, index))
+            found.append(Points("published", x, y, index, series.points[0][1]))
     return tuple(found)
 
 
@@ -226,7 +246,7 @@ def epoch_chart(measured: Measured, metrics: tuple[str, ...], *, log_y: bool) ->
         return None
     lines = []
     longest = 1
-    for index, planned in enumerate(measured.plan.groups[:MOST_LINES]):
+    for index, planned in enumerate(measured.plan.groups):
         curves = measured.curve(metric, planned.group.name)
         if not curves:
             continue
@@ -237,6 +257,15 @@ def epoch_chart(measured: Measured, metrics: tuple[str, ...], *, log_y: bool) ->
     if not lines or longest < 2:
         return None
     label = metric.replace("_", " ")
-    note = seeds_note(measured)
     over = "step" if measured.plan.own_code else "epoch"
-    return LineChart(f"{label[0].upper()}{label[1:]} by {over}", over, label, tuple(lines), log_y=log_y, note=note)
+    title = f"{label[0].upper()}{label[1:]}"
+    return LineChart(
+        f"{title} by {over}",
+        over,
+        label,
+        tuple(lines),
+        log_y=log_y,
+        whole_x=True,
+        note=seeds_note(measured),
+        finding=see_ends(measured, lines, title),
+    )

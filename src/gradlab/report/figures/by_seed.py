@@ -10,6 +10,7 @@ from gradlab.analysis.formatting import where
 from gradlab.analysis.measured import Measured
 from gradlab.report.charts import SeedChart
 from gradlab.report.figures.base import Figure, levels_of
+from gradlab.spec.numerals import counted
 
 MOST = 10
 """Arms that stand side by side."""
@@ -52,6 +53,7 @@ class BySeed(Figure):
             log_y=bool(finite.min() > 0 and finite.max() > APART * finite.min()),
             levels=levels_of(measured, headline.metric) if headline.at.layer is None else (),
             note=_note(values),
+            finding=_finding(measured, headline.metric, values),
         )
 
 
@@ -59,3 +61,16 @@ def _note(values: NDArray[np.float64]) -> str:
     missing = int(np.count_nonzero(~np.isfinite(values)))
     left = f"; {missing} trials have no finite number and are not drawn" if missing else ""
     return f"every dot is a trial, a line joins a seed, beside: center and 95 % interval{left}"
+
+
+def _finding(measured: Measured, metric: str, values: NDArray[np.float64]) -> str:
+    """In how many seeds the arm that is best in most of them is best."""
+    sign = measured.metric(metric).sign
+    whole = values[np.isfinite(values).all(1)]
+    if sign == 0 or not len(whole):
+        return ""
+    winners = np.argmax(sign * whole, axis=1)
+    best = int(np.bincount(winners, minlength=values.shape[1]).argmax())
+    names = [measured.names.group(group) for group in measured.group_names]
+    against = f"better than {names[1 - best]}" if len(names) == 2 else "the best"
+    return f"{names[best]} is {against} in {np.count_nonzero(winners == best)} of {counted(len(whole), 'seed')}."

@@ -8,6 +8,7 @@ from gradlab.analysis.estimate import Estimate
 from gradlab.analysis.measured import Measured
 from gradlab.report.charts import EffectChart
 from gradlab.report.figures.base import Figure
+from gradlab.spec.numerals import counted
 
 
 class Effects(Figure):
@@ -31,22 +32,33 @@ class Effects(Figure):
         def bounds(center: Estimate) -> tuple[float | None, float | None]:
             return (None, None) if center.bounded else (undo_logs(center.low), undo_logs(center.high))
 
+        names = measured.names
         factors = tuple(
             (
-                f"{main.path.split('.')[-1]} ({100 * main.share:.0f} %)",
+                f"{names.axis(main.path)} ({100 * main.share:.0f} %)",
                 tuple(
                     (level, undo_logs(e.value) or 0.0, *bounds(e))
-                    for level, e in zip(main.levels, main.centers, strict=True)
+                    for level, e in zip(_levels(measured, main.path, main.levels), main.centers, strict=True)
                 ),
             )
             for main in found.mains
         )
         pairs = ", ".join(
-            f"{' × '.join(path.split('.')[-1] for path in pair.paths)} {100 * pair.share:.0f} %"
+            f"{' × '.join(names.axis(path) for path in pair.paths)} {100 * pair.share:.0f} %"
             for pair in found.interactions[:3]
         )
-        note = f"share of the variance between cells; interactions: {pairs}; {found.seeds} seeds"
-        note += f"; {found.left_out} seeds left out because a cell has no number" if found.left_out else ""
+        note = f"share of the variance between cells; interactions: {pairs}; {counted(found.seeds, 'seed')}"
+        note += f"; {counted(found.left_out, 'seed')} left out because a cell has no number" if found.left_out else ""
         note += f"; {found.diverged} of {found.trials} trials diverged" if found.diverged else ""
         y_label = headline.metric.replace("_", " ")
-        return EffectChart("What each factor does", "level", y_label, factors, found.logs, note=note)
+        shares = ", ".join(f"{names.axis(main.path)} {100 * main.share:.0f} %" for main in found.mains)
+        finding = f"Of the variance between cells, each factor by itself explains: {shares}."
+        return EffectChart(
+            "What each factor does", f"mean {y_label}", "", factors, found.logs, note=note, finding=finding
+        )
+
+
+def _levels(measured: Measured, path: str, levels: tuple[str, ...]) -> tuple[str, ...]:
+    """The levels of a factor in the order of its axis, named for people."""
+    values = measured.names.axes.get(path, ())
+    return tuple(measured.names.level(path, value) for value in values) if len(values) == len(levels) else levels

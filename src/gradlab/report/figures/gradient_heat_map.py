@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from gradlab.analysis.axis import words
 from gradlab.analysis.measured import Measured
 from gradlab.report.charts import HeatChart, HeatPanel
 from gradlab.report.figures.base import Figure
+from gradlab.spec.numerals import written
 
-MEASURE, MOST_PANELS, FEWEST_MOMENTS = "grad_l2", 4, 3
+MEASURE, FEWEST_MOMENTS = "grad_l2", 3
+MOST_NAMED = 4
 
 
 class GradientHeatMap(Figure):
@@ -20,12 +21,11 @@ class GradientHeatMap(Figure):
     rank = 30
 
     def chart(self, measured: Measured) -> HeatChart | None:
-        """Only where the inside was measured at several moments; the deepest groups if there are many."""
+        """Only where the inside was measured at several moments."""
         if MEASURE not in measured.measures:
             return None
-        chosen = sorted(measured.group_names, key=lambda name: -measured.layer_count(name))[:MOST_PANELS]
         panels = []
-        for name in [name for name in measured.group_names if name in chosen]:
+        for name in measured.group_names:
             steps = measured.moments(name)
             if len(steps) < FEWEST_MOMENTS:
                 continue
@@ -33,8 +33,25 @@ class GradientHeatMap(Figure):
             if any(values.size == 0 for values in profiles):
                 continue
             columns = [np.median(values, axis=0) for values in profiles]
-            panels.append(HeatPanel(tuple(words(measured, name)), np.stack(columns, axis=1), steps))
+            panels.append(HeatPanel((name,), np.stack(columns, axis=1), steps, name))
         if not any(((panel.values > 0) & np.isfinite(panel.values)).any() for panel in panels):
             return None
         title = "Weight gradient by layer and step"
-        return HeatChart(title, "step", "layer", tuple(panels), "‖dL/dW‖₂", note="median over seeds")
+        note = "median over seeds" if measured.seeds_done > 1 else "1 seed"
+        finding = _finding(measured, panels)
+        return HeatChart(title, "step", "layer", tuple(panels), "‖dL/dW‖₂", note=note, finding=finding)
+
+
+def _finding(measured: Measured, panels: list[HeatPanel]) -> str:
+    """The first layer from start to end: of each group, or of the two between which all lie."""
+    found = [(measured.names.group(p.group), float(p.values[0, 0]), float(p.values[0, -1])) for p in panels]
+    ends = [end for end in found if np.isfinite(end[1]) and np.isfinite(end[2])]
+    if not ends:
+        return ""
+    if len(ends) > MOST_NAMED:
+        ends = sorted(ends, key=lambda end: end[2])
+        ends = [ends[0], ends[-1]]
+        begin = "In the first layer, the gradient from the first step to the last, smallest and largest at the end"
+    else:
+        begin = "In the first layer, the gradient from the first step to the last"
+    return f"{begin}: {'; '.join(f'{name} {written(first)} to {written(last)}' for name, first, last in ends)}."

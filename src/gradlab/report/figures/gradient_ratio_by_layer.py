@@ -7,6 +7,7 @@ import numpy as np
 from gradlab.analysis.measured import Measured
 from gradlab.report.charts import BoxChart, Points
 from gradlab.report.figures.base import Figure, published_points
+from gradlab.spec.numerals import counted, written
 
 MEASURE = "grad_mean_abs"
 
@@ -31,21 +32,29 @@ class GradientRatioByLayer(Figure):
         if any(len(sample) == 0 for sample in samples):
             return None
         left_out = int((~there.all(1)).sum())
-        note = f"{len(a.values):,} draws, paired; {left_out} with an exact zero have no ratio"
+        note = f"{counted(len(a.values), 'draw')}, paired"
+        note += f"; {left_out:,} with an exact zero have no ratio" if left_out else ""
+        names = [measured.names.group(name) for name in (first, second)]
+        medians = [written(float(np.median(samples[place])), 2) for place in (0, -1)]
+        finding = (
+            f"{names[1]}: mean |dL/dW| is {medians[0]} times that of {names[0]} in layer {a.layers[0]} and "
+            f"{medians[1]} times in layer {a.layers[-1]} (medians of {counted(len(a.values), 'draw')})."
+        )
         return BoxChart(
-            f"How many times larger: {second} / {first}",
+            f"How many times larger: {names[1]} / {names[0]}",
             "layer",
             "ratio of mean |dL/dW|",
             tuple(int(layer) for layer in a.layers),
             samples,
             _published_ratio(measured, first, second),
             note=note,
+            finding=finding,
         )
 
 
 def _published_ratio(measured: Measured, first: str, second: str) -> tuple[Points, ...]:
-    columns = {points.style: points for points in published_points(measured, MEASURE, "start")}
-    a, b = columns.get(0), columns.get(1)
+    columns = {points.group: points for points in published_points(measured, MEASURE, "start")}
+    a, b = columns.get(first), columns.get(second)
     if a is None or b is None or not np.array_equal(a.x, b.x):
         return ()
     return (Points("published (one draw)", a.x, b.y / a.y, 0),)

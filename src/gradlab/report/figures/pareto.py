@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from gradlab.analysis.axis import axes_of
+import numpy as np
+
 from gradlab.analysis.measured import Measured
+from gradlab.analysis.pareto import Offer as Found
 from gradlab.analysis.pareto import offers
 from gradlab.report.charts import ParetoChart
 from gradlab.report.charts.pareto import Offer
 from gradlab.report.figures.base import Figure
-from gradlab.spec.short import short
+from gradlab.spec.numerals import written
+
+COST = "seconds_per_epoch"
+VALUES = ("test_accuracy", "validation_accuracy")
 
 
 class Pareto(Figure):
@@ -20,33 +25,51 @@ class Pareto(Figure):
 
     def chart(self, measured: Measured) -> ParetoChart | None:
         """Only for four groups or more: with fewer there is nothing to choose."""
-        value = next((m for m in ("test_accuracy", "validation_accuracy") if m in measured.metrics), None)
+        value = next((m for m in VALUES if m in measured.metrics), None)
         if value is None or len(measured.group_names) < 4:
             return None
-        found = offers(measured, value, "seconds_per_epoch")
+        found = offers(measured, value, COST)
         if len(found) < 4:
             return None
-        note = "medians over seeds"
-        unsettled = sum(offer.dominated and not offer.settled for offer in found)
-        note += f"; of {unsettled} hollow ones it is not settled that they are dominated" if unsettled else ""
-        if axes := _axis_names(measured, found[0].group):
-            note += f"; labels: {' · '.join(axes)}"
-        shown = tuple(Offer(_label(measured, offer.group), offer.cost, offer.value, offer.dominated) for offer in found)
-        return ParetoChart("What is worth its price", "seconds per epoch", value.replace("_", " "), shown, note=note)
+        shown = tuple(_offer(measured, each) for each in found)
+        several = measured.seeds_done > 1
+        note = "medians over seeds; upright bars: 95 % interval or range of seeds; level bars: times of all seeds, the "
+        note = f"{note}noise of the machine" if several else "1 seed: neither the noise of seeds nor of times is known"
+        return ParetoChart(
+            "What is worth its price",
+            "seconds per epoch",
+            value.replace("_", " "),
+            shown,
+            note=note,
+            finding=_finding(measured, found, value.replace("_", " ")),
+        )
 
 
-def _paths(measured: Measured, group: str) -> list[str]:
-    """The axes that a group of a grid lies on; none where arms have names of their own."""
-    if measured.study.arms is not None:
-        return []
-    return [path for path in axes_of(measured) if path in measured.entries[group].group.settings]
+def _offer(measured: Measured, found: Found) -> Offer:
+    times = [float(v) for v in measured.values(COST, found.group).values() if v is not None and np.isfinite(v)]
+    worth = found.value_range
+    low, high = (worth.smallest, worth.largest) if worth.bounded else (worth.low, worth.high)
+    return Offer(
+        found.group,
+        found.cost,
+        found.value,
+        found.dominated,
+        (min(times), max(times)) if len(times) > 1 else None,
+        (low, high) if low is not None and high is not None and low < high else None,
+        found.settled,
+        found.group,
+    )
 
 
-def _axis_names(measured: Measured, group: str) -> list[str]:
-    return [path.split(".")[-1] for path in _paths(measured, group)]
+def _finding(measured: Measured, found: tuple[Found, ...], what: str) -> str:
+    best = [offer for offer in found if not offer.dominated]
+    cheap, good = best[0], best[-1]
 
+    def say(offer: Found) -> str:
+        return (
+            f"{measured.names.group(offer.group)} ({what} {written(offer.value)}, {written(offer.cost, 2)} s per epoch)"
+        )
 
-def _label(measured: Measured, group: str) -> str:
-    """The values of a group on its axes; its name where it has none."""
-    settings, catalog = measured.entries[group].group.settings, measured.plan.catalog
-    return " · ".join(short(path, settings[path], catalog) for path in _paths(measured, group)) or group
+    if len(best) == 1:
+        return f"One of {len(found)} groups beats all others in both: {say(good)}."
+    return f"{len(best)} of {len(found)} groups are worth their price: from {say(cheap)} to {say(good)}."

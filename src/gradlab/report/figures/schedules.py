@@ -8,7 +8,8 @@ from gradlab.analysis.measured import Measured
 from gradlab.optim.rates import learning_rates
 from gradlab.optim.schedules.base import Horizon
 from gradlab.report.charts import Line, LineChart
-from gradlab.report.figures.base import MOST_LINES, Figure
+from gradlab.report.figures.base import Figure
+from gradlab.spec.numerals import written
 from gradlab.spec.paths import label
 
 MOST_POINTS = 2000
@@ -29,7 +30,7 @@ class Schedules(Figure):
                 continue
             train, cost = planned.config.train, planned.cost
             words = f"{label(train.schedule.model_dump(mode='json'))}, lr {train.lr:g}, {cost.steps:,} steps"
-            if words in lines or len(lines) == MOST_LINES:
+            if words in lines:
                 continue
             horizon = Horizon(cost.steps, cost.steps_per_epoch)
             rates = learning_rates(train.schedule.build(catalog), train.lr, train.warmup, horizon)
@@ -38,4 +39,10 @@ class Schedules(Figure):
             lines[words] = Line(words, chosen + 1.0, y, y, y, len(lines))
         if len(lines) < 2:
             return None
-        return LineChart("Learning rate as applied", "step", "learning rate", tuple(lines.values()))
+        starts, ends = ([float(line.y[place]) for line in lines.values()] for place in (0, -1))
+        finding = (
+            f"{len(lines)} schedules: the learning rate starts between {written(min(starts))} and "
+            f"{written(max(starts))} and ends between {written(min(ends))} and {written(max(ends))}."
+        )
+        shown = tuple(lines.values())
+        return LineChart("Learning rate as applied", "step", "learning rate", shown, whole_x=True, finding=finding)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from gradlab.analysis.measured import Measured
 from gradlab.report.charts import Line, LineChart
-from gradlab.report.figures.base import MOST_LINES, Figure, band, levels_of, seeds_note, side_by_side, thinned
+from gradlab.report.figures.base import Figure, band, levels_of, seeds_note, side_by_side, thinned
+from gradlab.report.seeing import see_ends
 
 
 class TrainingLoss(Figure):
@@ -17,7 +18,7 @@ class TrainingLoss(Figure):
     def chart(self, measured: Measured) -> LineChart | None:
         """One line per group; a diverged trial's curve ends where it diverged."""
         lines = []
-        for index, name in enumerate(measured.group_names[:MOST_LINES]):
+        for index, name in enumerate(measured.group_names):
             curves = [curve for curve in measured.curve("loss", name) if len(curve[0])]
             if curves:
                 steps, table = side_by_side(curves)
@@ -32,4 +33,6 @@ class TrainingLoss(Figure):
             log_y=True,
             levels=levels_of(measured, "final_loss"),
             note=seeds_note(measured),
+            whole_x=True,
+            finding=see_ends(measured, lines, "Training loss"),
         )

@@ -1,33 +1,108 @@
-"""Views of the micro-world as matplotlib figures of their last step, and as rows of data."""
+"""Views of the micro-world as charts of their last step; their tables hold every step."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from gradlab.report.draw import make_canvas
+from gradlab.report.charts import Chart, Line, LineChart, Panels
+from gradlab.report.charts.base import Numbers, Rows
+from gradlab.report.draw import draw_one
 from gradlab.report.inside.recording import Recording
 from gradlab.report.inside.views import LinePanel, UnitPanel, View
-from gradlab.report.log_axis import log_y
-from gradlab.report.look import INK, SOFT, look, plain, stroke
+from gradlab.report.look import Dashes, stroke
+from gradlab.spec.numerals import counted
+
+COLORS = "RdBu_r"
+FAINT: tuple[Dashes, ...] = ((0, (4, 1.5)), (0, (1, 1.2)), (0, (4, 1.2, 1, 1.2)))
+"""Dashes of the lines beside a main line."""
+
+
+@dataclass(frozen=True)
+class ViewChart(Panels):
+    """The panels of a view at its last step."""
+
+    rows: Rows = ((), [])
+    """What the view shows at every step."""
+
+    def table(self) -> Rows:
+        """Every step, not only the one that is drawn."""
+        return self.rows
+
+
+@dataclass(frozen=True)
+class UnitMap(Chart):
+    """One input on its way through a network: unit × layer, colors from −limit to limit."""
+
+    values: Numbers
+    limit: float
+
+    @property
+    def has_key(self) -> bool:
+        """The scale of colors."""
+        return True
+
+    def draw_marks(self, ax: Any) -> None:
+        """A column for each layer, a row for each unit."""
+        from matplotlib.ticker import MaxNLocator
+
+        layers, units = self.values.shape
+        extent = (0.5, layers + 0.5, units + 0.5, 0.5)
+        scale: Any = {"cmap": COLORS, "vmin": -self.limit, "vmax": self.limit, "interpolation": "nearest"}
+        ax.imshow(self.values.T, aspect="auto", extent=extent, **scale)
+        for axis in (ax.xaxis, ax.yaxis):
+            axis.set_major_locator(MaxNLocator(integer=True))
+        ax.grid(visible=False)
+
+    def draw_key(self, ax: Any) -> str:
+        """The colors from the most negative to the most positive."""
+        edges = np.linspace(-self.limit, self.limit, 65)
+        middles = (edges[1:] + edges[:-1])[:, None] / 2
+        ax.pcolormesh([0, 1], edges, middles, cmap=COLORS, rasterized=True)
+        ax.set_xticks([])
+        ax.yaxis.tick_right()
+        ax.grid(visible=False)
+        return "activation"
+
+    def table(self) -> Rows:
+        """One row per layer and unit."""
+        rows = [(layer, unit, float(v)) for (layer, unit), v in np.ndenumerate(self.values) if not np.isnan(v)]
+        return ("layer", "unit", "value"), [(layer + 1, unit + 1, value) for layer, unit, value in rows]
+
+    def describe(self) -> str:
+        """The sizes in the first layer and in the last."""
+        first, last = (float(np.nanmax(np.abs(self.values[place]), initial=0.0)) for place in (0, -1))
+        return f"largest activation {first:.3g} in the first layer, {last:.3g} in the last."
+
+
+def view_chart(view: View, recording: Recording) -> ViewChart:
+    """A view at its last step, with the rows of all steps."""
+    lasts = [panel.values[-1] for panel in view.unit_panels]
+    limit = max((float(np.nanquantile(np.abs(rows), 0.99)) for rows in lasts), default=1.0) or 1.0
+    charts: tuple[Chart, ...] = tuple(_line_chart(panel) for panel in view.panels) + tuple(
+        _unit_map(panel, limit) for panel in view.unit_panels
+    )
+    same = len({chart.y_label for chart in charts}) == 1
+    return ViewChart(
+        f"{view.title}, {_moment(recording.steps[-1])}",
+        charts[0].x_label,
+        charts[0].y_label,
+        charts,
+        same_y=same,
+        own_labels=not same,
+        finding=view.caption,
+        rows=view_rows(view, recording),
+    )
 
 
 def draw_view(view: View, recording: Recording) -> Any:
     """The last step as a matplotlib figure."""
-    count = len(view.panels) or len(view.unit_panels)
-    with look():
-        canvas = make_canvas(4.1 * count, 4.3)
-        canvas.suptitle(plain(f"{view.title}, {_moment(recording.steps[-1])}"), x=0.01, ha="left", fontweight="bold")
-        if view.unit_panels:
-            _draw_unit_panels(view.unit_panels, canvas)
-        for index, panel in enumerate(view.panels):
-            _draw_panel(panel, canvas.add_subplot(1, count, index + 1))
-        return canvas
+    return draw_one(view_chart(view, recording))
 
 
-def view_rows(view: View, recording: Recording) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+def view_rows(view: View, recording: Recording) -> Rows:
     """Everything that a view shows, at every step: a header and rows."""
     rows: list[tuple[Any, ...]] = []
     for panel in view.panels:
@@ -48,41 +123,22 @@ def view_rows(view: View, recording: Recording) -> tuple[tuple[str, ...], list[t
 
 
 def _moment(step: int) -> str:
-    return f"after {step:,} step{'' if step == 1 else 's'}" if step else "at initialization"
+    return f"after {counted(step, 'step')}" if step else "at initialization"
 
 
-def _draw_panel(panel: LinePanel, ax: Any) -> None:
-    smallest = [v for line in panel.lines for v in line.values[-1] if v is not None and v > 0]
-    floor = min(smallest) / 10 if smallest and panel.log else None
+def _line_chart(panel: LinePanel) -> LineChart:
+    lines: list[Line] = []
     for line in panel.lines:
-        s = stroke(line.arm)
-        y = [np.nan if v is None else floor if floor is not None and v <= 0 else v for v in line.values[-1]]
-        style: Any = {"linewidth": 1.0, "alpha": 0.7, "linestyle": ":"} if line.faint else {"linestyle": s.dashes}
-        style |= {"color": s.color, "marker": None if line.faint else s.marker, "markersize": 3.5}
-        ax.plot(range(1, len(y) + 1), y, label=plain(line.name), **style)
-    if panel.log and smallest:
-        log_y(ax)
-        if floor is not None and any(v == 0 for line in panel.lines for v in line.values[-1]):
-            ax.axhline(floor, color=INK, linewidth=0.8)
-            place: Any = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points", "ha": "right"}
-            ax.annotate("exactly 0", (1, floor), (-2, 3), fontsize=7.5, **place)
-    ax.set_title(plain(panel.title), fontsize=10)
-    ax.set_xlabel(panel.x_label)
-    ax.set_ylabel(panel.y_label)
-    ax.legend(fontsize=7.5, loc="upper left", bbox_to_anchor=(-0.02, -0.2), borderaxespad=0)  # below: it hides nothing
+        y = np.array([np.nan if v is None else v for v in line.values[-1]], float)
+        x = np.arange(1.0, len(y) + 1)
+        beside = sum(1 for other in lines if other.faint and stroke(other.style).color == stroke(line.arm).color)
+        style = replace(stroke(line.arm), dashes=FAINT[beside % len(FAINT)]) if line.faint else stroke(line.arm)
+        lines.append(Line(line.name, x, y, y, y, style, markers=not line.faint, faint=line.faint))
+    positive = any((line.y > 0).any() for line in lines)
+    return LineChart(
+        panel.title, panel.x_label, panel.y_label, tuple(lines), log_y=panel.log and positive, whole_x=True
+    )
 
 
-def _draw_unit_panels(panels: Sequence[UnitPanel], canvas: Any) -> None:
-    last = [panel.values[-1] for panel in panels]
-    limit = max(float(np.nanquantile(np.abs(rows), 0.99)) for rows in last) or 1.0
-    axes = canvas.subplots(1, len(panels), squeeze=False)[0]
-    for panel, rows, ax in zip(panels, last, axes, strict=True):
-        extent = (0.5, len(rows) + 0.5, rows.shape[1] + 0.5, 0.5)
-        scale: Any = {"cmap": "RdBu_r", "vmin": -limit, "vmax": limit, "interpolation": "nearest"}
-        image = ax.imshow(rows.T, aspect="auto", extent=extent, **scale)
-        ax.set_title(plain(panel.title), fontsize=10)
-        ax.set_xlabel("layer")
-        ax.set_ylabel("unit")
-        ax.grid(visible=False)
-    bar = canvas.colorbar(image, ax=axes, pad=0.02)
-    bar.ax.tick_params(labelsize=8, colors=SOFT)
+def _unit_map(panel: UnitPanel, limit: float) -> UnitMap:
+    return UnitMap(panel.title, "layer", "unit", np.asarray(panel.values[-1], float), limit)

@@ -6,7 +6,6 @@ file). Everything that comes from a study is escaped by Jinja, or handed over as
 
 from __future__ import annotations
 
-import base64
 import json
 from collections.abc import Mapping
 from functools import cache
@@ -16,6 +15,7 @@ from typing import Any
 from gradlab.report.charts import Chart
 from gradlab.report.fairness import HOW
 from gradlab.report.inside.views import LinePanel, UnitPanel, View
+from gradlab.report.page.inline_svg import dark_style, inline_svg
 from gradlab.report.pictures import Pictures
 from gradlab.report.story import Story
 from gradlab.report.tables import Table
@@ -41,7 +41,7 @@ def render_page(story: Story, pictures: Pictures, svg: Mapping[str, bytes]) -> s
         "microworld": world,
         "glossary": GLOSSARY,
         "data": _json(data),
-        "css": _text("style.css"),
+        "css": _text("style.css") + dark_style(),
         "script": _text("page.js"),
         "echarts": _text(ECHARTS) if views or story.explorer else "",
     }
@@ -70,9 +70,7 @@ def _json(value: Any) -> str:
 
 
 def _figure(name: str, chart: Chart, picture: bytes) -> dict[str, str]:
-    source = f"data:image/svg+xml;base64,{base64.b64encode(picture).decode()}"
-    note = f" {chart.full_note[0].upper()}{chart.full_note[1:]}." if chart.full_note else ""
-    return {"name": name, "source": source, "alt": chart.description, "caption": f"{chart.title}.{note}"}
+    return {"name": name, "svg": inline_svg(picture, name, chart.description), "caption": chart.caption}
 
 
 def _kind(table: Table, column: int) -> str:

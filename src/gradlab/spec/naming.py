@@ -1,0 +1,195 @@
+"""Names of groups for people: `30 layers, skip, default init`, without what all groups share.
+
+A level is named by the part it stands for (`Part.called`), by the words of its path, or by the study's own `labels`:
+
+    labels: {skip=none: plain, skip=add_then_activate: residual}    # levels of an axis
+    labels: {first-arm: As published}                               # named arms
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from functools import cached_property
+from typing import Any
+
+from gradlab.errors import InvalidInput, PartError, StudyError, nearest, shortened
+from gradlab.parts import Catalog
+from gradlab.spec.numerals import counted, written
+from gradlab.spec.paths import choice_at, label, naming_key
+from gradlab.spec.question import Condition
+from gradlab.spec.selection import axes_of, matches, path_of
+from gradlab.spec.short import short
+
+NOUNS = {"model.depth": "layers", "model.width": "width", "train.lr": "learning rate", "train.batch": "batch size"}
+"""What an axis is called, where the last word of its path is not good enough."""
+ORDER = ("model.depth", "model.width", "model.activation", "model.skip", "model.norm", "model.init", "model.init.scale")
+"""In which people say them; other paths follow."""
+PHRASES: Mapping[str, Callable[[Any], str]] = {
+    "model.depth": lambda value: counted(value, "layer"),
+    "train.steps": lambda value: counted(value, "step"),
+    "train.epochs": lambda value: counted(value, "epoch"),
+    "train.batch": lambda value: "full batch" if value == "full" else f"batch {_plain(value)}",
+    "model.width": lambda value: f"width {_plain(value)}",
+}
+"""How a level of a path is said, where `word value` is not good enough."""
+ON_OFF = ("skip",)
+"""Kinds of part of which people say only that there is one, if the other level is none."""
+
+
+class Names:
+    """What people call the groups, axes and levels of a study."""
+
+    def __init__(
+        self, groups: Sequence[Condition], catalog: Catalog, *, arms: bool, labels: Mapping[str, str] | None = None
+    ) -> None:
+        """`arms`: whether the groups have names of their own, given by the author."""
+        self.groups = {group.name: group for group in groups}
+        self.catalog, self.arms, self.labels = catalog, arms, dict(labels or {})
+
+    @cached_property
+    def axes(self) -> dict[str, tuple[Any, ...]]:
+        """Paths in which the groups differ, each with its values: numbers by size, others as they are written."""
+        unordered = axes_of(list(self.groups.values()))
+        known = [path for path in ORDER if path in unordered]
+        found = {path: unordered[path] for path in (*known, *(path for path in unordered if path not in ORDER))}
+        return {path: tuple(sorted(v) if all(map(is_number, v)) else v) for path, v in found.items()}
+
+    def path(self, word: str) -> str:
+        """The full path of an axis that is given by its path, its last word or its name."""
+        found = path_of(word, self.axes) or next((path for path in self.axes if self.axis(path) == word), None)
+        if found is None:
+            there = [path.split(".")[-1] for path in self.axes]
+            known = f"they differ in {', '.join(there)}" if there else "they differ in no setting"
+            raise InvalidInput(f"{shortened(word)} is not what the groups differ in; {known}{nearest(word, there)}")
+        return found
+
+    def axis(self, path: str) -> str:
+        """What an axis is called: `layers`, `skip`, `init scale`."""
+        if path in NOUNS:
+            return NOUNS[path]
+        *above, last = path.split(".")
+        owner = f"{above[-1]} " if len(above) > 1 else ""
+        return f"{owner}{last}".replace("_", " ")
+
+    def level(self, path: str, value: Any) -> str:
+        """A value of an axis, said by itself: `30 layers`, `He init`."""
+        own = self._renamed(path, value)
+        return self._levels[path][label(value)] if own is None and path in self.axes else own or self._say(path, value)
+
+    def tick(self, path: str, value: Any) -> str:
+        """A value on an axis that is labeled with its name: `30`."""
+        own = self._renamed(path, value)
+        return own if own is not None else _plain(value) if is_number(value) else self.level(path, value)
+
+    def group(self, name: str, without: Collection[str] = ()) -> str:
+        """A group by what sets it apart, leaving out paths that are said elsewhere; a named arm by its name."""
+        if name in self.labels:
+            return self.labels[name]
+        if name not in self.groups:
+            return name
+        if self.arms:
+            return name
+        settings = self.groups[name].settings
+        words = [self.level(path, settings[path]) for path in self.axes if path not in without and path in settings]
+        return ", ".join(words) or ("" if without else name)
+
+    def settings(self, name: str) -> str:
+        """All settings of a group with their paths, for a tooltip or a table."""
+        if name not in self.groups:
+            return name
+        found = self.groups[name].settings
+        parts = [f"{path} = {short(path, value, self.catalog)}" for path, value in found.items()]
+        return f"{name}: {'; '.join(parts)}" if self.arms and parts else "; ".join(parts) or name
+
+    # ------------------------------------------------------------------ how levels are said
+
+    @cached_property
+    def _levels(self) -> dict[str, dict[str, str]]:
+        return {path: self._distinct(path, values) for path, values in self.axes.items()}
+
+    def _distinct(self, path: str, values: Sequence[Any]) -> dict[str, str]:
+        """Names of all levels of an axis: parameters are said only where two levels would have the same name."""
+        said = {label(value): self._say(path, value) for value in values}
+        kind = choice_at(path)
+        if kind is not None and kind.part in ON_OFF and len(values) == 2:
+            none = [key for key, value in zip(said, values, strict=True) if _part_name(value, kind.key) == "none"]
+            if len(none) == 1:
+                return {key: f"no {kind.part}" if key in none else kind.part for key in said}
+        if len(set(said.values())) == len(said):
+            return said
+        full = {}
+        for value in values:
+            text, found = said[label(value)], short(path, value, self.catalog)
+            inside = found[found.index("(") :] if "(" in found else ""
+            full[label(value)] = f"{text} {inside}".strip()
+        return (
+            full
+            if len(set(full.values())) == len(full)
+            else {label(v): f"{self.axis(path)} {label(v)}" for v in values}
+        )
+
+    def _say(self, path: str, value: Any) -> str:
+        kind = choice_at(path)
+        if kind is not None:
+            return self._say_part(kind.part, _part_name(value, kind.key))
+        if path in PHRASES:
+            return PHRASES[path](value)
+        if isinstance(value, bool):
+            return self.axis(path) if value else f"no {self.axis(path)}"
+        return f"{self.axis(path)} {_plain(value)}"
+
+    def _say_part(self, kind: str, name: str) -> str:
+        with suppress(PartError):
+            if called := self.catalog.get(kind, name).called:
+                return called
+        if name == "none":
+            return f"no {kind}"
+        words = name.replace("_", " ")
+        return words if kind in ("activation", "optimizer", "loss", "task", "engine") else f"{words} {kind}"
+
+    def _renamed(self, path: str, value: Any) -> str | None:
+        for key, text in self.labels.items():
+            axis, equals, level = key.partition("=")
+            if equals and axis in (path, path.split(".")[-1]) and matches(value, level):
+                return text
+        return None
+
+
+def check_labels(labels: Mapping[str, str], groups: Sequence[Condition], catalog: Catalog) -> None:
+    """Refuse a label of an axis or of an arm that the study does not have, or of a part that does not exist."""
+    paths = list(dict.fromkeys(path for group in groups for path in group.settings))
+    words = [*paths, *(path.split(".")[-1] for path in paths)]
+    names = [group.name for group in groups]
+    for key in labels:
+        axis, equals, level = key.partition("=")
+        if key in names:
+            continue
+        if not equals or axis not in words:
+            hint = nearest(axis, words if equals else names)
+            raise StudyError(f"labels: {shortened(key)} is neither a group nor axis=level of this study{hint}")
+        path = next(path for path in paths if axis in (path, path.split(".")[-1]))
+        kind = choice_at(path)
+        there = [group.settings[path] for group in groups if path in group.settings]
+        if kind is None or any(matches(value, level) for value in there) or "(" in level:
+            continue
+        known = catalog.names(kind.part)
+        if catalog.executed and level not in known:
+            raise StudyError(f"labels: {shortened(key)}: there is no {kind.part} {level!r}{nearest(level, known)}")
+
+
+def is_number(value: Any) -> bool:
+    """Whether a level is a number, so that its axis has an order."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _part_name(value: Any, key: str) -> str:
+    return str(value[key]) if isinstance(value, Mapping) and key in value else str(value)
+
+
+def _plain(value: Any) -> str:
+    if is_number(value):
+        return written(value, 6)
+    if isinstance(value, Mapping):
+        return label(value) if naming_key(value) is None else str(value[naming_key(value)])
+    return str(value).replace("sqrt(depth)", "√depth").replace("_", " ")
