@@ -325,8 +325,8 @@ each, with arms and bounds as a study has them. In each cell, in %:
 - **coverage** of the 95 % interval: of the median of one arm, of the shift between two;
 - **power**: how often an effect that people would see is settled (the column of `step` in the script).
 
-The interval in which a published number is called consistent (one more seed) is distribution-free from 39 seeds on; below that
-it assumes normal numbers, or logarithms of them, and covers less of a skewed or bimodal arm.
+The interval in which a published number is called consistent (one more seed) is distribution-free from 39 seeds on;
+below that it assumes normal numbers, or logarithms of them, and covers less of a skewed or bimodal arm.
 
 The rules are valid after any number of looks, so at one look they are wrong more rarely than in 5 % of the cases. What
 they assume, and what that costs: [honest.md](honest.md#the-rules-that-decide).

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from gradlab.api import audit as audit
     from gradlab.api import compare as compare
+    from gradlab.api import list_runs as list_runs
     from gradlab.api import list_studies as list_studies
     from gradlab.api import load as load
     from gradlab.api import open_run as open_run
@@ -41,6 +42,7 @@ _HOMES = {
     "audit": "gradlab.api",
     "compare": "gradlab.api",
     "plan": "gradlab.api",
+    "list_runs": "gradlab.api",
     "list_studies": "gradlab.api",
     "load": "gradlab.api",
     "open_run": "gradlab.api",
@@ -59,6 +61,7 @@ __all__ = [
     "__version__",
     "audit",
     "compare",
+    "list_runs",
     "list_studies",
     "load",
     "open_run",

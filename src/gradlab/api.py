@@ -33,7 +33,7 @@ from gradlab.runs import isolation
 from gradlab.runs.bundles import execute, named_executor
 from gradlab.runs.coordinator import Tally
 from gradlab.runs.executors.base import Executor
-from gradlab.runs.store.status import RunStatus
+from gradlab.runs.store.status import RunStatus, find_runs
 from gradlab.runs.store.status import status as read_status
 from gradlab.studies import reproduce as write_ups
 from gradlab.studies.loading import Overrides, StudyLike, load, plan, python_call
@@ -118,6 +118,7 @@ def run(
     on_start: Callable[[Tally], None] | None = None,
     on_results: Callable[[Sequence[TrialResult]], None] | None = None,
     on_stop: Callable[[], None] | None = None,
+    on_report: Callable[[], None] | None = None,
 ) -> Result:
     """Run a study, or its remaining trials. With `out`, write results as they finish, then figures and report.
 
@@ -143,6 +144,7 @@ def run(
         on_start=on_start,
         on_results=on_results,
         on_stop=on_stop,
+        on_report=on_report,
     )
     record = partial(_record, isolated=isolated)
     return carry_out(planned, partial(execute, planned, chosen), conduct, audit=audited, record=record)
@@ -170,6 +172,11 @@ def _record(measured: Measured, isolated: bool) -> Recording | None:
 def status(folder: str | Path) -> RunStatus:
     """Return the state of a run: trials done, running, failed, diverged and left, and whether it is running now."""
     return read_status(Path(folder))
+
+
+def list_runs(below: str | Path = ".") -> tuple[RunStatus, ...]:
+    """Return the state of every run in this folder and up to three folders below it, by name."""
+    return tuple(read_status(path) for path in find_runs(Path(below)))
 
 
 def verify(

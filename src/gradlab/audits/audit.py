@@ -77,6 +77,8 @@ class Audit:
     """The settings below the declared factor in which the arms differ."""
     identical: bool = False
     """Whether all arms are equal in everything that was compared."""
+    caveats: tuple[str, ...] = ()
+    """The limits that the audit found, one clause each."""
 
     @property
     def fair(self) -> bool:
@@ -141,6 +143,7 @@ class Audit:
             "varied": list(self.varied),
             "identical": self.identical,
             "cannot_attribute": list(self.limits),
+            "caveats": list(self.caveats),
             "cannot_see": list(self.cannot_see),
             "hashes": {arm: dict(found) for arm, found in self.hashes.items()},
         }
@@ -161,6 +164,7 @@ class Audit:
             cannot_see=tuple(tree.get("cannot_see", ())),
             varied=tuple(tree.get("varied", ())),
             identical=tree.get("identical", False),
+            caveats=tuple(tree.get("caveats", ())),
         )
 
 

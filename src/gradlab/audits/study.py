@@ -112,6 +112,7 @@ def _audit(plan: Plan, seeds: int | None, pairs: int | None, realize: Realize) -
         list_blind_spots(plan, chosen, compared, all_pairs),
         name_settings(find_varied(classes_of(compared), factor), groups[0].config),
         identical=bool(compared) and not apart,
+        caveats=tuple(remark.short for remark in remarks if remark.short),
     )
 
 

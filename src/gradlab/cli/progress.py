@@ -53,6 +53,12 @@ class Progress:
         """Announce the stop after the first Ctrl-C."""
         self._say("stopping: finished trials are kept and the report is written; press Ctrl-C again to stop at once")
 
+    def on_report(self) -> None:
+        """Announce the report, which takes some seconds; the bar has done its work."""
+        with suppress(OSError, ValueError):
+            self._live.stop()
+        self._say("writing the report…")
+
     def _say(self, text: str) -> None:
         with suppress(OSError, ValueError):  # the terminal may be gone, which must not end the run
             self._console.print(text, soft_wrap=True)

@@ -42,6 +42,8 @@ class RunOptions:
     live: bool
     check: bool
     as_json: bool
+    tables: bool = False
+    open_it: bool = False
 
 
 def run_study(study: str, options: RunOptions) -> tuple[int, dict[str, Any]]:
@@ -68,9 +70,12 @@ def run_study(study: str, options: RunOptions) -> tuple[int, dict[str, Any]]:
             on_audit=None if options.as_json else show.audit_line,
             on_start=progress.on_start,
             on_stop=progress.on_stop,
+            on_report=None if options.as_json else progress.on_report,
         )
     if not options.as_json:
-        _print_result(result, folder)
+        _print_result(result, folder, options.tables)
+    if options.open_it:
+        open_page(folder / "report.html")
     return exit_code(result, options.check), result.to_json() if options.as_json else {}
 
 
@@ -87,15 +92,23 @@ def _announce_finished(folder: Path, planned: Plan) -> Iterator[None]:
         raise typer.Exit(INTERRUPTED) from None
 
 
-def _print_result(result: Result, folder: Path) -> None:
+def _print_result(result: Result, folder: Path, tables: bool) -> None:
     """Print the result on stdout; a closed pipe or terminal is ignored."""
     try:
-        show.result(result, folder)
+        show.result(result, folder, tables=tables)
         sys.stdout.flush()
     except OSError as error:
         if error.errno not in (errno.EPIPE, errno.EIO):
             raise
         drop_stdout()
+
+
+def open_page(path: Path) -> None:
+    """Open a page in the user's browser, if there is both."""
+    import webbrowser
+
+    if path.is_file():
+        webbrowser.open(path.resolve().as_uri())
 
 
 def run_with_progress(planned: Plan, **options: Any) -> Result:

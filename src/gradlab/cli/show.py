@@ -29,6 +29,7 @@ from gradlab.report import against as beside
 from gradlab.report import scoreboard as boards
 from gradlab.report.fairness import tabulate_audit
 from gradlab.report.result import Result
+from gradlab.report.story import QUICK_NOTE, Story
 from gradlab.report.tables import Table
 from gradlab.runs.store.status import RunStatus
 from gradlab.spec.paths import label
@@ -103,24 +104,23 @@ def plan_json(planned: Plan, done: int = 0) -> dict[str, Any]:
     }
 
 
-def result(found: Result, folder: Path) -> None:
-    """Answer and tables on stdout; the path of the report on stderr."""
+def result(found: Result, folder: Path, *, tables: bool = False) -> None:
+    """The answer, what it rests on and how the claims came out, on stdout; the path of the report on stderr."""
     to = console(sys.stdout)
     story = found.story
     if story.audit is not None and story.audit.mark is not None:
         to.print(f"[bold red]{story.audit.mark.upper()}[/bold red] {escape('; '.join(story.audit.undeclared))}\n")
-    to.print(f"[bold]{escape(story.answer)}[/bold]\n", highlight=False)
-    for remark in story.remarks:
-        to.print(escape(remark), highlight=False)
-    if story.audit is not None:
-        for limit in story.audit.limits:
-            to.print(escape(f"  cannot be attributed: {limit}"))
-        to.print()
-    if story.findings:
-        to.print(escape(story.findings) + "\n", highlight=False)
-    for table in (story.claims, *story.tables):
-        if table is not None:
-            print_table(to, table)
+    word = f"[bold green]{escape(story.answered.word)}.[/bold green] " if story.answered.word else ""
+    to.print(f"{word}[bold]{escape(' '.join(story.answered.sentences))}[/bold]", highlight=False)
+    quick = [QUICK_NOTE] if found.measured.plan.quick else []
+    for line in (*quick, *story.remarks, story.fairness if story.audit and story.audit.fair else "", story.caveats):
+        if line:
+            to.print(escape(line), highlight=False)
+    if story.tally:
+        hint = "" if tables else " (--tables shows them all)"
+        to.print(escape(f"{story.tally}{hint}"), highlight=False)
+    if tables:
+        print_tables(story)
     for line in story.failures:
         to.print(escape(f"failed: {line}"))
     notes = console(sys.stderr)
@@ -129,6 +129,20 @@ def result(found: Result, folder: Path) -> None:
     if story.unfinished:
         notes.print("unfinished: the finished trials are kept; run the same command to resume")
     notes.print(escape(f"report: {folder / 'report.html'}   (and report.md, figures/)"), soft_wrap=True)
+
+
+def print_tables(story: Story) -> None:
+    """Everything that a report has in tables: findings, claims, results."""
+    to = console(sys.stdout)
+    to.print()
+    if story.audit is not None:
+        for limit in story.audit.limits:
+            to.print(escape(f"  cannot be attributed: {limit}"))
+    if story.findings:
+        to.print("\n" + escape(story.findings) + "\n", highlight=False)
+    for table in (story.claims, *story.tables):
+        if table is not None:
+            print_table(to, table)
 
 
 def audit(found: Audit, stream: TextIO) -> None:
@@ -173,6 +187,25 @@ def status(found: RunStatus, stream: TextIO) -> None:
         to.print("not running; run the same command to resume")
     for line in found.damaged:
         to.print(escape(line), soft_wrap=True)
+
+
+def runs(found: Sequence[RunStatus], stream: TextIO) -> None:
+    """Runs, one line each."""
+    to = console(stream)
+    if not found:
+        to.print("no runs below this folder; `gradlab run identity` makes one, `gradlab list` shows what there is")
+        return
+    width = max(len(each.folder) for each in found)
+    for each in found:
+        state = "running" if each.alive else "finished" if each.finished else "not running"
+        count = f"{each.done + each.failed:,} of {each.planned:,}"
+        failed = f", {each.failed:,} failed" if each.failed else ""
+        to.print(
+            escape(f"{each.folder:<{width}}  {state:<11}  {count:>15} trials{failed}  {each.question}"),
+            no_wrap=True,
+            overflow="ellipsis",
+            crop=True,
+        )
 
 
 def against(found: Against) -> None:

@@ -39,6 +39,8 @@ class Conduct:
     on_start: Callable[[Tally], None] | None = None
     on_results: Callable[[Sequence[TrialResult]], None] | None = None
     on_stop: Callable[[], None] | None = None
+    on_report: Callable[[], None] | None = None
+    """Called before the report is written, which takes seconds."""
 
 
 def carry_out(
@@ -107,5 +109,7 @@ def finish(
         layer_names=names_by_group(measured.plan, folder.layer_names),
         history=history,
     )
+    if how.on_report is not None:
+        how.on_report()
     write_report(result.story, folder, figures=how.figures)
     return result

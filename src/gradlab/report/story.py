@@ -11,13 +11,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from gradlab.analysis.answer import answer, headline_of
-from gradlab.analysis.claims import judge
+from gradlab.analysis.answer import Answer, answer, headline_of, verdicts_of
+from gradlab.analysis.claims.numbers import Comparison, compare_numbers
 from gradlab.analysis.claims.verdict import Verdict
 from gradlab.analysis.findings import findings
 from gradlab.analysis.formatting import where
 from gradlab.analysis.measured import Measured
 from gradlab.audits.audit import Audit
+from gradlab.report.brief import count_claims, describe_caveats, describe_fairness
 from gradlab.report.design import Design, Rerun, describe_design, describe_rerun
 from gradlab.report.evidence import link_figures
 from gradlab.report.explorer import make_explorer
@@ -79,9 +80,34 @@ class Story:
         return (*(self.history.remarks if self.history is not None else ()), *unfinished_remarks(self.measured))
 
     @cached_property
-    def answer(self) -> str:
-        """The answer to the question, from the numbers."""
+    def answered(self) -> Answer:
+        """The answer to the question: a word, and sentences from the numbers."""
         return answer(self.measured)
+
+    @property
+    def answer(self) -> str:
+        """The answer in words."""
+        return str(self.answered)
+
+    @cached_property
+    def numbers(self) -> tuple[Comparison, ...]:
+        """Every published number against the measured one."""
+        return compare_numbers(self.measured)
+
+    @property
+    def fairness(self) -> str:
+        """Whether the arms differ only in the factor, in one sentence."""
+        return describe_fairness(self.audit, len(self.measured.group_names))
+
+    @property
+    def caveats(self) -> str:
+        """What else could explain the result, in one line."""
+        return describe_caveats(self.audit, self.measured.study.sequel)
+
+    @property
+    def tally(self) -> str:
+        """How claims and published numbers came out, in one sentence."""
+        return count_claims(verdicts_of(self.measured), self.numbers)
 
     @property
     def unfinished(self) -> bool:
@@ -113,7 +139,7 @@ class Story:
     @cached_property
     def verdicts(self) -> tuple[Verdict, ...]:
         """What became of every claim, each with the figure that shows it."""
-        return link_figures(judge(self.measured), tuple(self.pictures.charts), self.measured.plan.catalog)
+        return link_figures(verdicts_of(self.measured), tuple(self.pictures.charts), self.measured.plan.catalog)
 
     @cached_property
     def claims(self) -> Table | None:
@@ -194,6 +220,10 @@ class Story:
             "study": self.name,
             "question": self.question,
             "answer": self.answer,
+            "answer_word": self.answered.word or None,
+            "fairness": self.fairness or None,
+            "caveats": list(self.audit.caveats) if self.audit is not None else [],
+            "tally": self.tally or None,
             "run": run,
             "quick": self.measured.plan.quick,
             "unfinished": self.unfinished,

@@ -15,7 +15,7 @@ from gradlab.spec.claims import Claim
 from gradlab.spec.config import Target
 from gradlab.spec.place import Label, Text
 from gradlab.spec.published import Published
-from gradlab.spec.study import Headline, Level, Name, Seeds, Tree, list_seeds
+from gradlab.spec.study import Answers, Headline, Level, Name, Seeds, Tree, list_seeds
 
 
 class Code(Frozen):
@@ -43,6 +43,7 @@ class CodeStudy(Frozen):
     seeds: Seeds
     headline: Headline | None = None
     claims: tuple[Claim, ...] = ()
+    answers: Answers | None = None
     published: tuple[Published, ...] = ()
     levels: tuple[Level, ...] = ()
     figures: tuple[str, ...] | None = None
@@ -67,6 +68,11 @@ class CodeStudy(Frozen):
     @property
     def target(self) -> Target | None:
         """None: the function decides what is timed."""
+        return None
+
+    @property
+    def sequel(self) -> str | None:
+        """None: the lab does not know what else the code could compare."""
         return None
 
     @property

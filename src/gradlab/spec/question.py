@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from gradlab.spec.claims import Claim
     from gradlab.spec.config import Target
     from gradlab.spec.published import Published
-    from gradlab.spec.study import Headline, Level
+    from gradlab.spec.study import Answers, Headline, Level
 
 
 @dataclass(frozen=True)
@@ -67,6 +67,14 @@ class Question(Protocol):
     @property
     def claims(self) -> tuple[Claim, ...]:
         """The claims to judge."""
+
+    @property
+    def answers(self) -> Answers | None:
+        """The claims that answer the question."""
+
+    @property
+    def sequel(self) -> str | None:
+        """The study that separates what this one cannot."""
 
     @property
     def published(self) -> tuple[Published, ...]:

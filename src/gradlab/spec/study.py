@@ -64,6 +64,23 @@ class Headline(Frozen):
         return self
 
 
+class Answers(Frozen):
+    """The claims that the study's question hangs on, counted from 1."""
+
+    noun: ClassVar[str] = "answers"
+
+    holds: tuple[Annotated[int, Field(ge=1, strict=True)], ...] = ()
+    """Of a question that is answered by yes or no: yes if all of them hold."""
+    numbers: tuple[Annotated[int, Field(ge=1, strict=True)], ...] = ()
+    """Of any other question: the claims whose numbers answer it, in this order."""
+
+    @model_validator(mode="after")
+    def _check_one(self) -> Self:
+        if bool(self.holds) == bool(self.numbers):
+            raise spec_error("give the claims that answer the question: either holds or numbers", where="holds")
+        return self
+
+
 Tolerance = Literal["equal"] | Annotated[float, Field(gt=0, le=1)]
 """Equal, or different by at most this fraction."""
 
@@ -109,6 +126,10 @@ class Study(Frozen):
     measure: Measure = Measure()
     headline: Headline | None = None
     claims: tuple[Claim, ...] = ()
+    answers: Answers | None = None
+    """The claims that answer the question; default: the headline of every group."""
+    sequel: Label | None = None
+    """The study that separates what this one cannot."""
     limits: tuple[Text, ...] = ()
     """What this design cannot show, in the author's words; listed beside the audit's findings."""
     other_data: Label | None = None
@@ -145,6 +166,13 @@ class Study(Frozen):
             raise spec_error(f"zipped axes must have equally many values; {counted}", where="zip")
         for path in set(self.zip or ()) & set(self.axes or ()):
             raise spec_error(f"{path} is also an axis; list it in only one of the two", where=f"zip.{path}")
+        return self
+
+    @model_validator(mode="after")
+    def _check_answers(self) -> Self:
+        asked = (*self.answers.holds, *self.answers.numbers) if self.answers is not None else ()
+        if asked and max(asked) > len(self.claims):
+            raise spec_error(f"there is no claim {max(asked)}; the study has {len(self.claims)}", where="answers")
         return self
 
     @property

@@ -23,6 +23,7 @@ from gradlab.spec.claims import Claim
 FOLDER = Path(__file__).parent
 INDEX = FOLDER / "index"
 KEPT = INDEX / "verdicts.json"
+TIMES = INDEX / "times.json"
 
 
 @dataclass(frozen=True)
@@ -130,6 +131,23 @@ def kept_verdicts() -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
         return {}
     found: dict[str, Any] = json.loads(KEPT.read_text(encoding="utf8"))
     return found
+
+
+@cache
+def run_times() -> Mapping[str, float]:
+    """Return study -> seconds on one core, of the full run that ships with the package."""
+    if not TIMES.is_file():
+        return {}
+    found: dict[str, float] = json.loads(TIMES.read_text(encoding="utf8"))
+    return found
+
+
+def topics() -> dict[str, list[str]]:
+    """Return the built-in studies by topic: those of each write-up, and the rest."""
+    found = {writeup.title: list(writeup.studies) for writeup in writeups().values()}
+    held = {study for each in found.values() for study in each}
+    rest = [name for name in names() if name not in held]
+    return {**found, **({"More": rest} if rest else {})}
 
 
 def locate(study: str) -> Path:

@@ -11,12 +11,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gradlab.analysis.claims.reading import NEVER, Reading, Test, every, read_one
-from gradlab.analysis.claims.sides import against
+from gradlab.analysis.claims.sides import against, name_groups
 from gradlab.analysis.claims.values import Side, sample_of_side
 from gradlab.analysis.measured import Measured
 from gradlab.analysis.rules import ALPHA, Paired, one_arm
 from gradlab.spec.claims import Claim
-from gradlab.spec.place import At
 from gradlab.spec.selection import list_contenders
 
 
@@ -33,7 +32,8 @@ def best_test(measured: Measured, claim: Claim) -> Test | None:
 def _one(measured: Measured, claim: Claim, claimed: Sequence[str], others: Sequence[str]) -> Test | None:
     sign = 1 if claim.op == "highest" else -1
     at = claim.at.places()[0]
-    sides = {name: Side((name,), at) for name in (*claimed, *others)}
+    said = name_groups(measured, [*claimed, *others])
+    sides = {name: Side((name,), at, None, said[name]) for name in (*claimed, *others)}
     pairs: dict[tuple[str, str], tuple[Paired, Reading]] = {}
     for own in claimed:
         for other in others:
@@ -55,9 +55,9 @@ def _one(measured: Measured, claim: Claim, claimed: Sequence[str], others: Seque
         fails,
         f"{rule.stated}, against every other group",
         rule.assumes,
-        (*_each(measured, claim, at, [*claimed, hardest]), reading),
+        (*_each(measured, claim, [sides[name] for name in (*claimed, hardest)]), reading),
         lambda level: rule.seeds_for(rule.nothing, level / len(claimed)),
-        f"{beaten_by} is {'above' if sign > 0 else 'below'} all of them" if 2 * fails <= ALPHA else "",
+        f"{said[beaten_by]} is {'above' if sign > 0 else 'below'} all of them" if 2 * fails <= ALPHA else "",
         order=True,
     )
 
@@ -67,11 +67,11 @@ def _p(rule: Paired, sign: int) -> float:
     return rule.p_above(rule.nothing) if sign > 0 else rule.p_below(rule.nothing)
 
 
-def _each(measured: Measured, claim: Claim, at: At, groups: Sequence[str]) -> list[Reading]:
+def _each(measured: Measured, claim: Claim, sides: Sequence[Side]) -> list[Reading]:
     metric, found = measured.metric(str(claim.metric)), []
-    for name in groups:
-        sample = sample_of_side(measured, metric.name, Side((name,), at))
+    for side in sides:
+        sample = sample_of_side(measured, metric.name, side)
         rule = one_arm(metric, sample)
         if rule is not None:
-            found.append(read_one(name, rule, sample))
+            found.append(read_one(side.label, rule, sample))
     return found

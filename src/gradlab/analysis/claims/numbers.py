@@ -122,7 +122,9 @@ def _of_sides(measured: Measured, claim: Claim, sides: list[Side]) -> Iterator[C
         return
     each = stated if len(stated) == len(sides) else stated[:1] * len(sides)
     for side, sample, one in zip(sides, samples, each, strict=True):
-        yield _compare(metric, sample, side.name or side.groups[0], side.at, one, origin, claim.note)
+        yield _compare(
+            metric, sample, side.name if len(side.groups) > 1 else side.groups[0], side.at, one, origin, claim.note
+        )
 
 
 def _compare(

@@ -20,7 +20,8 @@ def instances(measured: Measured, claim: Claim, rows: Sequence[Sequence[str]]) -
         named = [(pool, names[index] if index < len(names) else "") for index, pool in enumerate(pools)]
         rows_of_pools = [[(pool, f"mean of {name}") for pool, name in named]]
     else:
-        rows_of_pools = [[((group,), "") for group in row] for row in rows]
+        said = name_groups(measured, [group for row in rows for group in row])
+        rows_of_pools = [[((group,), said[group]) for group in row] for row in rows]
     found = []
     for row in rows_of_pools:
         for places in _places(measured, claim, row[0][0][0]):
@@ -29,6 +30,13 @@ def instances(measured: Measured, claim: Claim, rows: Sequence[Sequence[str]]) -
             else:
                 found.append([Side(pool, at, None, name) for pool, name in row for at in places])
     return found
+
+
+def name_groups(measured: Measured, groups: Sequence[str]) -> dict[str, str]:
+    """What people call these groups, without what all of them share: the claim says that."""
+    settings = [measured.entries[name].group.settings for name in groups]
+    shared = [path for path in measured.names.axes if len({str(own.get(path)) for own in settings}) == 1]
+    return {name: measured.names.group(name, without=shared) or measured.names.group(name) for name in groups}
 
 
 def _places(measured: Measured, claim: Claim, group: str) -> list[tuple[At, ...]]:

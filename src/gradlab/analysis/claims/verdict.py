@@ -57,11 +57,12 @@ class Verdict:
         if self.outcome in OWN and (self.claim.origin is None or self.other_data):
             return OWN[self.outcome] + (f" on {self.other_data}" if self.other_data else "")
         if self.outcome == "not settled" and self.needs:
-            return f"not settled (needs {self._more})"
+            return f"not settled (needs {self.more})"
         return self.outcome
 
     @property
-    def _more(self) -> str:
+    def more(self) -> str:
+        """How many more seeds would settle it, in words."""
         if self.needs_most is None:
             return f"at least {self.needs:,} more seed{'s' * (self.needs != 1)}"
         if self.needs_most == self.needs:

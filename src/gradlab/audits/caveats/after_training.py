@@ -24,6 +24,7 @@ class AfterTraining(Caveat):
                 self.name,
                 "After training only: layers are measured at the end, where small gradients may come from the "
                 "architecture or from convergence. Add `start` to measure.layers.",
+                short="layers are measured after training only",
             )
             return
         late = [c for c in study.claims if c.at.layer is not None and c.at.step in (None, "end")]
@@ -33,4 +34,5 @@ class AfterTraining(Caveat):
                 self.name,
                 f"After training: {len(late)} of {len(study.claims)} claims are about layers at the end, where small "
                 f"gradients may come from the architecture or from convergence.{beside}",
+                short="claims about layers are about the end of training",
             )

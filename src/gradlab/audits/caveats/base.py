@@ -24,6 +24,8 @@ class Remark:
     """Axes that a study needs to tell the causes apart: path -> values."""
     base: Mapping[str, Any] = field(default_factory=dict)
     """Settings that such a study changes for all arms."""
+    short: str = ""
+    """The same in one clause, for a terminal: what else could explain a difference."""
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,7 @@ class Budget(Caveat):
                 f"({ratio:,.3g}× fewer{_epochs(design, few, many)}). A worse result with fewer updates may be nothing "
                 "but less training.",
                 base={"train.epochs": None, "train.steps": updates[few]},
+                short=f"{few} makes {ratio:,.3g} times fewer updates than {many}",
             )
             return
         samples = {name: _samples(design, name) for name in design.starts}
@@ -40,6 +41,7 @@ class Budget(Caveat):
                 self.name,
                 f"Unequal samples: at equal updates {many} sees {samples[many]:,} samples, {few} sees "
                 f"{samples[few]:,} ({ratio:,.3g}× fewer).",
+                short=f"{few} sees {ratio:,.3g} times fewer samples than {many}",
             )
 
 

@@ -28,4 +28,5 @@ class Capacity(Caveat):
                 self.name,
                 f"Capacity: {small} has {sizes[small]:,} parameters, {large} has {sizes[large]:,} ({ratio:.3g}×). "
                 "The effect of the factor and that of the size cannot be told apart.",
+                short=f"{large} has {ratio:.3g} times the parameters of {small}",
             )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlab.audits.caveats.base import Caveat, Design, Remark
-from gradlab.audits.start import Gain
+from gradlab.audits.start import Gain, Start
 
 FAR = 100.0
 """A size that changes by this factor over all hidden layers is not preserved."""
@@ -43,7 +43,17 @@ class InitGain(Caveat):
             f"Init-imposed gain: before any training, {' and '.join(words)} in {name}{predicted}; in {other}, "
             f"{' and '.join(beside)}. What follows from this is an effect of init and factor together.",
             axes=_axes(design, name),
+            short=f"before any training, the initial weights alone make {' and '.join(_changed(start))} in {name}",
         )
+
+
+def _changed(start: Start) -> list[str]:
+    """What vanishes or explodes: `δ vanish`."""
+    found = []
+    for what, gain in (("the signal", start.signal), ("δ", start.delta)):
+        if gain is not None and not 1 / FAR < gain.in_all < FAR:
+            found.append(f"{what} {'vanish' if gain.in_all < 1 else 'explode'}")
+    return found
 
 
 def _axes(design: Design, name: str) -> dict[str, tuple[object, ...]]:

@@ -26,6 +26,7 @@ class LossFloor(Caveat):
                     f"below {max(a.floor, b.floor):.3g}; {free} can reach {min(a.floor, b.floor):.3g}. This "
                     f"floor may contribute to a lower loss of {free}; without its last activation {bound} has none.",
                     axes={"model.last_activation": (True, False)},
+                    short=f"the loss of {bound} cannot fall below {max(a.floor, b.floor):.3g}",
                 )
                 return
 

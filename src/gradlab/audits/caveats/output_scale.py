@@ -35,6 +35,7 @@ class OutputScale(Caveat):
                 f"Initial scale: before any training the {what} is {x:.3g} in {pair.a.name} and {y:.3g} in "
                 f"{pair.b.name}. This alone makes gradients and losses differ from the start.",
                 axes=_axes(design, pair.a.name),
+                short=f"the arms start at a different {what}: {x:.3g} and {y:.3g}",
             )
 
 

@@ -16,4 +16,8 @@ class Seeds(Caveat):
     def remarks(self, design: Design) -> Iterator[Remark]:
         """Only for a single seed; with a few, the verdicts say what they cannot settle."""
         if len(design.plan.resolved.study.trial_seeds) == 1:
-            yield Remark(self.name, "One seed: a difference cannot be told from luck. Run at least 3.")
+            yield Remark(
+                self.name,
+                "One seed: a difference cannot be told from luck. Run at least 3.",
+                short="one seed: a difference may be luck",
+            )

@@ -29,6 +29,7 @@ class SeveralFactors(Caveat):
                 f"Several settings: {bundle.a.name} and {bundle.b.name} differ in {_list(names)} at once. The effects "
                 f"of {'the two' if len(names) == 2 else f'the {len(names)}'} cannot be told apart.",
                 axes=_axes(bundle, factor),
+                short=f"{_list(names)} change together",
             )
 
 

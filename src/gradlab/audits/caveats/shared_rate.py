@@ -32,4 +32,5 @@ class SharedRate(Caveat):
                 self.name,
                 f"One learning rate: every arm trains at {rates.pop():g}, and the study does not tune it for each arm. "
                 "At another learning rate the order of the arms could be different; an axis `train.lr` would show it.",
+                short="one learning rate for all arms, tuned for none",
             )

@@ -41,6 +41,7 @@ def command(
     ] = False,
     fail_fast: Annotated[bool, typer.Option("--fail-fast", help="Stop at the first error of the function.")] = False,
     check: Annotated[bool, typer.Option("--check", help="Exit with 4 if a claim is not reproduced.")] = False,
+    tables: Annotated[bool, typer.Option("--tables", help="Print all tables of the report as well.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")] = False,
 ) -> None:
     """Compare your own training code: one call per arm and seed.
@@ -98,7 +99,7 @@ def command(
     if as_json:
         emit_json(result.to_json())
     else:
-        show.result(result, folder)
+        show.result(result, folder, tables=tables)
     if code := exit_code(result, check):
         raise typer.Exit(code)
 

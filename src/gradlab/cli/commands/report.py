@@ -29,6 +29,7 @@ def command(
         bool,
         typer.Option("--trust", help="Run the code of the run's own parts: for their figures, --pair and --seed."),
     ] = False,
+    tables: Annotated[bool, typer.Option("--tables", help="Print all tables of the report as well.")] = False,
     open_it: Annotated[bool, typer.Option("--open", help="Open the report in a browser.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")] = False,
 ) -> None:
@@ -43,6 +44,7 @@ def command(
     from gradlab import api
     from gradlab.cli import show
     from gradlab.cli.output import emit_json, visible
+    from gradlab.cli.running import open_page
     from gradlab.notices import say
     from gradlab.report import against as beside
 
@@ -69,14 +71,12 @@ def command(
         if as_json:
             emit_json(result.to_json())
         else:
-            show.result(result, run)
+            show.result(result, run, tables=tables)
         return
     path = result.rewrite(("html", "md") if form is None else (form,))
     if open_it:
-        import webbrowser
-
-        webbrowser.open(path.resolve().as_uri())
+        open_page(path)
     if as_json:
         emit_json(result.to_json())
     else:
-        show.result(result, path.parent)
+        show.result(result, path.parent, tables=tables)

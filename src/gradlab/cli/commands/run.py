@@ -45,6 +45,8 @@ def command(
     fail_fast: Annotated[bool, typer.Option("--fail-fast", help="Stop at the first trial that fails.")] = False,
     live: Annotated[bool, typer.Option("--live", help="Show the loss of every trial in training.")] = False,
     check: Annotated[bool, typer.Option("--check", help="Exit with 4 if a tested claim is not reproduced.")] = False,
+    tables: Annotated[bool, typer.Option("--tables", help="Print all tables of the report as well.")] = False,
+    open_it: Annotated[bool, typer.Option("--open", help="Open the report in a browser when it is written.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")] = False,
 ) -> None:
     """Run a study, or its remaining trials, and write its report.
@@ -74,6 +76,8 @@ def command(
         live,
         check,
         as_json,
+        tables,
+        open_it,
     )
     codes, found = [], []
     for member in members:

@@ -1,4 +1,4 @@
-"""`gradlab status`: show the state of a run, from any terminal, at any time."""
+"""`gradlab status`: show the state of a run, or of all runs below a folder, from any terminal, at any time."""
 
 from __future__ import annotations
 
@@ -12,20 +12,29 @@ RANK = 12
 
 
 def command(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="The run folder, such as runs/identity.")],
+    run: Annotated[
+        Path | None, typer.Argument(metavar="[RUN]", help="The run folder, such as runs/identity [default: all].")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")] = False,
 ) -> None:
     """Show the state of a run: done, running, failed and left trials, and whether it is running now.
 
-    Works while the study runs and after a crash: finished trials are counted from the files; only a living process
-    knows what is running.
+    Without RUN, all runs below the current folder are listed, one line each. Works while the study runs and after a
+    crash: finished trials are counted from the files; only a living process knows what is running.
     """
     from gradlab import api
     from gradlab.cli import show
     from gradlab.cli.output import emit_json
 
-    found = api.status(run)
+    if run is None:
+        found = api.list_runs()
+        if as_json:
+            emit_json({"runs": [each.to_json() for each in found]})
+        else:
+            show.runs(found, sys.stdout)
+        return
+    status = api.status(run)
     if as_json:
-        emit_json(found.to_json())
+        emit_json(status.to_json())
     else:
-        show.status(found, sys.stdout)
+        show.status(status, sys.stdout)

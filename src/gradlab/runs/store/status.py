@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,9 @@ from gradlab.runs.store.folder import chunk_paths, read_plan
 from gradlab.runs.store.records import Records, results_hash
 from gradlab.runs.store.sealed import DamagedFile
 from gradlab.trials.trial import TrialLabel
+
+DEPTH = 3
+"""Folders below the given one in which runs are looked for."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,27 @@ class RunStatus:
     def to_json(self) -> dict[str, Any]:
         """All fields."""
         return {**asdict(self), "finished": self.finished}
+
+
+def find_runs(below: Path, depth: int = DEPTH) -> list[Path]:
+    """The run folders in this folder and below it, by name; folders that cannot be read are passed over."""
+    if is_run(below):
+        return [below]
+    found: list[Path] = []
+    with suppress(OSError):
+        for path in sorted(below.iterdir()):
+            if depth and path.is_dir() and not path.is_symlink() and not path.name.startswith("."):
+                found += find_runs(path, depth - 1)
+    return found
+
+
+def is_run(folder: Path) -> bool:
+    """Whether a folder holds a run whose plan can be read."""
+    try:
+        plan_of(folder)
+    except (StoreError, OSError):
+        return False
+    return True
 
 
 def status(folder: Path) -> RunStatus:

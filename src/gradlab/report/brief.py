@@ -1,0 +1,62 @@
+"""A result in a few lines: what it rests on, what could explain it otherwise, how its claims came out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from gradlab.analysis.claims.numbers import Comparison
+from gradlab.analysis.claims.verdict import Verdict
+from gradlab.audits.audit import Audit
+from gradlab.spec.numerals import counted
+
+MOST_CAVEATS = 2
+"""Caveats that one line names; the report has all."""
+OUTCOMES = (
+    ("direction only", "in direction only"),
+    ("not reproduced", "refuted"),
+    ("not settled", "not settled"),
+    ("not tested", "not tested"),
+)
+
+
+def describe_fairness(audit: Audit | None, groups: int) -> str:
+    """Whether the arms differ in nothing but the factor; empty if that was not audited."""
+    if audit is None or groups < 2:
+        return ""
+    if not audit.fair:
+        return f"Not a controlled comparison: {'; '.join(audit.undeclared)}."
+    if audit.identical:
+        return "Nothing varies: the arms are identical in everything that was compared."
+    which = "The two" if groups == 2 else f"The {groups} groups"
+    return f"{which} differ only in {audit.only_difference or ', '.join(audit.varied or audit.factor)}."
+
+
+def describe_caveats(audit: Audit | None, sequel: str | None) -> str:
+    """What else could explain the result, in one line; empty if the audit knows of nothing."""
+    if audit is None or not audit.caveats:
+        return ""
+    shown = "; ".join(audit.caveats[:MOST_CAVEATS])
+    rest = len(audit.caveats) - MOST_CAVEATS
+    more = f"; {rest} more in the report" if rest > 0 else ""
+    separates = f" `gradlab run {sequel}` separates them." if sequel else ""
+    return f"{'Caveat' if len(audit.caveats) == 1 else 'Caveats'}: {shown}{more}.{separates}"
+
+
+def count_claims(verdicts: Sequence[Verdict], numbers: Sequence[Comparison]) -> str:
+    """`8 of 9 claims hold, 1 is not settled; 16 of 17 published numbers match.`"""
+    parts = []
+    tested = [verdict for verdict in verdicts if verdict.outcome != "not tested"]
+    if verdicts and not tested:
+        parts.append(f"{counted(len(verdicts), 'claim')} not tested")
+    elif verdicts:
+        counts: Counter[str] = Counter(verdict.outcome for verdict in verdicts)
+        others = [f"{counts[outcome]} {words}" for outcome, words in OUTCOMES if counts[outcome]]
+        holds = f"{counts['reproduced']} of {counted(len(verdicts), 'claim')} hold{'s' * (len(verdicts) == 1)}"
+        parts.append(", ".join([holds, *others]))
+    compared = [row for row in numbers if row.tested]
+    if compared:
+        same = sum(row.outcome == "consistent" for row in compared)
+        match = f"match{'es' * (len(compared) == 1)}"
+        parts.append(f"{same} of {counted(len(compared), 'published number')} {match}")
+    return f"{'; '.join(parts)}." if parts else ""
