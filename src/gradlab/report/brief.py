@@ -29,7 +29,11 @@ def describe_fairness(audit: Audit | None, groups: int) -> str:
     if audit.identical:
         return "Nothing varies: the arms are identical in everything that was compared."
     which = "The two" if groups == 2 else f"The {groups} groups"
-    return f"{which} differ only in {audit.only_difference or ', '.join(audit.varied or audit.factor)}."
+    words = [path.split(".")[-1].replace("_", " ") for path in (audit.varied or audit.factor)]
+    if len(words) == 1:
+        only = f" ({audit.only_difference})" if audit.only_difference else ""
+        return f"{which} differ only in the {words[0]}{only}."
+    return f"{which} differ only in {audit.only_difference or ', '.join(words)}."
 
 
 def describe_caveats(audit: Audit | None, sequel: str | None) -> str:

@@ -6,7 +6,7 @@ Markdown and print get the last step (`drawing.py`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ import numpy as np
 from gradlab.audits.start import Gain, gain_of
 from gradlab.report.inside.inspection import Inspection
 from gradlab.report.inside.recording import Recording
+from gradlab.spec.numerals import written
 
 VIEWS = ("signal_flow", "gradient_flow", "gradient_highway", "one_input", "units")
 
@@ -58,12 +59,33 @@ class View:
     caption: str
     panels: tuple[LinePanel, ...] = ()
     unit_panels: tuple[UnitPanel, ...] = ()
+    moments: tuple[str, ...] = ()
+    """What to see in the first panel at each inspected step."""
 
 
 def make_views(recording: Recording) -> list[View]:
     """The views that the recording has numbers for."""
     found = [_signal(recording), _gradients(recording), _highway(recording), _journey(recording), _units(recording)]
-    return [view for view in found if view is not None]
+    return [replace(view, moments=_tell_moments(recording, view)) for view in found if view is not None]
+
+
+def _tell_moments(recording: Recording, view: View) -> tuple[str, ...]:
+    """For every inspected step: how the main line of each arm changes over the layers."""
+    if not view.panels or not view.panels[0].log:
+        return ()
+    main = [next(line for panel in view.panels for line in panel.lines if line.arm == arm) for arm in (0, 1)]
+    found = []
+    for index in range(max(map(len, recording.inspections))):
+        words = [
+            f"{recording.arms[line.arm]} {_over(gain_of(_plain(line.values[min(index, len(line.values) - 1)])))}"
+            for line in main
+        ]
+        found.append(f"From the first layer to the last: {'; '.join(words)}.")
+    return tuple(found)
+
+
+def _plain(values: tuple[float | None, ...]) -> Any:
+    return np.array([np.nan if value is None else value for value in values])
 
 
 def _make_line(recording: Recording, arm: int, read: Any, name: str = "", faint: bool = False) -> PanelLine:
@@ -225,5 +247,7 @@ def _over(found: Gain | None) -> str:
         return "falls to exactly 0"
     if 0.1 <= found.in_all <= 10:
         return f"hardly changes ({max(found.in_all, 1 / found.in_all):.1f}×)"
+    if not np.isfinite(found.in_all):
+        return "grows beyond all numbers"
     way = "grows" if found.in_all > 1 else "falls"
-    return f"{way} by {max(found.in_all, 1 / found.in_all):.1e}"
+    return f"{way} by a factor of {written(max(found.in_all, 1 / found.in_all), 2)}"

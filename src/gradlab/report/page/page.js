@@ -1,4 +1,4 @@
-// What moves on the page: sortable tables, the layer explorer, the micro-world's slider. Charts are Apache ECharts'.
+// What moves on the page: sortable tables, figures on the whole screen, the layer explorer, the micro-world. Charts are Apache ECharts'.
 (() => {
   "use strict";
 
@@ -22,6 +22,19 @@
       });
     });
   }
+
+  // ------------------------------------------------------------------ figures, links, print
+  for (const button of document.querySelectorAll(".present")) {
+    if (!document.fullscreenEnabled) { button.remove(); continue; }
+    button.addEventListener("click", () => document.fullscreenElement ? document.exitFullscreen() : button.closest("figure").requestFullscreen());
+  }
+  const unfold = (place) => { for (let at = place; at; at = at.parentElement) if (at.tagName === "DETAILS") at.open = true; };
+  const follow = () => { const place = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1))); if (place) { unfold(place); place.scrollIntoView(); } };
+  window.addEventListener("hashchange", follow);
+  follow();
+  let folded = [];
+  window.addEventListener("beforeprint", () => { folded = [...document.querySelectorAll("details:not([open])")]; folded.forEach((d) => { d.open = true; }); });
+  window.addEventListener("afterprint", () => folded.forEach((d) => { d.open = false; }));
 
   const source = document.getElementById("data");
   if (!source || !window.echarts) return;
@@ -51,16 +64,24 @@
     return made;
   };
 
+  // The smallest, the largest and the least positive of some numbers.
+  const extent = (values, from = { low: Infinity, high: -Infinity, least: Infinity }) => values.reduce((e, v) => (v === null ? e : {
+    low: Math.min(e.low, v), high: Math.max(e.high, v), least: v > 0 ? Math.min(e.least, v) : e.least }), from);
+
   // Lines by place; on a log axis exact zeros stand on a floor, marked.
   const lines = (made, spec, series) => {
-    const positive = series.flatMap((s) => s.values).filter((v) => v !== null && v > 0);
-    const floor = spec.log && positive.length ? Math.min(...positive) / 10 : null;
+    const seen = spec.range || extent(series.flatMap((s) => s.values));
+    const floor = spec.log && seen.least < Infinity ? seen.least / (seen.low <= 0 ? 10 : 1) : null;
+    const fixed = !spec.range || seen.high < seen.low ? {} : floor !== null
+      ? { min: 10 ** Math.floor(Math.log10(floor)), max: 10 ** Math.ceil(Math.log10(seen.high)) }
+      : { min: Math.min(0, seen.low), max: seen.high || 1 };
     const lift = (v) => (v === null ? null : floor !== null && v <= 0 ? floor : v);
     const soft = css("--soft"), line = css("--line");
     made.setOption({
       animation: false, aria: { enabled: true },
       title: { text: spec.title, textStyle: { fontSize: 13, color: css("--ink") }, left: 0, top: 0 },
-      grid: { left: 66, right: 14, top: 38, bottom: 42 },
+      grid: { left: 66, right: 14, top: spec.legend ? 60 : 38, bottom: 42 },
+      legend: spec.legend ? { top: 20, left: 0, itemWidth: 22, textStyle: { color: soft, fontSize: 11 } } : undefined,
       tooltip: {
         trigger: "axis", confine: true, backgroundColor: css("--ground"), borderColor: line, textStyle: { color: css("--ink"), fontSize: 12 },
         formatter: (points) => {
@@ -76,7 +97,7 @@
       },
       xAxis: { type: "value", name: spec.x, nameLocation: "middle", nameGap: 26, min: 1, max: Math.max(2, ...series.map((s) => s.values.length)), minInterval: 1,
         axisLabel: { color: soft }, nameTextStyle: { color: soft }, splitLine: { show: false }, axisLine: { lineStyle: { color: line } } },
-      yAxis: { type: floor !== null ? "log" : "value", name: spec.y, nameLocation: "middle", nameGap: 52, nameTextStyle: { color: soft },
+      yAxis: { ...fixed, type: floor !== null ? "log" : "value", name: spec.y, nameLocation: "middle", nameGap: 52, nameTextStyle: { color: soft },
         axisLabel: { color: soft, formatter: tick, hideOverlap: true }, splitLine: { lineStyle: { color: line } } },
       series: series.map((s) => ({
         name: s.name, type: "line", showSymbol: !s.faint, symbol: SYMBOLS[s.style % 8], symbolSize: 5, connectNulls: false,
@@ -108,9 +129,9 @@
     label.append(text, input);
     return label;
   };
-  const slider = (steps, tell) => {
+  const slider = (steps, tell, first = steps.length - 1) => {
     const input = document.createElement("input");
-    Object.assign(input, { type: "range", min: 0, max: steps.length - 1, value: steps.length - 1, step: 1 });
+    Object.assign(input, { type: "range", min: 0, max: steps.length - 1, value: first, step: 1 });
     const shown = document.createElement("output");
     const say = () => {
       shown.textContent = steps[input.value].toLocaleString("en");
@@ -120,7 +141,27 @@
     input.addEventListener("input", say);
     const label = labeled("after step", input);
     label.append(shown);
-    return { label, say };
+    return { label, say, input };
+  };
+  // Plays a slider to its end, again from the start if it stands there.
+  const player = (range, pause = 600) => {
+    const button = document.createElement("button");
+    let timer = null;
+    const stop = () => { clearInterval(timer); timer = null; button.textContent = "▶ Play"; };
+    button.type = "button";
+    stop();
+    button.addEventListener("click", () => {
+      if (timer) return stop();
+      if (+range.input.value === +range.input.max) { range.input.value = 0; range.say(); }
+      button.textContent = "⏸ Pause";
+      timer = setInterval(() => {
+        range.input.value = +range.input.value + 1;
+        range.say();
+        if (+range.input.value === +range.input.max) stop();
+      }, pause);
+    });
+    range.input.addEventListener("input", stop);
+    return button;
   };
   const switches = (names, tell) => {
     const field = document.createElement("fieldset"), legend = document.createElement("legend");
@@ -172,28 +213,36 @@
   // ------------------------------------------------------------------ the micro-world
   if (data.scenes.length) {
     const controls = document.getElementById("inside-controls");
-    let moment = data.steps.length - 1;
+    let moment = 0;
     const arms = switches(data.arms, () => drawings.forEach((draw) => draw()));
     const drawings = [];
     const at = (frames) => frames[Math.min(moment, frames.length - 1)];
     document.querySelectorAll("[data-scene]").forEach((place) => {
       const scene = data.scenes[place.dataset.scene], places = [...place.children];
+      const words = place.parentElement.querySelector(".moment");
+      drawings.push(() => { words.textContent = scene.moments.length ? `Step ${data.steps[moment].toLocaleString("en")}. ${scene.moments[Math.min(moment, scene.moments.length - 1)]}` : ""; });
+      // one scale over all steps, shared by panels that show the same quantity
+      const ranges = {};
+      scene.panels.forEach((panel) => {
+        ranges[panel.y] = extent(panel.series.flatMap((s) => s.frames.flat()), ranges[panel.y]);
+      });
       scene.panels.forEach((panel, i) => {
         const made = chart(places[i]);
-        drawings.push(() => lines(made, panel, panel.series.filter((s) => arms.on[s.arm])
+        const own = { ...panel, range: ranges[panel.y], legend: panel.series.length > 1 };
+        drawings.push(() => lines(made, own, panel.series.filter((s) => arms.on[s.arm])
           .map((s) => ({ name: s.name, style: s.arm, faint: s.faint, values: at(s.frames) }))));
       });
       scene.heats.forEach((spec, i) => {
         const made = chart(places[scene.panels.length + i]);
         drawings.push(() => {
-          const every = scene.heats.flatMap((h) => at(h.frames).flat()).filter((v) => v !== null).map(Math.abs).sort((a, b) => a - b);
+          const every = scene.heats.flatMap((h) => h.frames.flat(2)).filter((v) => v !== null).map(Math.abs).sort((a, b) => a - b);
           heat(made, spec, at(spec.frames), every[Math.floor(0.99 * (every.length - 1))] || 1);
         });
       });
     });
     if (data.steps.length > 1) {
-      const range = slider(data.steps, (value) => { moment = value; drawings.forEach((draw) => draw()); });
-      controls.append(range.label);
+      const range = slider(data.steps, (value) => { moment = value; drawings.forEach((draw) => draw()); }, 0);
+      controls.append(player(range), range.label);
       range.say();
     }
     controls.append(arms.field);
