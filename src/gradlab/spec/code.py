@@ -71,6 +71,11 @@ class CodeStudy(Frozen):
         return None
 
     @property
+    def changed(self) -> tuple[str, ...]:
+        """Empty: arms are given in code, not overridden."""
+        return ()
+
+    @property
     def sequel(self) -> str | None:
         """None: the lab does not know what else the code could compare."""
         return None

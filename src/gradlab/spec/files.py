@@ -91,12 +91,15 @@ def apply_overrides(tree: Mapping[str, Any], overrides: Iterable[str | tuple[str
     """Apply `path=value` texts or pairs in order; paths below data, model and train belong to the base."""
     result = dict(tree)
     for override in overrides:
-        path, value = _parse_override(override) if isinstance(override, str) else override
+        path, value = parse_override(override)
         result = _override(result, path, value)
     return result
 
 
-def _parse_override(text: str) -> tuple[str, Any]:
+def parse_override(text: str | tuple[str, Any]) -> tuple[str, Any]:
+    """Return the path and the value of an override, given as `path=value` or as a pair."""
+    if not isinstance(text, str):
+        return text
     path, equals, value = text.partition("=")
     path = path.strip()
     if not equals or not path:

@@ -77,6 +77,10 @@ class Question(Protocol):
         """The study that separates what this one cannot."""
 
     @property
+    def changed(self) -> tuple[str, ...]:
+        """What was overridden of the set-up in the study's file."""
+
+    @property
     def published(self) -> tuple[Published, ...]:
         """Published numbers to show beside the measured ones."""
 

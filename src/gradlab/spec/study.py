@@ -141,6 +141,8 @@ class Study(Frozen):
     """Figures of the report, in order; default: all that apply."""
     labels: Mapping[Text, Label] = Field(default_factory=dict)
     """Names for people: of levels (`skip=none: plain`) and of arms, in figures, tables and sentences."""
+    changed: tuple[Text, ...] = ()
+    """What was overridden of the set-up in the study's file: published numbers are then not compared."""
     quick: Tree = Field(default_factory=dict)
     """Overrides for a reduced budget (`--quick`)."""
 
@@ -192,5 +194,8 @@ class Study(Frozen):
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """Empty: the report needs no further notes."""
-        return ()
+        """A note if the set-up is not the published one."""
+        published = self.published or any(claim.origin for claim in self.claims)
+        if not self.changed or not published:
+            return ()
+        return (f"Differs from the published set-up ({'; '.join(self.changed)}): published numbers are not compared.",)

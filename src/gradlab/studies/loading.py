@@ -11,7 +11,9 @@ from gradlab.errors import StudyError
 from gradlab.parts import blaming
 from gradlab.plans.plan import Plan, make_plan
 from gradlab.spec import files
+from gradlab.spec.config import BASE_SECTIONS
 from gradlab.spec.files import Resolved
+from gradlab.spec.paths import label, value_at
 from gradlab.spec.study import Study
 
 Overrides = Mapping[str, Any] | Sequence[str]
@@ -65,7 +67,33 @@ def python_call(study: object, overrides: Overrides, seeds: object, quick: bool)
     return f"gradlab.run({', '.join([*words, *(['quick=True'] if quick else [])])})"
 
 
+def _describe_changes(tree: Mapping[str, Any], changes: Sequence[str | tuple[str, Any]]) -> list[str]:
+    """What overrides change of the set-up that was published: `model.depth 40, not 20`; nothing if none was."""
+    claims = tree.get("claims")
+    claimed = any(
+        isinstance(claim, Mapping) and "from" in claim for claim in (claims if isinstance(claims, list) else ())
+    )
+    if not tree.get("published") and not claimed:
+        return []
+    found = []
+    for change in changes:
+        path, value = files.parse_override(change)
+        first = path.partition(".")[0]
+        if first in BASE_SECTIONS:
+            base = tree.get("base")
+            was = value_at(base, path) if isinstance(base, Mapping) else None
+            if was != value:
+                found.append(f"{path} {label(value)}" + ("" if was is None else f", not {label(was)}"))
+        elif first in ("arms", "axes", "zip"):
+            found.append(f"other {first}: {path.partition('.')[2] or first}")
+    return found
+
+
 def _resolve(tree: Mapping[str, Any], source: str, changes: Any, seeds: Any, quick: bool) -> Resolved:
+    told = _describe_changes(tree, changes)
+    if told:
+        earlier = tree.get("changed")
+        tree = {**tree, "changed": [*(earlier if isinstance(earlier, list) else ()), *told]}
     full = files.with_overrides(tree, changes, seeds)
     if not quick:
         resolved = files.resolve(full, source)

@@ -56,6 +56,7 @@ def judge(measured: Measured) -> tuple[Verdict, ...]:
                 None if needs is None else max(needs.fewest - test.seeds, 1),
                 None if needs is None or needs.most is None else max(needs.most - test.seeds, 1),
                 other_data=study.other_data,
+                changed=bool(study.changed),
                 numbers=numbers,
             )
         )

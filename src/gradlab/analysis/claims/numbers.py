@@ -41,7 +41,7 @@ class Comparison:
     origin: Origin
     note: str | None = None
     tested: bool = True
-    """False: the budget was reduced, so that the numbers are of another experiment."""
+    """False: the budget was reduced or the set-up changed, so that the numbers are of another experiment."""
 
     @property
     def outcome(self) -> Match:
@@ -82,6 +82,7 @@ def compare_numbers(measured: Measured) -> tuple[Comparison, ...]:
 
 def _compare_all(measured: Measured) -> tuple[Comparison, ...]:
     found = [row for claim in measured.study.claims for row in numbers_of_claim(measured, claim)]
+    as_published = not measured.study.changed
     for entry in measured.study.published:
         if entry.arms not in measured.group_names:
             continue
@@ -90,7 +91,7 @@ def _compare_all(measured: Measured) -> tuple[Comparison, ...]:
             metric = measured.metric(entry.metric)
             row = _compare(metric, sample, entry.arms, place, stated, entry.origin, entry.note)
             before = entry.metric == "initial_loss" or place.step == "start"
-            found.append(replace(row, tested=before or not measured.plan.quick))
+            found.append(replace(row, tested=as_published and (before or not measured.plan.quick)))
     unique = {(row.group, row.metric, str(row.at), row.origin): row for row in found}
     return tuple(unique.values())
 
@@ -104,7 +105,7 @@ def numbers_of_claim(measured: Measured, claim: Claim) -> tuple[Comparison, ...]
         rows = [own for own, _ in list_contenders(claim, groups)] if claim.op in BEST else chosen(claim, groups)
     except StudyError:  # a reduced study lacks the groups
         return ()
-    tested = claim.budget == "any" or not measured.plan.quick
+    tested = not measured.study.changed and (claim.budget == "any" or not measured.plan.quick)
     found = (row for sides in instances(measured, claim, rows) for row in _of_sides(measured, claim, sides))
     return tuple(replace(row, tested=tested) for row in found)
 

@@ -48,13 +48,15 @@ class Verdict:
     figure: str | None = None
     """The figure that shows it."""
     other_data: str | None = None
+    changed: bool = False
+    """Whether the set-up is not the published one, so that there is nothing to reproduce."""
     numbers: tuple[Comparison, ...] = ()
     """The published numbers that belong to the sentence, each judged apart from it."""
 
     @property
     def words(self) -> str:
         """The outcome in words; a write-up's claim is reproduced, any other statement holds."""
-        if self.outcome in OWN and (self.claim.origin is None or self.other_data):
+        if self.outcome in OWN and (self.claim.origin is None or self.other_data or self.changed):
             return OWN[self.outcome] + (f" on {self.other_data}" if self.other_data else "")
         if self.outcome == "not settled" and self.needs:
             return f"not settled (needs {self.more})"
