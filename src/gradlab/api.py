@@ -47,6 +47,7 @@ __all__ = [
     "against",
     "audit",
     "compare",
+    "list_runs",
     "list_studies",
     "load",
     "look_again",

@@ -15,6 +15,7 @@ from gradlab.analysis.formatting import interval, number, times
 from gradlab.analysis.sample import sample_of
 from gradlab.analysis.summary import summarize
 from gradlab.spec.metric import infer
+from gradlab.spec.numerals import written
 from gradlab.spec.place import At
 
 
@@ -105,10 +106,12 @@ def test_published_numbers_stand_beside_measured_ones(result: gradlab.Result) ->
 
 
 def test_the_answer_is_written_from_the_numbers(result: gradlab.Result) -> None:
-    text = answer(result.measured)
-    assert text.startswith("final_loss: plain ")
-    assert "over 5 seeds" in text
-    assert interval(result.measured.summary("final_loss", "residual")) in text
+    text = str(answer(result.measured))
+    plain, residual = (result.measured.summary("final_loss", arm).value for arm in ("plain", "residual"))
+    better, worse = sorted([(residual, "residual"), (plain, "plain")])
+    start = f"{better[1].capitalize()} ends at a loss of {written(better[0])}, {worse[1]} at {written(worse[0])}: "
+    assert text.startswith(start)
+    assert "5 seeds)." in text
 
 
 def told(n: int, difference: Any, ratio: Any = None, zeros: int = 0) -> Comparison:
@@ -119,10 +122,10 @@ def told(n: int, difference: Any, ratio: Any = None, zeros: int = 0) -> Comparis
 @pytest.mark.parametrize(
     ("ratio", "low", "high", "words"),
     [
-        (0.2, 0.1, 0.4, "b is 5× lower than a (95 % interval 2.5× to 10×), paired over 9 seeds."),
-        (3.0, 2.0, 4.5, "b is 3× higher than a (95 % interval 2× to 4.5×), paired over 9 seeds."),
-        (1.1, 0.9, 1.3, "not settled: the interval contains 1"),
-        (0.9, 0.7, 1.2, "not settled: the interval contains 1"),
+        (0.2, 0.1, 0.4, "B is 5 times lower than a (95 %: 2.5 to 10), paired over 9 seeds."),
+        (3.0, 2.0, 4.5, "B is 3 times higher than a (95 %: 2 to 4.5), paired over 9 seeds."),
+        (1.1, 0.9, 1.3, "not settled, because the interval contains 1"),
+        (0.9, 0.7, 1.2, "not settled, because the interval contains 1"),
     ],
 )
 def test_a_comparison_reads_as_a_sentence(ratio: float, low: float, high: float, words: str) -> None:
@@ -131,7 +134,7 @@ def test_a_comparison_reads_as_a_sentence(ratio: float, low: float, high: float,
 
 def test_a_comparison_without_a_ratio_gives_the_difference() -> None:
     c = told(3, (-0.5, -0.7, -0.3))
-    assert against(c) == "b minus a: -0.5, 95 % interval [-0.7, -0.3], paired over 3 seeds."
+    assert against(c) == "B minus a: −0.5 (95 %: −0.7 to −0.3), paired over 3 seeds."
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ def test_one_of_the_claimed_has_to_beat_every_other(tree: dict[str, Any]) -> Non
 def test_an_other_that_beats_all_claimed_refutes_it_and_is_named(tree: dict[str, Any]) -> None:
     verdict = judged(tree, LOWEST, {2: 1, 3: 0.9, 4: 0.3, 5: 3})
     assert verdict.outcome == "not reproduced"
-    assert "depth=4 is below all of them" in verdict.reason
+    assert "4 layers is below all of them" in verdict.reason
 
 
 def test_a_tie_between_claimed_and_other_is_not_settled(tree: dict[str, Any]) -> None:

@@ -208,7 +208,7 @@ def test_a_study_of_many_groups_is_answered_by_its_best_and_worst() -> None:
     found = measured(
         mnist(axes={"model.depth": list(range(1, 10))}), lambda s, seed: ({"test_accuracy": s["model.depth"] / 10}, {})
     )
-    assert answer(found).startswith("test_accuracy of 9 groups, best and worst: depth=9 0.9; depth=1 0.1 (median")
+    assert str(answer(found)).startswith("Test accuracy of 9 groups, best and worst: 9 layers 0.9; 1 layer 0.1 (median")
 
 
 def test_diverged_networks_are_counted_and_not_averaged_in_as_chance() -> None:

@@ -105,7 +105,7 @@ def test_an_order_holds_step_by_step_is_refuted_by_one_step_or_shown_from_end_to
     assert along(3, 2, 1).outcome == "reproduced"
     turned = along(3, 1, 2)
     assert turned.outcome == "not reproduced"
-    assert "depth=4 is above depth=3" in turned.reason
+    assert "4 layers is above 3 layers" in turned.reason
     flat = along(3, 1, 1)
     assert flat.outcome == "direction only"
     assert "that it is decreasing along depth at every step is not shown" in flat.reason

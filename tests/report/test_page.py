@@ -60,8 +60,10 @@ def test_a_run_leaves_the_page_the_text_the_figures_and_their_data(run: Path) ->
 
 def test_the_page_holds_everything_and_asks_for_nothing(run: Path) -> None:
     page = (run / "report.html").read_text()
-    for section in ("limits", "claims", "fair", "figures", "layers", "inside", "tables", "methods", "again"):
+    for section in ("trust", "figures", "layers", "inside", "rest"):
         assert f'<section id="{section}"' in page
+    for folded in ("fair", "limits", "claims", "tables", "methods", "again"):
+        assert f'<details id="{folded}"' in page
     markup = re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL)
     assert re.findall(r'(?:src|href)="(?!data:|#)([^"]*)"', markup) == []
     assert "default-src 'none'" in page

@@ -20,6 +20,8 @@ from gradlab.spec.selection import chosen
 
 MOST = 4
 """Numbers that one sentence lists; of more, the first and the last."""
+SAME = 0.005
+"""Ratios closer to 1 than this are not spelled out."""
 VERBS = {
     "initial_loss": ("starts at a loss of", "at"),
     "final_loss": ("ends at a loss of", "at"),
@@ -181,9 +183,10 @@ def _said(side: Side) -> str:
 
 
 def _verb(metric: Metric) -> tuple[str, str]:
+    what = f"{'an' if metric.label[:1].lower() in 'aeiou' else 'a'} {metric.label}"
     if metric.kind == "accuracy":
-        return f"reaches a {metric.label} of", ""
-    return (f"ends at a {metric.label} of", "at") if metric.kind == "loss" else (f"has a {metric.label} of", "")
+        return f"reaches {what} of", ""
+    return (f"ends at {what} of", "at") if metric.kind == "loss" else (f"has {what} of", "")
 
 
 def _apart(reading: Reading) -> str:
@@ -192,6 +195,8 @@ def _apart(reading: Reading) -> str:
     if value is None:
         return "no number"
     if reading.ratio:
+        if abs(value - 1) < SAME:
+            return "about the same"
         factor = value if value >= 1 else 1 / value if value else math.inf
         return f"{written(factor)} times {'higher' if value >= 1 else 'lower'}"
     return f"{written(abs(value))} {'higher' if value >= 0 else 'lower'}"
