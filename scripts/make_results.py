@@ -1,11 +1,13 @@
-"""Reproduce all write-ups at their full budget and store the results: reports, scoreboard, verdicts.
+"""Reproduce all write-ups at their full budget and store the results: tables, reports, scoreboard, verdicts.
 
-python scripts/make_results.py              # resumes an earlier call; takes some hours from scratch
+python scripts/make_results.py              # resumes an earlier call; takes an hour or two from scratch
 python scripts/make_results.py --no-run     # uses only the runs already in runs/
+python scripts/make_results.py --rebuild    # trains nothing: reports from the tables in docs/results
 
-Reports (Markdown and figures) and the scoreboard go to docs/results, verdicts to the package
-(`studies/index/verdicts.json`): `gradlab reproduce --quick` shows them beside claims that it leaves untested. Raw data
-stay in runs/. The index gives the command, versions and machine of each report.
+Of every run, the folder without weights goes to docs/results/STUDY/run, so that its report can be rebuilt by
+`gradlab report`; the report (Markdown and figures) and the scoreboard lie beside it. Verdicts and run times go to the
+package (`studies/index`): `gradlab reproduce --quick` shows them for claims that it leaves untested. The index gives
+the command, versions and machine of each report.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+import tempfile
 from pathlib import Path
 
 from PIL import Image
@@ -22,16 +25,25 @@ from gradlab import studies
 from gradlab.analysis.claims.numbers import compare_numbers
 from gradlab.analysis.findings import findings
 from gradlab.analysis.formatting import number
+from gradlab.analysis.scoreboard import Scoreboard
 from gradlab.report.scoreboard import render_scoreboard
 
 ROOT = Path(__file__).parent.parent
 RESULTS, RUNS = ROOT / "docs/results", ROOT / "runs"
 
 
+def keep_tables(name: str) -> None:
+    """Copy a run without its weights, figures and reports: what a report is rebuilt from."""
+    folder = RESULTS / name / "run"
+    shutil.rmtree(folder, ignore_errors=True)
+    left_out = ("weights.safetensors", "figures", "report.*", "tables.tex", "lock")
+    shutil.copytree(RUNS / name, folder, ignore=shutil.ignore_patterns(*left_out))
+
+
 def keep(result: gradlab.Result, name: str) -> None:
     """Copy the report and PNG figures of a run to its folder in the docs."""
     folder = RESULTS / name
-    shutil.rmtree(folder, ignore_errors=True)
+    shutil.rmtree(folder / "figures", ignore_errors=True)
     (folder / "figures").mkdir(parents=True)
     assert result.folder is not None
     shutil.copy(result.folder / "report.md", folder / "report.md")
@@ -84,28 +96,52 @@ def verdicts(result: gradlab.Result) -> dict[str, dict[str, str]]:
     return claims | numbers
 
 
+def seconds(result: gradlab.Result) -> float:
+    """Return how long the training of all trials takes on one core."""
+    table = result.trials()
+    steps = {planned.group.name: planned.cost for planned in result.measured.plan.groups}
+    epochs = table["group"].map({name: c.steps / max(c.steps_per_epoch, 1) for name, c in steps.items() if c})
+    return float((table["seconds_per_epoch"] * epochs).sum())
+
+
+def board_of(results: dict[str, gradlab.Result]) -> Scoreboard:
+    """Return the scoreboard of results that are there."""
+    return gradlab.reproduce(run_study=lambda plan, **_: results[plan.resolved.study.name], out=tempfile.mkdtemp())
+
+
 def main() -> None:
-    """Run the studies, copy the reports, write the index."""
+    """Run the studies, or open them, copy tables and reports, write scoreboard and index."""
+    names = gradlab.list_studies()
     if "--no-run" in sys.argv:
-        for name in gradlab.list_studies():
+        for name in names:
             if gradlab.status(RUNS / name).left:
                 raise SystemExit(f"{name} is not finished; run without --no-run")
-    board = gradlab.reproduce(out=RUNS)
-    entries, kept = [], {}
-    for name in gradlab.list_studies():
-        result = gradlab.open_run(RUNS / name)
-        keep(result, name)
-        entries.append(entry(result, name))
-        kept[name] = verdicts(result)
+    if "--rebuild" not in sys.argv:
+        gradlab.reproduce(out=RUNS)
+        for name in names:
+            keep_tables(name)
+    results, entries, kept, times = {}, [], {}, {}
+    for name in names:
+        with tempfile.TemporaryDirectory() as place:  # the look at a kept run is not recorded in its ledger
+            folder = Path(shutil.copytree(RESULTS / name / "run", Path(place) / name))
+            result = gradlab.open_run(folder)
+            result.rewrite()
+            keep(result, name)
+        results[name] = gradlab.open_run(RESULTS / name / "run")
+        entries.append(entry(results[name], name))
+        kept[name] = verdicts(results[name])
+        times[name] = float(f"{seconds(results[name]):.2g}")
     studies.KEPT.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n", encoding="utf8")
-    links = {name: f"{name}/report.md" for name in gradlab.list_studies()}
-    (RESULTS / "scoreboard.md").write_text(render_scoreboard(board, links), encoding="utf8")
+    studies.TIMES.write_text(json.dumps(times, indent=1) + "\n", encoding="utf8")
+    links = {name: f"{name}/report.md" for name in names}
+    (RESULTS / "scoreboard.md").write_text(render_scoreboard(board_of(results), links), encoding="utf8")
     head = [
         "# Full runs of the built-in studies",
         "",
-        "Made by `python scripts/make_results.py`. [The scoreboard](scoreboard.md) has every claim of the four",
-        "write-ups with its verdict. Every report has its figures, its numbers with intervals, the published numbers",
-        "beside them, and the command to reproduce it.",
+        "Made by `python scripts/make_results.py`. [The scoreboard](scoreboard.md) has every sentence and number of",
+        "the four write-ups with its verdict. Every report has its figures, its numbers with intervals, the published",
+        "numbers against them, and the command to reproduce it. The tables of each run, without weights, are in its",
+        "folder `run`: `gradlab report docs/results/identity/run` rebuilds the report without training.",
         "",
     ]
     (RESULTS / "README.md").write_text("\n".join([*head, *entries]), encoding="utf8")
