@@ -48,7 +48,7 @@ def test_the_answer_alone_makes_no_figures(tree: dict[str, Any], monkeypatch: py
     result = gradlab.run(tree)
     monkeypatch.delattr(stories, "make_pictures")
     assert "ends at a loss of" in result.answer
-    assert "plain" in repr(result)
+    assert "residual" in repr(result)
 
 
 def test_a_claim_does_not_link_to_a_figure_that_could_not_be_drawn(

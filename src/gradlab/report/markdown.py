@@ -28,14 +28,16 @@ def render_markdown(story: Story, pictures: Pictures) -> str:
     lines += [f"**{escape(story.answer)}**", ""]
     if story.notes:
         lines += [f"> {escape(' '.join(story.notes))}", ""]
+    for line in (story.fairness if audit is not None and audit.fair else "", story.caveats, story.tally):
+        lines += [escape(line), ""] if line else []
+    if charts:
+        lines += ["![overview](figures/overview.png)", ""]
+    if story.findings:
+        lines += [escape(story.findings), ""]
     if story.source:
         lines += [f"Source of the claim: {escape(story.source)}.", ""]
     if audit is not None and audit.limits:
-        lines += ["What this design cannot attribute:", "", *_list(audit.limits), ""]
-    if story.findings:
-        lines += [escape(story.findings), ""]
-    if charts:
-        lines += ["![overview](figures/overview.png)", ""]
+        lines += ["## What this design cannot attribute", "", *_list(audit.limits), ""]
     if story.claims is not None:
         lines += [f"## {story.claims.title}", "", *render_table(story.claims), "", escape(HOW), ""]
         lines += _evidence(story, pictures)

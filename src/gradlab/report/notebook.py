@@ -12,8 +12,8 @@ from gradlab.report.tables import Table
 def render_notebook(story: Story) -> str:
     """The question, its answer, whether it is fair, the verdicts, the overview figure and the tables."""
     parts = [f"<h3>{escape(story.question)}</h3>", f"<p><b>{escape(story.answer)}</b></p>"]
-    if story.audit is not None:
-        parts.append(f"<p>Same set-up except the declared factor? {escape(story.audit.answer)}</p>")
+    for line in (story.fairness, story.caveats, story.tally):
+        parts += [f"<p>{escape(line)}</p>"] if line else []
     parts += [verdict._repr_html_() for verdict in story.verdicts]
     if story.pictures.charts:
         svg = render_image(draw_overview(story.pictures.charts, ""), "svg").decode()
