@@ -59,8 +59,8 @@ def test_every_arm_is_called_with_every_seed_and_the_same_draws(tmp_path: Path) 
     assert (drawn["slow"] == drawn["fast"]).all()
     assert drawn["slow"].nunique() == 4
     assert [verdict.outcome for verdict in result.verdicts] == ["reproduced", "not reproduced"]
-    assert result.answer.startswith("Fast has a miss of ")
-    assert "0.135 lower (95 %: " in result.answer
+    assert result.answer.startswith("Miss: ")
+    assert ", 0.135 " in result.answer
     assert {"training_loss", "by_seed"} <= set(result.charts)
     assert result.study.factor == ("rate",)
     text = (out / "report.md").read_text()
@@ -302,8 +302,9 @@ def of(metric: str, **arms: list[float]) -> gradlab.Result:
 @pytest.mark.parametrize("metric", ["solved", "accuracy", "test_acc"])
 def test_zeros_and_ones_are_summarized_by_their_shares(metric: str) -> None:
     answer = of(metric, a=[0, 0, 1, 1, 0, 1, 0, 0, 0, 1], b=[1, 1, 1, 1, 1, 1, 1, 1, 0, 1]).answer
-    assert "0.9, " in answer
-    assert "0.4: 0.5 higher (95 %: " in answer
+    assert "0.9" in answer
+    assert "0.4" in answer
+    assert " 0.5 " in answer
 
 
 def test_counts_with_many_zeros_have_no_ratio() -> None:

@@ -142,8 +142,8 @@ def _tell_pair(measured: Measured, first: Side, second: Side, reading: Reading, 
         first, second, reading = second, first, _turned(reading)
     values = [written(measured.summary(metric.name, side.groups[0], side.at).value) for side in (first, second)]
     place = "" if first.at.layer is None else f" at {describe_layer(first.at.layer)}"
-    if measured.names.arms:
-        verb, again = VERBS.get(metric.name, _verb(metric))
+    if measured.names.arms and (metric.name in VERBS or metric.of_outcome):
+        verb, again = VERBS.get(metric.name) or _verb(metric)
         again = f"{again} " if again else ""
         return (
             f"{_capital(_said(first))} {verb} {values[0]}{place}, {_said(second)} {again}{values[1]}: "
@@ -184,9 +184,7 @@ def _said(side: Side) -> str:
 
 def _verb(metric: Metric) -> tuple[str, str]:
     what = f"{'an' if metric.label[:1].lower() in 'aeiou' else 'a'} {metric.label}"
-    if metric.kind == "accuracy":
-        return f"reaches {what} of", ""
-    return (f"ends at {what} of", "at") if metric.kind == "loss" else (f"has {what} of", "")
+    return (f"reaches {what} of", "") if metric.kind == "accuracy" else (f"ends at {what} of", "at")
 
 
 def _apart(reading: Reading) -> str:
