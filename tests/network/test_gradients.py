@@ -32,12 +32,13 @@ INPUTS, WIDTH, OUTPUTS, SAMPLES = 4, 5, 3, 7
 
 def fields(skip: str, activation: str, norm: str, **more: Any) -> dict[str, Any]:
     plain = {"stem": "linear", "head": "linear", "layers_per_block": 1, "last_activation": True, "bias": True}
-    return {**plain, "depth": 4, "width": WIDTH, "skip": skip, "activation": activation, "norm": norm, **more}
+    sizes = {"depth": 4} if "widths" in more else {"depth": 4, "width": WIDTH}
+    return {**plain, **sizes, "skip": skip, "activation": activation, "norm": norm, **more}
 
 
 def network(model: dict[str, Any]) -> MLP:
     inputs = INPUTS if model["stem"] == "linear" else WIDTH
-    outputs = OUTPUTS if model["head"] == "linear" else WIDTH
+    outputs = OUTPUTS if model["head"] == "linear" else model.get("widths", [WIDTH])[-1]
     return MLP.of(Model.model_validate(model), inputs, outputs, BUILT_IN)
 
 
@@ -64,8 +65,9 @@ def draws(mlp: MLP, loss: str) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndar
 def well_conditioned(mlp: MLP, theta: np.ndarray, x: np.ndarray) -> bool:
     """No norm divides by almost nothing, which would amplify rounding in both implementations."""
     _, tape = mlp.forward(mlp.layout.windows(theta), x, mlp.initial_running(float))
-    divides = mlp.layers[0].norm.name in ("layer", "rms", "batch")
-    return not divides or all(record.cache is None or record.cache[1].max() < 10 for record in tape.records)
+    seen = zip(mlp.layers, tape.records, strict=True)
+    divided = [record.cache[1] for layer, record in seen if layer.norm.name in ("layer", "rms", "batch")]
+    return all(inverse.max() < 10 for inverse in divided)
 
 
 def autograd(mlp: MLP, model: dict[str, Any], loss: str, theta: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -91,6 +93,13 @@ SHAPES = [
         {"last_activation": False},
         {"bias": False},
         {"stem": "none", "layers_per_block": 2, "last_activation": False},
+        {"stem_activation": False},
+        {"stem_norm": False, "head_activation": "tanh"},
+        {"stem_activation": False, "stem_norm": False, "depth": 1, "head_activation": "gelu_tanh"},
+        {"widths": [6, 6, 4, 5]},
+        {"widths": [6, 3, 4, 5, 4], "layers_per_block": 2, "depth": 5, "stem_activation": False},
+        {"widths": [3, 5, 5, 4], "stem": "none", "head": "none", "layers_per_block": 2},
+        {"widths": [6, 2, 6, 3, 6], "layers_per_block": 2, "depth": 5},
     )
 ]
 

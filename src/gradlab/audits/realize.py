@@ -14,6 +14,7 @@ from gradlab.audits.settings import TIED
 from gradlab.audits.traits import Realized, Trait, fingerprint, hash_together
 from gradlab.data.base import Rows
 from gradlab.engines.base import Engine
+from gradlab.network.activations.base import Activation
 from gradlab.network.layout import Slot
 from gradlab.network.mlp import MLP
 from gradlab.spec.base import scale_value
@@ -83,7 +84,7 @@ class TraitReader:
     def _behavior(self, setup: Setup) -> Behavior:
         """What the network computes; computed once for set-ups that are equal in all that it depends on."""
         mlp = setup.mlp
-        network = (mlp.stem, mlp.blocks, mlp.head, mlp.skip, mlp.depth, mlp.layout.size)
+        network = (mlp.stem, mlp.blocks, mlp.head, mlp.skip, mlp.depth, mlp.layout.size)  # projections are in θ
         training = (setup.loss, setup.optimizer, setup.trial.config.train.clip, setup.trial.seed, *first_rates(setup))
         tensors = tuple(fingerprint(array) for array in (setup.theta, setup.probe_x, setup.probe_y))
         key = (*network, *training, *tensors)
@@ -106,17 +107,25 @@ def _network(setup: Setup) -> list[Trait]:
         last = "no activation on the output"
     elif mlp.head is not None and not model.last_activation:
         last += ", no activation before it"
+    if mlp.head is not None and mlp.head.activation.name != "identity":
+        last = last.replace("linear output layer", f"{_describe_part(mlp.head.activation)} on the output layer")
     flops = mlp.flops(setup.batch, backward=True)
     return [
         _block(mlp, function),
         _layers_per_block(mlp),
-        _plain("activation", _describe_part(mlp.layers[0].activation)),
+        _plain("activation", _describe_part(_activation_of(mlp))),
         _plain("end of the network", last),
         _plain("normalization", ", ".join(norms) or "none"),
         _count("parameters", mlp.layout.size),
         Trait("parameter shapes", repr(shapes), _shapes(mlp.layout.slots)),
         _count("FLOPs per step", flops),
     ]
+
+
+def _activation_of(mlp: MLP) -> Activation:
+    """The activation of the hidden layers that have one."""
+    hidden = [layer.activation for layer in mlp.layers if layer is not mlp.head] or [mlp.layers[0].activation]
+    return next((each for each in hidden if each.name != "identity"), hidden[0])
 
 
 def _layers_per_block(mlp: MLP) -> Trait:

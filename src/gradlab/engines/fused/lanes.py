@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from gradlab.data.base import Task
 from gradlab.engines.fused.kernels.arguments import LaneParameters, LaneRule, Lanes, LaneSpace
 from gradlab.engines.fused.kernels.supported import ACTIVATIONS, LOSSES, OPTIMIZERS
-from gradlab.engines.fused.trainer import MAX_STEPS, optimizer_numbers
+from gradlab.engines.fused.trainer import MAX_STEPS, negative_slope, optimizer_numbers
 from gradlab.engines.loop import State, Stretch, Trainer
 from gradlab.network.norms.base import Running
 from gradlab.parts import Catalog
@@ -113,7 +113,7 @@ class _Group:
         self._lanes = Lanes(
             table=table,
             n=n,
-            slope=dtype.type(first.trial.config.model.activation.parameters.get("negative_slope", 0)),
+            slope=dtype.type(negative_slope(first.trial.config.model)),
             loss=LOSSES[first.loss.name].code,
             labels=targets.astype(np.int64) if classes else np.zeros((1, NETS), np.int64),
             values=np.zeros(NETS, dtype) if classes else np.ascontiguousarray(targets.astype(dtype)).reshape(-1),
