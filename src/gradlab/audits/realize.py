@@ -189,12 +189,24 @@ def _training(setup: Setup) -> list[Trait]:
         _plain("optimizer", _describe_part(setup.optimizer)),
         _plain("largest gradient norm", "not limited" if config.train.clip is None else _exact(config.train.clip)),
         Trait("learning rate of every step", fingerprint(rates), span, sequence=rates),
+        *_reacting(setup),
         _count("batch size", setup.batch),
         _count("updates", setup.steps),
         _count("samples seen", seen),
         _plain("precision", config.train.precision),
         _describe_engine(engine.choose(config, setup.trial.catalog)[0]),
     ]
+
+
+def _reacting(setup: Setup) -> list[Trait]:
+    """Rules that change training by what it gives; no trait where there are none."""
+    train = setup.trial.config.train
+    found = []
+    if setup.schedule.reaction(train.lr) is not None:
+        found.append(_plain("reductions of the learning rate", _describe_part(setup.schedule)))
+    if (rule := train.early_stopping) is not None:
+        found.append(_plain("rules of early stopping", _list_values(rule.model_dump())))
+    return found
 
 
 def _plain(name: str, words: str) -> Trait:

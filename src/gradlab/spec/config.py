@@ -135,9 +135,9 @@ class Model(Frozen):
                 where="depth",
             )
         if isinstance(self.widths, tuple) and len(self.widths) != self.depth:
-            given = "depth" if self.blocks is None else f"{self.blocks} blocks: a depth of"
+            said = "depth" if self.blocks is None else f"{self.blocks} blocks: a depth of"
             raise spec_error(
-                f"{len(self.widths)} widths for {given} {self.depth}; give one width per hidden layer, the stem's first",
+                f"{len(self.widths)} widths for {said} {self.depth}; give one per hidden layer, the stem's first",
                 where="widths",
             )
         return self

@@ -32,8 +32,10 @@ _MAY_DIFFER = ("lr", "clip", "engine", "schedule", "warmup", "optimizer")
 
 
 def fits(config: Config, catalog: Catalog) -> bool:
-    """Whether such a trial is trained in a lane: tiny, full batch, no norm, no skip."""
+    """Whether such a trial is trained in a lane: tiny, full batch, no norm, no skip, and nothing that reacts."""
     model, train = config.model, config.train
+    if train.early_stopping is not None or train.schedule.build(catalog).reaction(train.lr) is not None:
+        return False
     if train.batch != "full" or model.width > MAX_WIDTH or model.depth > MAX_DEPTH or train.steps == 0:
         return False
     if model.norm.name != "none" or (model.skip.name != "none" and model.depth > (model.stem == "linear")):

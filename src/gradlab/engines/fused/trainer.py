@@ -86,7 +86,7 @@ class FusedTrainer(Trainer):
         from gradlab.engines.fused.kernels.stretch import train
 
         log, setup = Log.of(stop - start), self._setup
-        steps = Steps(self._order(start, stop), setup.batch, setup.rates[start:stop], start)
+        steps = Steps(self._order(start, stop), setup.batch, setup.rates[start:stop] * self.rate_factor, start)
         finished = train(self._network, self._data, self._rule, steps, self._parameters, self._space, log)
         self._steps = stop
         seen = slice(min(finished + 1, stop - start))

@@ -40,7 +40,10 @@ class Memory:
     table: NDArray[np.int64]
     simd: bool
     fast: bool
-    """Tiles apply every layer: ReLU or linear, no norm, one layer per block, skip none, identity or inside; the head is linear."""
+    """Tiles apply every layer: ReLU or linear, no norm, one layer per block, skip none, identity or inside.
+
+    The head is linear.
+    """
     place: int
     has_skip: bool
     alpha: float
