@@ -214,7 +214,7 @@ def _check_metric(where: str, metric: str, at: At, planned: PlannedGroup, plan: 
 
 def _check_metric_exists(where: str, metric: str, planned: PlannedGroup) -> None:
     config = planned.group.config
-    kind = (METRICS | OPTIONAL)[metric].kind
+    kind = {**METRICS, **OPTIONAL}[metric].kind
     if kind == "steps" and config.measure.target is None:
         raise StudyError(f"{where}.metric: {metric!r} needs measure.target")
     if metric == "epochs_trained" and config.train.early_stopping is None:

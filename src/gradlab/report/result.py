@@ -143,11 +143,15 @@ class Result:
                     epoch = self.measured.values("best_epoch", group).get(seed)
                     if epoch is None:
                         raise KeyError(f"{trial.name} has no best epoch; choose the metric by measure.best")
-                    step = round(float(epoch) * self.measured.steps_per_epoch(group))
-                if not kept or (step is not None and step not in kept):
+                    number: int | None = round(float(epoch) * self.measured.steps_per_epoch(group))
+                else:
+                    number = step
+                if not kept or (number is not None and number not in kept):
                     there = ", ".join(map(str, sorted(kept))) or "none"
-                    raise KeyError(f"no parameters of {trial.name} after step {step}; kept: {there} (measure.weights)")
-                return dict(kept[max(kept) if step is None else step])
+                    raise KeyError(
+                        f"no parameters of {trial.name} after step {number}; kept: {there} (measure.weights)"
+                    )
+                return dict(kept[max(kept) if number is None else number])
         raise KeyError(f"this result has no trial of group {group!r} with seed {seed}")
 
     # ------------------------------------------------------------------ figures and reports

@@ -108,7 +108,7 @@ class Model(Frozen):
             return raw
         filled = {k: v for k, v in raw.items() if not (v is None and k in ("depth", "blocks", "width", "widths"))}
         widths = filled.get("widths")
-        listed = isinstance(widths, list | tuple) and len(widths) > 0
+        listed = len(widths) if isinstance(widths, list | tuple) else 0
         if "depth" in filled and "blocks" in filled:
             raise spec_error("depth and blocks say the same thing; give one of them", where="blocks")
         if "width" in filled and "widths" in filled:
@@ -120,7 +120,7 @@ class Model(Frozen):
         if "blocks" in filled:
             filled["depth"] = _depth_of(filled)
         elif listed:
-            filled.setdefault("depth", min(len(widths), MAX_DEPTH))
+            filled.setdefault("depth", min(listed, MAX_DEPTH))
         if "widths" in filled:
             filled["width"] = _widest(widths)
         return filled
@@ -188,7 +188,7 @@ def _widest(widths: Any) -> int:
         widths, Mapping
     ) else widths  # fmt: skip
     valid = isinstance(ends, list | tuple) and all(type(width) is int and 1 <= width <= 1_000_000 for width in ends)
-    return max(ends, default=1) if valid else 1
+    return int(max(ends, default=1)) if valid else 1
 
 
 class EarlyStopping(Frozen):

@@ -63,7 +63,7 @@ def _resolve_data_paths(tree: Any, folder: Path) -> Any:
     def path(value: Any) -> Any:
         if isinstance(value, list):
             return [path(item) for item in value]
-        return str(folder / value) if isinstance(value, str) else value
+        return str(folder / value) if isinstance(value, str) and value else value
 
     def data(value: Any) -> Any:
         if isinstance(value, list):

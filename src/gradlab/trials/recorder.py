@@ -118,7 +118,8 @@ class Recorder:
     def latest_epoch(self) -> dict[str, float]:
         """Return the training metrics of the latest epoch, as they will stand in the curves."""
         first = (self.steps - 1) // self.setup.steps_per_epoch * self.setup.steps_per_epoch
-        taken, count = [], 0
+        taken: list[_Steps] = []
+        count = 0
         while count < self.steps - first:
             taken.append(self._stretches[-1 - len(taken)])
             count += len(taken[-1].losses)
