@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch_oracle
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import torch
 from gradlab.network.mlp import MLP
@@ -136,6 +138,40 @@ def test_gradient_agrees_with_central_differences_and_with_autograd(model: dict[
             return
         found.append(errors)
     raise AssertionError(f"central differences, float64 and float32 autograd, over what is allowed: {found}")
+
+
+@st.composite
+def models(draw: st.DrawFn) -> dict[str, Any]:
+    """Any network: widths that change or not, blocks of one to three layers, with and without its ends."""
+    per, stem = draw(st.integers(1, 3)), draw(st.booleans())
+    depth = draw(st.integers(1, 3)) * per + stem
+    units = st.lists(st.integers(1, 4), min_size=depth, max_size=depth)
+    ends = {"stem_activation": draw(st.booleans()), "stem_norm": draw(st.booleans())} if stem else {}
+    if head := draw(st.booleans()):
+        ends |= {"head_activation": draw(st.sampled_from(ACTIVATIONS))}
+    shape = {"stem": "linear" if stem else "none", "head": "linear" if head else "none", "widths": draw(units)}
+    shape |= {
+        "layers_per_block": per,
+        "depth": depth,
+        "last_activation": draw(st.booleans()),
+        "bias": draw(st.booleans()),
+    }
+    norm = draw(st.sampled_from(["none", "layer", "rms"]))
+    return fields(draw(st.sampled_from(SKIPS)), draw(st.sampled_from(ACTIVATIONS)), norm, **shape, **ends)
+
+
+@settings(max_examples=150, deadline=None)
+@given(models(), st.integers(0, 10**6))
+def test_any_network_agrees_with_autograd(model: dict[str, Any], seed: int) -> None:
+    mlp = network(model)
+    rng = np.random.default_rng(seed)
+    theta, x = rng.standard_normal(mlp.layout.size), rng.standard_normal((SAMPLES, mlp.layers[0].fan_in))
+    y = rng.standard_normal((SAMPLES, mlp.layers[-1].fan_out))
+    ours = analytic_gradient(mlp, BUILT_IN.make("loss", "mse", {}), theta, x, y)
+    # norms of one unit divide by almost nothing: their gradients are sums of large numbers that cancel
+    scale = 1e-7 if model["norm"] != "none" else 1e-11
+    theirs = autograd(mlp, model, "mse", theta, x, y)
+    assert np.linalg.norm(ours - theirs) <= scale * max(np.linalg.norm(theirs), 1)
 
 
 def test_outputs_agree_with_torch_in_float64() -> None:
