@@ -147,11 +147,12 @@ def test_only_evaluated_epochs_can_be_the_best() -> None:
 
 def test_a_plateau_lowers_the_rate_from_the_next_epoch_on() -> None:
     schedule = {"kind": "plateau", "by": "train_loss", "patience": 1, "gamma": 0.5, "threshold": 0.0}
-    _, trainer = scripted([2, 1, 1, 1, 1, 1], {"schedule": schedule, "lr": 0.2, "warmup": 2})
+    found, trainer = scripted([2, 1, 1, 1, 1, 1], {"schedule": schedule, "lr": 0.2, "warmup": 2})
     by_epoch = np.reshape(trainer.rates, (6, 4))
     np.testing.assert_allclose(by_epoch[0], [0.1, 0.2, 0.2, 0.2])
     np.testing.assert_allclose(by_epoch[1:, 0], [0.2, 0.2, 0.2, 0.1, 0.1])
     assert (by_epoch[1:] == by_epoch[1:, :1]).all()
+    assert curve(found, "learning_rate")[1] == by_epoch[:, -1].tolist()
 
 
 REACTING = {

@@ -184,6 +184,7 @@ def _training(setup: Setup) -> list[Trait]:
     )
     whole, rest = divmod(setup.steps, setup.steps_per_epoch)
     seen = whole * samples + min(rest * setup.batch, samples)
+    at_most = "" if config.train.early_stopping is None else "at most "
     return [
         _plain("loss", _describe_part(setup.loss)),
         _plain("optimizer", _describe_part(setup.optimizer)),
@@ -191,8 +192,8 @@ def _training(setup: Setup) -> list[Trait]:
         Trait("learning rate of every step", fingerprint(rates), span, sequence=rates),
         *_reacting(setup),
         _count("batch size", setup.batch),
-        _count("updates", setup.steps),
-        _count("samples seen", seen),
+        _count("updates", setup.steps, at_most),
+        _count("samples seen", seen, at_most),
         _plain("precision", config.train.precision),
         _describe_engine(engine.choose(config, setup.trial.catalog)[0]),
     ]
@@ -213,8 +214,8 @@ def _plain(name: str, words: str) -> Trait:
     return Trait(name, words, words)
 
 
-def _count(name: str, number: int) -> Trait:
-    return Trait(name, str(number), f"{number:,}", number=number)
+def _count(name: str, number: int, at_most: str = "") -> Trait:
+    return Trait(name, str(number), f"{at_most}{number:,}", number=number)
 
 
 def _describe_engine(engine: Engine) -> Trait:

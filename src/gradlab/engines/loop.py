@@ -168,6 +168,7 @@ class _Trial:
         if step not in epoch_steps(self._setup):
             return False
         if self._reaction is not None:
+            self._record.add_evaluation({"learning_rate": self._setup.rates[step - 1] * self._trainer.rate_factor})
             self._trainer.rate_factor = self._reaction.update(self._epoch_metric(self._reaction.metric, numbers))
         if self._stopper is None:
             return False

@@ -288,10 +288,10 @@ def _lay_out(model: Model, input_width: int, output_width: int, catalog: Catalog
             f"use stem: linear or width: {input_width}"
         )
     if model.head == "none" and output_width != widths[-1]:
-        field = "width" if model.widths is None else "a last width of"
+        other = "width:" if model.widths is None else "a last width of"
         raise StudyError(
             f"model.head: without a head the output width {output_width} has to be the model's width {widths[-1]}; "
-            f"use head: linear or {field}: {output_width}"
+            f"use head: linear or {other} {output_width}"
         )
     skip: Skip = model.skip.build(catalog)
     stem, inner, head = _layers(model, skip, input_width, output_width, catalog)

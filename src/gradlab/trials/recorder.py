@@ -111,7 +111,7 @@ class Recorder:
         return True
 
     def add_evaluation(self, numbers: Mapping[str, float]) -> None:
-        """Record an evaluation after the latest step."""
+        """Record numbers of an epoch after the latest step."""
         for metric, value in numbers.items():
             self._points.setdefault(metric, []).append((self.steps, value))
 
