@@ -30,8 +30,8 @@ Moments = tuple[Annotated[int, Field(ge=0, strict=True)] | Literal["start", "log
 Kept = tuple[Annotated[int, Field(ge=0, strict=True)] | Literal["start", "log", "end", "best"], ...]
 """Steps after which parameters are kept; `best` is the best epoch."""
 Count = Annotated[int, Field(ge=1, le=10**9, strict=True)]
-MAX_DEPTH = 10_000
-Width = Annotated[int, Field(ge=1, le=1_000_000, strict=True)]
+MAX_DEPTH, MAX_WIDTH = 10_000, 1_000_000
+Width = Annotated[int, Field(ge=1, le=MAX_WIDTH, strict=True)]
 
 
 class Taper(Frozen):
@@ -177,18 +177,18 @@ def _depth_of(raw: Mapping[str, Any]) -> int:
     blocks, per, stem = raw["blocks"], raw.get("layers_per_block", 1), raw.get("stem", "linear") == "linear"
     if any(type(number) is not int or not 1 <= number <= MAX_DEPTH for number in (blocks, per)):
         return 1
-    if blocks * per + stem > MAX_DEPTH:
+    depth: int = blocks * per + stem
+    if depth > MAX_DEPTH:
         raise spec_error(f"{blocks:,} blocks of {per:,} layers are more than {MAX_DEPTH:,} layers", where="blocks")
-    return blocks * per + stem
+    return depth
 
 
 def _widest(widths: Any) -> int:
     """The largest width of a list or taper; 1 where they are not valid, so that their own error is reported."""
-    ends = [end for rule in widths.values() if isinstance(rule, list | tuple) for end in rule] if isinstance(
-        widths, Mapping
-    ) else widths  # fmt: skip
-    valid = isinstance(ends, list | tuple) and all(type(width) is int and 1 <= width <= 1_000_000 for width in ends)
-    return int(max(ends, default=1)) if valid else 1
+    lists = list(widths.values()) if isinstance(widths, Mapping) else [widths]
+    units = [width for own in lists if isinstance(own, list | tuple) for width in own]
+    valid = all(type(width) is int and 1 <= width <= MAX_WIDTH for width in units)
+    return max(units, default=1) if valid else 1
 
 
 class EarlyStopping(Frozen):
