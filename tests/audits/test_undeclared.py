@@ -102,6 +102,43 @@ ATTACKS: dict[str, dict[str, Any]] = {
     "momentum of batch norm": lines({"model.norm": {"kind": "batch", "momentum": 0.2}}, model__norm="batch"),
     "ReZero's start": beside_rates({"kind": "rezero"}, {"kind": "rezero", "start": 0.1}),
     "alpha of a scaled skip": beside_rates({"kind": "scaled", "scale": 0.5}, {"kind": "scaled", "scale": 0.51}),
+    "no activation in the stem": digits({"model.stem_activation": False}),
+    "no norm in the stem": digits({"model.stem_norm": False}, model__norm="layer"),
+    "an activation after the head": digits({"model.head_activation": "tanh"}),
+    "another activation after the head": digits({"model.head_activation": "sigmoid"}, model__head_activation="tanh"),
+    "GELU's tanh form": lines({"model.activation": "gelu_tanh"}, model__activation="gelu"),
+    "one more block": digits({"model.blocks": 3}, model__blocks=2),
+    "blocks instead of a depth, and one more": digits({"model.blocks": 3}),
+    "a taper": digits({"model.widths": {"linear": [6, 4]}}),
+    "another list of widths": digits({"model.widths": [6, 4, 5]}, model__widths=[6, 4, 6]),
+    "another form of taper": digits({"model.widths": {"log": [16, 2]}}, model__widths={"linear": [16, 2]}),
+    "init of the projections": {
+        **digits({}, model__widths=[6, 4, 5], model__skip="identity"),
+        "factor": "train.lr",
+        "arms": {"a": {}, "b": {"train.lr": 0.2, "model.projection": "he_normal"}},
+    },
+    "scale of the projections": {
+        **digits({}, model__widths=[6, 4, 5], model__skip="identity"),
+        "factor": "train.lr",
+        "arms": {"a": {}, "b": {"train.lr": 0.2, "model.projection.scale": 0.5}},
+    },
+    "early stopping": digits({"train.early_stopping": {"patience": 3}}),
+    "patience of early stopping": digits(
+        {"train.early_stopping.patience": 4}, train__early_stopping={"patience": 3, "by": "validation_loss"}
+    ),
+    "metric of early stopping": digits(
+        {"train.early_stopping.by": "train_loss"}, train__early_stopping={"patience": 3, "by": "validation_loss"}
+    ),
+    "smallest improvement of early stopping": digits(
+        {"train.early_stopping.min_delta": 0.01}, train__early_stopping={"patience": 3}
+    ),
+    "reduce on plateau": digits({"train.schedule": "plateau"}),
+    "patience of the plateau": digits(
+        {"train.schedule": {"kind": "plateau", "patience": 3}}, train__schedule={"kind": "plateau", "patience": 2}
+    ),
+    "metric of the plateau": digits(
+        {"train.schedule": {"kind": "plateau", "by": "train_loss"}}, train__schedule="plateau"
+    ),
     "a user's norm in evaluation": lines({"model.norm": {"kind": "quiet", "held_out": 2}}, model__norm="quiet"),
     "a user's skip": beside_rates({"kind": "quiet"}, {"kind": "quiet", "weight": 1.1}),
 }

@@ -67,6 +67,8 @@ SHAPES = [
     {"last_activation": False},
     {"bias": False},
     {"head": "linear", "depth": 2},
+    {"stem": "linear", "stem_activation": False, "stem_norm": False, "head": "linear", "head_activation": "tanh"},
+    {"stem": "linear", "stem_activation": False, "head": "linear", "head_activation": "relu", "depth": 4},
 ]
 
 

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch_oracle
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import torch
 from gradlab.network.mlp import MLP
@@ -32,12 +34,13 @@ INPUTS, WIDTH, OUTPUTS, SAMPLES = 4, 5, 3, 7
 
 def fields(skip: str, activation: str, norm: str, **more: Any) -> dict[str, Any]:
     plain = {"stem": "linear", "head": "linear", "layers_per_block": 1, "last_activation": True, "bias": True}
-    return {**plain, "depth": 4, "width": WIDTH, "skip": skip, "activation": activation, "norm": norm, **more}
+    sizes = {"depth": 4} if "widths" in more else {"depth": 4, "width": WIDTH}
+    return {**plain, **sizes, "skip": skip, "activation": activation, "norm": norm, **more}
 
 
 def network(model: dict[str, Any]) -> MLP:
     inputs = INPUTS if model["stem"] == "linear" else WIDTH
-    outputs = OUTPUTS if model["head"] == "linear" else WIDTH
+    outputs = OUTPUTS if model["head"] == "linear" else model.get("widths", [WIDTH])[-1]
     return MLP.of(Model.model_validate(model), inputs, outputs, BUILT_IN)
 
 
@@ -64,8 +67,9 @@ def draws(mlp: MLP, loss: str) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndar
 def well_conditioned(mlp: MLP, theta: np.ndarray, x: np.ndarray) -> bool:
     """No norm divides by almost nothing, which would amplify rounding in both implementations."""
     _, tape = mlp.forward(mlp.layout.windows(theta), x, mlp.initial_running(float))
-    divides = mlp.layers[0].norm.name in ("layer", "rms", "batch")
-    return not divides or all(record.cache is None or record.cache[1].max() < 10 for record in tape.records)
+    seen = zip(mlp.layers, tape.records, strict=True)
+    divided = [record.cache[1] for layer, record in seen if layer.norm.name in ("layer", "rms", "batch")]
+    return all(inverse.max() < 10 for inverse in divided)
 
 
 def autograd(mlp: MLP, model: dict[str, Any], loss: str, theta: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -91,6 +95,13 @@ SHAPES = [
         {"last_activation": False},
         {"bias": False},
         {"stem": "none", "layers_per_block": 2, "last_activation": False},
+        {"stem_activation": False},
+        {"stem_norm": False, "head_activation": "tanh"},
+        {"stem_activation": False, "stem_norm": False, "depth": 1, "head_activation": "gelu_tanh"},
+        {"widths": [6, 6, 4, 5]},
+        {"widths": [6, 3, 4, 5, 4], "layers_per_block": 2, "depth": 5, "stem_activation": False},
+        {"widths": [3, 5, 5, 4], "stem": "none", "head": "none", "layers_per_block": 2},
+        {"widths": [6, 2, 6, 3, 6], "layers_per_block": 2, "depth": 5},
     )
 ]
 
@@ -127,6 +138,40 @@ def test_gradient_agrees_with_central_differences_and_with_autograd(model: dict[
             return
         found.append(errors)
     raise AssertionError(f"central differences, float64 and float32 autograd, over what is allowed: {found}")
+
+
+@st.composite
+def models(draw: st.DrawFn) -> dict[str, Any]:
+    """Any network: widths that change or not, blocks of one to three layers, with and without its ends."""
+    per, stem = draw(st.integers(1, 3)), draw(st.booleans())
+    depth = draw(st.integers(1, 3)) * per + stem
+    units = st.lists(st.integers(1, 4), min_size=depth, max_size=depth)
+    ends = {"stem_activation": draw(st.booleans()), "stem_norm": draw(st.booleans())} if stem else {}
+    if head := draw(st.booleans()):
+        ends |= {"head_activation": draw(st.sampled_from(ACTIVATIONS))}
+    shape = {"stem": "linear" if stem else "none", "head": "linear" if head else "none", "widths": draw(units)}
+    shape |= {
+        "layers_per_block": per,
+        "depth": depth,
+        "last_activation": draw(st.booleans()),
+        "bias": draw(st.booleans()),
+    }
+    norm = draw(st.sampled_from(["none", "layer", "rms"]))
+    return fields(draw(st.sampled_from(SKIPS)), draw(st.sampled_from(ACTIVATIONS)), norm, **shape, **ends)
+
+
+@settings(max_examples=150, deadline=None)
+@given(models(), st.integers(0, 10**6))
+def test_any_network_agrees_with_autograd(model: dict[str, Any], seed: int) -> None:
+    mlp = network(model)
+    rng = np.random.default_rng(seed)
+    theta, x = rng.standard_normal(mlp.layout.size), rng.standard_normal((SAMPLES, mlp.layers[0].fan_in))
+    y = rng.standard_normal((SAMPLES, mlp.layers[-1].fan_out))
+    ours = analytic_gradient(mlp, BUILT_IN.make("loss", "mse", {}), theta, x, y)
+    # norms of one unit divide by almost nothing: their gradients are sums of large numbers that cancel
+    scale = 1e-7 if model["norm"] != "none" else 1e-11
+    theirs = autograd(mlp, model, "mse", theta, x, y)
+    assert np.linalg.norm(ours - theirs) <= scale * max(np.linalg.norm(theirs), 1)
 
 
 def test_outputs_agree_with_torch_in_float64() -> None:

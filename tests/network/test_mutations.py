@@ -6,6 +6,7 @@ import importlib
 import inspect
 import sys
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from gradlab.parts import BUILT_IN
 from gradlab.spec.config import Model
 from gradlab.testing.gradients import TOLERANCE, gradient_error
 
+TAPERED = {"skip": "identity", "widths": [4, 3, 5]}
 MUTATIONS = [
     # (module, original, mutant, model fields under which the mutant lives)
     ("network.mlp", "record.x.T, dz", "record.x[:, ::-1].T, dz", {}),
@@ -30,6 +32,16 @@ MUTATIONS = [
     ),
     ("network.mlp", "np.add.reduce(dz, axis=0, out=g.bias)", "pass", {}),
     ("network.mlp", "gradient.layers[index].norm[name][...] = value", "pass", {"norm": "layer"}),
+    ("network.mlp", "np.matmul(x.T, along_skip, out=", "np.matmul(x.T, 2 * along_skip, out=", TAPERED),
+    ("network.mlp", "along_skip = along_skip @ own[PROJECTION].T", "along_skip = 0 * x", TAPERED),
+    ("network.mlp", "entry = h @ own[PROJECTION] if", "entry = h @ (2 * own[PROJECTION]) if", TAPERED),
+    (
+        "network.mlp",
+        "through(self.head, activation(self.head, dh))",
+        "through(self.head, dh)",
+        {"head_activation": "tanh"},
+    ),
+    ("network.activations.gelu_tanh", "1 - t * t", "1 + t * t", {"activation": "gelu_tanh"}),
     ("network.norms.layer", "- x_hat * np.mean", "+ x_hat * np.mean", {"norm": "layer"}),
     ("network.norms.layer", "u - u.mean(1, keepdims=True)", "u", {"norm": "layer"}),
     ("network.norms.rms", 'u = p["gain"] * dy', "u = dy", {"norm": "rms"}),
@@ -66,10 +78,11 @@ def mutated(name: str, original: str, mutant: str) -> ModuleType:
     ("name", "original", "mutant", "fields"), MUTATIONS, ids=[f"{m[0].split('.')[-1]}: {m[2]}" for m in MUTATIONS]
 )
 def test_mutant_is_caught(
-    name: str, original: str, mutant: str, fields: dict[str, str], monkeypatch: pytest.MonkeyPatch
+    name: str, original: str, mutant: str, fields: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     activation = fields.get("activation", "tanh")
-    model = Model.model_validate({"depth": 3, "width": 4, "activation": activation, **fields})
+    sizes = {} if "widths" in fields else {"width": 4}
+    model = Model.model_validate({"depth": 3, **sizes, "activation": activation, **fields})
     rng = np.random.default_rng(1)
     x, y = rng.standard_normal((6, 4)), rng.standard_normal((6, 4))
 

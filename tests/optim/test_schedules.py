@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import torch
 from gradlab.optim.rates import learning_rates
@@ -43,6 +45,36 @@ def test_schedules_match_their_closed_forms() -> None:
     assert rates("one_cycle").max() == pytest.approx(LR)
     assert rates("one_cycle")[0] == pytest.approx(LR / 25)
     assert rates("one_cycle")[-1] == pytest.approx(LR / 25e4)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.one_of(st.floats(0, 2), st.just(math.nan), st.just(math.inf)), min_size=1, max_size=40),
+    st.fixed_dictionaries(
+        {
+            "patience": st.integers(0, 4),
+            "gamma": st.floats(0.1, 0.9),
+            "threshold": st.sampled_from([0.0, 1e-4, 0.1]),
+            "threshold_mode": st.sampled_from(["rel", "abs"]),
+            "cooldown": st.integers(0, 3),
+            "floor": st.sampled_from([0.0, 0.05]),
+            "epsilon": st.sampled_from([0.0, 1e-8, 1e-2]),
+        }
+    ),
+    st.sampled_from(["validation_loss", "test_accuracy"]),
+)
+def test_reduce_on_plateau_agrees_with_torch(values: list[float], own: dict[str, Any], by: str) -> None:
+    optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], LR)
+    scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(
+        optimizer, "max" if by.endswith("accuracy") else "min", factor=own["gamma"], patience=own["patience"],
+        threshold=own["threshold"], threshold_mode=own["threshold_mode"], cooldown=own["cooldown"],
+        min_lr=own["floor"] * LR, eps=own["epsilon"],
+    )  # fmt: skip
+    reaction = BUILT_IN.make("schedule", "plateau", {**own, "by": by}).reaction(LR)
+    for value in values:
+        optimizer.step()
+        scheduler.step(value)
+        assert LR * reaction.update(value) == pytest.approx(optimizer.param_groups[0]["lr"], rel=1e-12)
 
 
 def test_schedules_agree_with_torch() -> None:

@@ -27,7 +27,8 @@ KEYS = [
     "published", "figures", "parts", "name", "data", "model", "train", "task", "dim", "samples", "depth", "width",
     "stem", "head", "activation", "skip", "norm", "init", "scale", "bias", "loss", "optimizer", "lr", "batch",
     "steps", "epochs", "clip", "layers", "probes", "probe", "size", "target", "metric", "value", "kind", "text", "at",
-    "layer", "step", "op",
+    "layer", "step", "op", "blocks", "widths", "stem_activation", "stem_norm", "head_activation", "projection",
+    "early_stopping", "patience", "by", "min_delta", "best", "weights", "log", "schedule", "test_path", "test_rows",
 ]  # fmt: skip
 
 scalars = st.one_of(st.sampled_from(WORDS), st.sampled_from(ODD), st.text(max_size=8), st.integers(), st.floats())
@@ -103,7 +104,10 @@ def test_any_text_is_yaml_or_a_typed_error(text: str) -> None:
 PATHS = [
     "train.lr", "train.optimizer", "train.optimizer.beta1", "model.depth", "model.init", "model.init.scale", "data",
     "data.dim", "arms.plain", "arms.plain.model.skip", "axes.model.depth", "axes", "arms", "seeds", "measure.layers",
-    "measure.probe", "headline.at.layer", "headline.metric", "published", "claims", "base", "train.steps",
+    "model.blocks", "model.widths", "model.head_activation", "model.stem_norm", "model.projection.scale",
+    "train.early_stopping", "train.early_stopping.patience", "train.schedule", "measure.best", "measure.weights",
+    "axes.model.blocks", "arms.plain.model.blocks", "measure.probe",
+    "headline.at.layer", "headline.metric", "published", "claims", "base", "train.steps",
 ]  # fmt: skip
 VALUES = [
     "3",
@@ -116,6 +120,11 @@ VALUES = [
     "[[]]",
     "{kind: adam}",
     "relu",
+    "plateau",
+    "[best]",
+    "train_loss",
+    "{linear: [4, 2]}",
+    "[4, 4, 4]",
     "x: y: z",
     "true",
     "''",

@@ -14,6 +14,8 @@ def test_every_choice_of_the_models_is_known_with_its_kind_of_part() -> None:
         "model.activation": "activation",
         "model.skip": "skip",
         "model.norm": "norm",
+        "model.head_activation": "activation",
+        "model.projection": "init",
         "model.init": "init",
         "train.loss": "loss",
         "train.optimizer": "optimizer",

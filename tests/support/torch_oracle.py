@@ -15,12 +15,16 @@ ACTIVATIONS = {
     "tanh": torch.tanh,
     "sigmoid": torch.sigmoid,
     "gelu": F.gelu,
+    "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
     "silu": F.silu,
 }
 
 
 def forward(model: dict[str, Any], p: dict[str, torch.Tensor], x: torch.Tensor, alpha: float = 1.0) -> torch.Tensor:
-    """`model` has depth, stem, head, layers_per_block, activation, norm, skip, last_activation (all plain values)."""
+    """`model` has depth, stem, head, layers_per_block, activation, norm, skip, last_activation (all plain values).
+
+    It may have stem_activation, stem_norm and head_activation; a block with a projection changes the width.
+    """
     depth, per = model["depth"], model["layers_per_block"]
     act = ACTIVATIONS[model["activation"]]
 
@@ -46,21 +50,28 @@ def forward(model: dict[str, Any], p: dict[str, torch.Tensor], x: torch.Tensor, 
     def f(n: int, h: torch.Tensor) -> torch.Tensor:
         return h if n == depth and not model["last_activation"] else act(h)
 
+    def output(h: torch.Tensor) -> torch.Tensor:
+        return ACTIVATIONS[model.get("head_activation", "identity")](linear(depth + 1, h))
+
     n, h = 1, x
     if model["stem"] == "linear":
-        h = f(1, norm(1, linear(1, h)))
+        h = linear(1, h)
+        h = norm(1, h) if model.get("stem_norm", True) else h
+        h = f(1, h) if model.get("stem_activation", True) else h
         n = 2
     block = 0
     while n <= depth:
         block += 1
-        numbers, entry = range(n, n + per), h
+        projection = p.get(f"block{block}.projection")
+        numbers, entry = range(n, n + per), h if projection is None else F.linear(h, projection.T)
         n += per
         a = p.get(f"block{block}.alpha", torch.tensor(alpha, dtype=x.dtype))
         match model["skip"]:
             case "none" | "identity" | "scaled" | "rezero":
                 for i in numbers:
                     h = f(i, norm(i, linear(i, h)))
-                h = {"none": h, "identity": entry + h}.get(model["skip"], entry + a * h)
+                if model["skip"] != "none":
+                    h = entry + h if model["skip"] == "identity" else entry + a * h
             case "highway":
                 for i in numbers:
                     h = f(i, norm(i, linear(i, h)))
@@ -78,7 +89,7 @@ def forward(model: dict[str, Any], p: dict[str, torch.Tensor], x: torch.Tensor, 
                 for i in numbers:
                     h = linear(i, f(i, norm(i, h)))
                 h = entry + h
-    return linear(depth + 1, h) if model["head"] == "linear" else h
+    return output(h) if model["head"] == "linear" else h
 
 
 def loss(name: str, output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:

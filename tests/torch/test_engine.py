@@ -82,6 +82,25 @@ def test_clipping_weight_decay_and_schedules_agree_too(tree: dict[str, Any], opt
     assert_agreement(setup_of(tree, "identity", "relu", "none", decay, clip=0.01, schedule="cosine", warmup=3))
 
 
+SHAPES = [
+    {"stem": "linear", "head": "linear", "depth": 5, "stem_activation": False, "stem_norm": False},
+    {"stem": "linear", "head": "linear", "blocks": 2, "head_activation": "tanh"},
+    {"stem": "linear", "head": "linear", "widths": [6, 5, 4, 5, 3]},
+    {"stem": "linear", "head": "linear", "depth": 5, "widths": {"log": [8, 2]}, "stem_activation": False},
+]
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("skip", SKIPS)
+def test_stems_heads_and_changing_widths_agree_too(tree: dict[str, Any], skip: str, shape: dict[str, Any]) -> None:
+    for norm in ("none", "layer"):
+        model = {**tree["base"]["model"], "skip": skip, "norm": norm, "layers_per_block": 2, "activation": "gelu_tanh"}
+        said = {"depth"} if {"blocks", "widths"} & shape.keys() else set()
+        said |= {"width"} if "widths" in shape else set()
+        base = {**tree["base"], "model": {k: v for k, v in model.items() if k not in said} | shape}
+        assert_agreement(prepare(gradlab.plan({**tree, "base": base, "arms": None}).trials[0]))
+
+
 def test_nesterov_without_momentum_is_plain_descent(tree: dict[str, Any]) -> None:
     assert_agreement(setup_of(tree, "none", "relu", "none", {"kind": "nesterov", "momentum": 0.0}))
 

@@ -16,6 +16,7 @@ from gradlab.analysis.formatting import interval, number, percent_range
 from gradlab.analysis.measured import Measured
 from gradlab.analysis.pareto import frontier, offers
 from gradlab.analysis.ranking import Best, best_of
+from gradlab.trials.recorder import OPTIONAL
 
 MOST = 4
 """Groups that a sentence names before it says how many more there are."""
@@ -43,7 +44,8 @@ def _best(measured: Measured, metric: str) -> str:
     found = best_of(measured, metric)
     if found is None:
         return ""
-    words = f"The best {metric.replace('_', ' ')} is {found.group}'s: {interval(found.estimate)}{_sampled(found)}"
+    name = measured.metric(metric).label if metric in OPTIONAL else metric.replace("_", " ")
+    words = f"The best {name} is {found.group}'s: {interval(found.estimate)}{_sampled(found)}"
     if not found.others:
         return words + "."
     if measured.seeds_done < 2:

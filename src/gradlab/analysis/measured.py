@@ -26,7 +26,7 @@ from gradlab.spec.metric import FRACTION, Metric, Metrics
 from gradlab.spec.naming import Names
 from gradlab.spec.place import At
 from gradlab.spec.question import Question
-from gradlab.trials.recorder import FROM_CURVES, METRICS, rises
+from gradlab.trials.recorder import FROM_CURVES, METRICS, OPTIONAL, rises
 from gradlab.trials.setup import moments_of
 from gradlab.trials.trial import TrialLabel
 
@@ -187,7 +187,7 @@ class Measured:
         catalog = self.plan.catalog
         probes = [catalog.get("probe", name) for name in catalog.names("probe")]
         measures = [metric for probe in probes if issubclass(probe, Probe) for metric in probe.metrics()]
-        return Metrics({**METRICS, **FROM_CURVES, **{metric.name: metric for metric in measures}})
+        return Metrics({**METRICS, **OPTIONAL, **FROM_CURVES, **{metric.name: metric for metric in measures}})
 
     def metric(self, name: str) -> Metric:
         """What a metric or layer measure is: what is better, on which scale, of which kind.
@@ -223,7 +223,7 @@ class Measured:
     def moments(self, group: str) -> tuple[int, ...]:
         """The steps after which the inside was measured."""
         planned = self.entries[group]
-        if planned.config is None or planned.cost is None:
+        if planned.config is None or planned.cost is None or self._ends_anywhere(group):
             return self._layers.steps(planned.id)
         return tuple(moments_of(planned.config.measure, planned.cost.steps))
 
@@ -238,16 +238,21 @@ class Measured:
             return at.places()
         return tuple(At(step=at.step, layer=layer) for layer in range(1, self.layer_count(group) + 1))
 
+    def _ends_anywhere(self, group: str) -> bool:
+        """Whether each trial has an end of its own: in somebody's own code, and with early stopping."""
+        planned = self.entries[group]
+        return planned.cost is None or (planned.config is not None and planned.config.train.early_stopping is not None)
+
     def step_number(self, group: str, step: int | str | None, seed: int | None = None) -> int:
         """`start`, `end` (also the default: after the whole budget) or a number, as a number of steps.
 
-        Code of somebody's own may end anywhere: start and end are then the first and the last step that were looked
-        at, of the trial with this `seed` or of the longest.
+        Code of somebody's own and trials with early stopping may end anywhere: start and end are then the first and
+        the last step that were looked at, of the trial with this `seed` or of the longest.
         """
         if isinstance(step, int):
             return step
         cost = self.entries[group].cost
-        if cost is not None:
+        if cost is not None and (step == "start" or not self._ends_anywhere(group)):
             return 0 if step == "start" else cost.steps
         moments = self._layers.steps(self.entries[group].id, seed)
         return (moments[0] if step == "start" else moments[-1]) if moments else 0
@@ -255,10 +260,12 @@ class Measured:
     def _inside(self, measure: str, group: str, step: int | str | None) -> dict[tuple[int, int], float]:
         """(seed, layer) -> value of a layer measure at a step, or at each trial's own start or end."""
         identity = self.entries[group].id
-        if self.entries[group].cost is not None or isinstance(step, int):
+        if not self._ends_anywhere(group) or isinstance(step, int):
             return self._layers.values(measure, identity, self.step_number(group, step))
         found: dict[tuple[int, int], float] = {}
         for trial in self.by_group[group]:
+            if self.entries[group].cost is not None and step != "start" and self.status(trial) == "diverged":
+                continue  # a network that diverged was not looked at where it ended
             values = self._layers.values(measure, identity, self.step_number(group, step, trial.seed))
             found |= {key: value for key, value in values.items() if key[0] == trial.seed}
         return found

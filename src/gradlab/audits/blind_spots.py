@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from gradlab.audits.behavior import UPDATES
 from gradlab.audits.pairs import Pair
 from gradlab.audits.realize import MOST_EPOCHS
+from gradlab.parts import Catalog
 from gradlab.plans.plan import Plan
+from gradlab.spec.config import Config
 
 
 def list_blind_spots(
@@ -20,6 +22,11 @@ def list_blind_spots(
     trained = any(planned.cost.steps for planned in plan.groups)
     epochs = max(-(-planned.cost.steps // max(planned.cost.steps_per_epoch, 1)) for planned in plan.groups)
     found = []
+    if any(_reacts(planned.config, plan.resolved.catalog) for planned in plan.groups):
+        found.append(
+            "When a rule acts: early stopping and reductions of the learning rate follow from what training gives. The "
+            "rules were compared, not what they do; see epochs_trained and the curve learning_rate of the run."
+        )
     if trained:
         found.append(
             f"What happens after the first {UPDATES} updates: data, order of samples, learning rates and budgets are "
@@ -40,3 +47,9 @@ def list_blind_spots(
             "`gradlab audit` compares all."
         )
     return tuple(found)
+
+
+def _reacts(config: Config, catalog: Catalog) -> bool:
+    """Whether training depends on a metric of its own epochs."""
+    train = config.train
+    return train.early_stopping is not None or train.schedule.build(catalog).reaction(train.lr) is not None

@@ -12,7 +12,7 @@ from gradlab.parts import Catalog
 from gradlab.spec.canonical import canonical_json
 from gradlab.spec.config import Config
 from gradlab.spec.expand import Group
-from gradlab.spec.paths import value_at
+from gradlab.spec.paths import ALTERNATIVES, value_at
 from gradlab.spec.study import Study
 
 ABSENT = object()
@@ -54,7 +54,8 @@ def classes_of(pairs: Sequence[Pair]) -> list[list[Group]]:
 def with_factor_of(config: Config, other: Config, factor: Sequence[str], catalog: Catalog) -> Config | None:
     """A configuration with another's values at the paths of the factor; None if they do not fit together."""
     tree, source = config.model_dump(mode="json"), other.model_dump(mode="json")
-    for path in factor:
+    others = [f"model.{ALTERNATIVES[path]}" for path in factor if path in ALTERNATIVES]  # blocks with depth
+    for path in dict.fromkeys((*factor, *others)):
         _put(tree, path, value_at(source, path, ABSENT))
     try:
         return Config.model_validate(tree, context={"catalog": catalog})

@@ -14,6 +14,7 @@ from gradlab.audits.settings import TIED
 from gradlab.audits.traits import Realized, Trait, fingerprint, hash_together
 from gradlab.data.base import Rows
 from gradlab.engines.base import Engine
+from gradlab.network.activations.base import Activation
 from gradlab.network.layout import Slot
 from gradlab.network.mlp import MLP
 from gradlab.spec.base import scale_value
@@ -83,7 +84,7 @@ class TraitReader:
     def _behavior(self, setup: Setup) -> Behavior:
         """What the network computes; computed once for set-ups that are equal in all that it depends on."""
         mlp = setup.mlp
-        network = (mlp.stem, mlp.blocks, mlp.head, mlp.skip, mlp.depth, mlp.layout.size)
+        network = (mlp.stem, mlp.blocks, mlp.head, mlp.skip, mlp.depth, mlp.layout.size)  # projections are in θ
         training = (setup.loss, setup.optimizer, setup.trial.config.train.clip, setup.trial.seed, *first_rates(setup))
         tensors = tuple(fingerprint(array) for array in (setup.theta, setup.probe_x, setup.probe_y))
         key = (*network, *training, *tensors)
@@ -106,17 +107,25 @@ def _network(setup: Setup) -> list[Trait]:
         last = "no activation on the output"
     elif mlp.head is not None and not model.last_activation:
         last += ", no activation before it"
+    if mlp.head is not None and mlp.head.activation.name != "identity":
+        last = last.replace("linear output layer", f"{_describe_part(mlp.head.activation)} on the output layer")
     flops = mlp.flops(setup.batch, backward=True)
     return [
         _block(mlp, function),
         _layers_per_block(mlp),
-        _plain("activation", _describe_part(mlp.layers[0].activation)),
+        _plain("activation", _describe_part(_activation_of(mlp))),
         _plain("end of the network", last),
         _plain("normalization", ", ".join(norms) or "none"),
         _count("parameters", mlp.layout.size),
         Trait("parameter shapes", repr(shapes), _shapes(mlp.layout.slots)),
         _count("FLOPs per step", flops),
     ]
+
+
+def _activation_of(mlp: MLP) -> Activation:
+    """The activation of the hidden layers that have one."""
+    hidden = [layer.activation for layer in mlp.layers if layer is not mlp.head] or [mlp.layers[0].activation]
+    return next((each for each in hidden if each.name != "identity"), hidden[0])
 
 
 def _layers_per_block(mlp: MLP) -> Trait:
@@ -175,25 +184,38 @@ def _training(setup: Setup) -> list[Trait]:
     )
     whole, rest = divmod(setup.steps, setup.steps_per_epoch)
     seen = whole * samples + min(rest * setup.batch, samples)
+    at_most = "" if config.train.early_stopping is None else "at most "
     return [
         _plain("loss", _describe_part(setup.loss)),
         _plain("optimizer", _describe_part(setup.optimizer)),
         _plain("largest gradient norm", "not limited" if config.train.clip is None else _exact(config.train.clip)),
         Trait("learning rate of every step", fingerprint(rates), span, sequence=rates),
+        *_reacting(setup),
         _count("batch size", setup.batch),
-        _count("updates", setup.steps),
-        _count("samples seen", seen),
+        _count("updates", setup.steps, at_most),
+        _count("samples seen", seen, at_most),
         _plain("precision", config.train.precision),
         _describe_engine(engine.choose(config, setup.trial.catalog)[0]),
     ]
+
+
+def _reacting(setup: Setup) -> list[Trait]:
+    """Rules that change training by what it gives; no trait where there are none."""
+    train = setup.trial.config.train
+    found = []
+    if setup.schedule.reaction(train.lr) is not None:
+        found.append(_plain("reductions of the learning rate", _describe_part(setup.schedule)))
+    if (rule := train.early_stopping) is not None:
+        found.append(_plain("rules of early stopping", _list_values(rule.model_dump())))
+    return found
 
 
 def _plain(name: str, words: str) -> Trait:
     return Trait(name, words, words)
 
 
-def _count(name: str, number: int) -> Trait:
-    return Trait(name, str(number), f"{number:,}", number=number)
+def _count(name: str, number: int, at_most: str = "") -> Trait:
+    return Trait(name, str(number), f"{at_most}{number:,}", number=number)
 
 
 def _describe_engine(engine: Engine) -> Trait:

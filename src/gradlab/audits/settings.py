@@ -14,7 +14,7 @@ from itertools import combinations
 from typing import Any
 
 from gradlab.audits.pairs import overlap
-from gradlab.spec.base import scale_value
+from gradlab.spec.base import Frozen, scale_value
 from gradlab.spec.choice import Choice
 from gradlab.spec.config import Config
 from gradlab.spec.expand import Group
@@ -66,9 +66,12 @@ def _leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
             yield f"{path}.{name}", getattr(value, name)
         for name, item in value.parameters.items():
             yield f"{path}.{name}" if name in SHARED else f"{path}.{name}{OF}{value.name}", item
-    elif hasattr(type(value), "model_fields"):
+    elif isinstance(value, Frozen):
+        if "." in path:  # an optional section: None where it is not given
+            yield path, True
         for name in type(value).model_fields:
-            yield from _leaves(getattr(value, name), f"{path}.{name}")
+            if name not in value.derived:
+                yield from _leaves(getattr(value, name), f"{path}.{name}")
     else:
         yield path, value
 
@@ -126,7 +129,8 @@ def _shorten(path: str, paths: Sequence[str]) -> str:
 def _declared(config: Config, factor: Sequence[str]) -> dict[str, Any]:
     """The settings that the factor covers, and those that follow from a declared depth."""
     covered = read_settings(config)
-    tied = find_tied(config) if any(overlap("model.depth", path) for path in factor) else {}
+    deep = ("model.depth", "model.blocks", "model.widths")
+    tied = find_tied(config) if any(overlap(size, path) for path in factor for size in deep) else {}
     return {path: value for path, value in covered.items() if path in tied or any(_covers(f, path) for f in factor)}
 
 

@@ -75,10 +75,12 @@ def start_of(setup: Setup) -> Start:
 
 
 def output_range(setup: Setup) -> tuple[float, float]:
-    """The range of the output: that of the last activation, unless a skip or a linear layer comes after it."""
+    """The range of the output: that of the last activation, unless a skip comes after it."""
     mlp = setup.mlp
     inside = mlp.skip.place == "inside" or mlp.skip.name == "none"
-    if mlp.head is not None or not mlp.blocks or not inside:
+    if mlp.head is not None:
+        return activation_range(mlp.head.activation)
+    if not mlp.blocks or not inside:
         return -np.inf, np.inf
     return activation_range(mlp.layers[-1].activation)
 

@@ -1,19 +1,21 @@
 """The training loop, once for every engine. An engine only advances its network and reports its state.
 
-    until the last step, or until the loss is not finite:
+    until the last step, until the loss is not finite, or until early stopping ends it:
         advance     to the next step at which something is due
         evaluate    on validation and test data
+        react       after an epoch, if asked for: the schedule changes the rate, early stopping may end training
         measure     run the probes on the probe batch
         keep        a snapshot of the parameters
         tick        report the step and the latest loss
 
-Evaluation, probes and snapshots read the parameters and change nothing.
+Evaluation, probes and snapshots read the parameters and change nothing. What reacts looks at its metric after every
+epoch, so that training does not depend on what is measured.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
@@ -23,9 +25,11 @@ from numpy.typing import NDArray
 
 from gradlab.errors import EnvironmentFault
 from gradlab.network.norms.base import Running
-from gradlab.trials.measuring import evaluate, evaluation_is_due, evaluation_steps, measure
+from gradlab.spec.config import EpochMetric
+from gradlab.trials.epochs import Stopper
+from gradlab.trials.measuring import epoch_steps, evaluate, evaluation_is_due, evaluation_steps, measure
 from gradlab.trials.outcome import Outcome
-from gradlab.trials.recorder import Recorder
+from gradlab.trials.recorder import METRICS, Recorder
 from gradlab.trials.setup import Setup
 
 Array = NDArray[Any]
@@ -69,6 +73,8 @@ class Trainer(ABC):
 
     longest: int = 20
     """Maximum number of steps per call of `advance`. After each call a run can report progress and stop."""
+    rate_factor: float = 1.0
+    """What multiplies `setup.rates`. The loop changes it between two calls if the schedule reacts to training."""
 
     @abstractmethod
     def advance(self, start: int, stop: int) -> Stretch:
@@ -103,11 +109,11 @@ def train_together(setups: Sequence[Setup], trainers: Sequence[Trainer], ticks: 
         for trial in trials:
             trial.begin()
         done = 0
-        for stop in _stops(setups[0], trainers[0].longest):
+        for stop in _stops(setups, trainers[0].longest):
             for trial in trials:
-                if not trial.diverged:
+                if not trial.ended:
                     trial.advance(done, stop)
-            if all(trial.diverged for trial in trials):
+            if all(trial.ended for trial in trials):
                 break
             done = stop
         return [trial.outcome() for trial in trials]
@@ -119,10 +125,14 @@ class _Trial:
     def __init__(self, setup: Setup, trainer: Trainer, tick: Tick | None) -> None:
         self._setup, self._trainer, self._tick = setup, trainer, tick
         self._record = Recorder(setup)
+        train = setup.trial.config.train
+        self._reaction = setup.schedule.reaction(train.lr)
+        self._stopper = None if train.early_stopping is None else Stopper(train.early_stopping)
+        self._outcome: Outcome | None = None
 
     @property
-    def diverged(self) -> bool:
-        return self._record.diverged_step is not None
+    def ended(self) -> bool:
+        return self._record.diverged_step is not None or self._outcome is not None
 
     def begin(self) -> None:
         self._measure_and_keep(0)
@@ -135,34 +145,93 @@ class _Trial:
         seconds = perf_counter() - began if found.seconds is None else found.seconds
         if not self._record.add_steps(found.losses, found.correct, found.sizes, seconds):
             return
+        numbers: dict[str, float] = {}
         if evaluation_is_due(self._setup, stop):
-            self._record.add_evaluation(evaluate(self._setup, self._trainer.predict))
-        self._measure_and_keep(stop)
+            numbers = self._evaluate()
+        stops = self._react(stop, numbers)
+        if stops and not numbers:
+            numbers = self._evaluate()
+        self._note_best(stop, numbers)
+        self._measure_and_keep(stop, ends_early=stops)
         if self._tick is not None:
             self._tick(stop, self._record.latest_loss)
+        if stops:  # now, because networks that train together go on
+            self._outcome = self.outcome()
 
-    def _measure_and_keep(self, step: int) -> None:
+    def _evaluate(self) -> dict[str, float]:
+        numbers = evaluate(self._setup, self._trainer.predict)
+        self._record.add_evaluation(numbers)
+        return numbers
+
+    def _react(self, step: int, numbers: Mapping[str, float]) -> bool:
+        """Tell schedule and early stopping how the epoch ended; return whether training ends before the last step."""
+        if step not in epoch_steps(self._setup):
+            return False
+        if self._reaction is not None:
+            self._record.add_evaluation({"learning_rate": self._setup.rates[step - 1] * self._trainer.rate_factor})
+            self._trainer.rate_factor = self._reaction.update(self._epoch_metric(self._reaction.metric, numbers))
+        if self._stopper is None:
+            return False
+        stops = self._stopper.update(step, self._epoch_metric(self._stopper.metric, numbers))
+        return stops and step < self._setup.steps
+
+    def _epoch_metric(self, metric: EpochMetric, numbers: Mapping[str, float]) -> float:
+        """A metric of the epoch that has just ended."""
+        split = METRICS[metric].split
+        if split == "train":
+            return self._record.latest_epoch()[metric]
+        assert split is not None
+        return numbers[metric] if metric in numbers else evaluate(self._setup, self._trainer.predict, (split,))[metric]
+
+    def _note_best(self, step: int, numbers: Mapping[str, float]) -> None:
+        """Note the epoch as the best, and keep its parameters if they are asked for."""
+        measure = self._setup.trial.config.measure
+        if measure.best is None:
+            return
+        if METRICS[measure.best].split == "train" and (step in epoch_steps(self._setup) or step == self._setup.steps):
+            numbers = self._record.latest_epoch()
+        if self._record.is_best(numbers) and "best" in measure.weights:
+            state = self._trainer.state()
+            self._record.keep_best(state.theta, state.running)
+
+    def _measure_and_keep(self, step: int, *, ends_early: bool = False) -> None:
         """Measure and take a snapshot, if they are due after this step."""
         setup = self._setup
-        if step not in setup.moments and step not in setup.snapshots:
+        moment = setup.moments.get(step)
+        if ends_early and setup.steps in setup.moments:
+            moment = "end"
+        keeps = step in setup.snapshots or (ends_early and setup.steps in setup.snapshots)
+        if moment is None and not keeps:
             return
         state = self._trainer.state()
-        if step in setup.moments:
-            for number, measures in measure(setup, step, state.theta, state.running, state.update):
+        if moment is not None:
+            for number, measures in measure(setup, moment, state.theta, state.running, state.update):
                 self._record.add_layer(step, number, measures)
-        if step in setup.snapshots:
+        if keeps:
             self._record.add_snapshot(state.theta, state.running)
 
     def outcome(self) -> Outcome:
+        if self._outcome is not None:
+            return self._outcome
         state = self._trainer.state()
         return self._record.outcome(state.theta, state.running)
 
 
-def _stops(setup: Setup, longest: int) -> list[int]:
+def _stops(setups: Sequence[Setup], longest: int) -> list[int]:
     """Return the steps after which something is due: measures, snapshots, evaluations, a tick every `longest` steps."""
+    setup = setups[0]
     due = {*setup.moments, *setup.snapshots, *evaluation_steps(setup), setup.steps}
     due |= set(range(longest, setup.steps + 1, longest))
+    if any(_follows_epochs(each) for each in setups):
+        due |= set(epoch_steps(setup))
     return sorted(step for step in due if step > 0)
+
+
+def _follows_epochs(setup: Setup) -> bool:
+    """Whether something happens after every epoch."""
+    train, best = setup.trial.config.train, setup.trial.config.measure.best
+    by_training = best is not None and METRICS[best].split == "train"
+    return by_training or train.early_stopping is not None or setup.schedule.reaction(train.lr) is not None
 
 
 def require_denormals() -> None:

@@ -65,7 +65,8 @@ class ReferenceTrainer(Trainer):
                 break
             mlp.backward(self._p, tape, d_output, self._g)
             gradient = clip_gradient(self._gradient, clip)
-            self._delta, self._state = setup.optimizer.update(gradient, self._state, theta, float(setup.rates[step]))
+            rate = float(setup.rates[step]) * self.rate_factor
+            self._delta, self._state = setup.optimizer.update(gradient, self._state, theta, rate)
             theta += self._delta
             self._running = tape.running
         return stretch

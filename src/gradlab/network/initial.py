@@ -2,7 +2,7 @@
 
 Each layer's matrix comes from a stream keyed by layer number and shape and is scaled afterwards, so arms
 whose layer has the same shape start from the same draw. Draws that a norm or a skip asks for have streams of
-their own, keyed by layer or block and by name, so they change no other draw.
+their own, keyed by layer or block and by name, so they change no other draw. So has the projection of a skip.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from gradlab.errors import StudyError
 from gradlab.network.inits.base import Init
-from gradlab.network.mlp import MLP
+from gradlab.network.mlp import MLP, PROJECTION
 from gradlab.parts import Catalog
 from gradlab.spec.base import scale_value
 from gradlab.spec.choice import InitChoice
@@ -34,11 +34,14 @@ def initial_parameters(mlp: MLP, choice: InitChoice, streams: Streams, catalog: 
         if own.bias is not None and choice.bias == "same":
             u = streams.uniform("init-bias", (layer.fan_out,), layer.number)
             own.bias[:] = init.quantile(u, layer.fan_in, layer.fan_out)
-        for name, tensor in layer.norm.tensors(layer.fan_out, mlp.depth).items():
+        for name, tensor in layer.norm.tensors(layer.units, mlp.depth).items():
             own.norm[name][...] = tensor.values(streams, f"layer-{name}", layer.number)
-    for number, block in enumerate(p.blocks, 1):
-        for name, tensor in mlp.skip.tensors(mlp.width, mlp.depth).items():
-            block[name][...] = tensor.values(streams, f"block-{name}", number)
+    for number, (block, own_block) in enumerate(zip(mlp.blocks, p.blocks, strict=True), 1):
+        for name, tensor in mlp.skip.tensors(block[-1].fan_out, mlp.depth).items():
+            own_block[name][...] = tensor.values(streams, f"block-{name}", number)
+        if PROJECTION in own_block and block[0].fan_in != block[-1].fan_out:
+            u = streams.uniform("init-projection", own_block[PROJECTION].shape, number)
+            own_block[PROJECTION][...] = mlp.projection_scale * mlp.projection.weights(u)
     return flat
 
 

@@ -1,8 +1,9 @@
-"""The network: optional stem, width-preserving blocks, optional head. Forward and backward, as equations.
+"""The network: optional stem, blocks, optional head. Forward and backward, as equations.
 
     stem    h = f(norm(x W + b))                    input width -> width
     block   h = skip(h, branch(h))                  width -> width, see skips/base.py
-    head    y = h W + b                             width -> output width
+            h = skip(h P, branch(h))                where the block changes the width: P is learned
+    head    y = f(h W + b)                          width -> output width, f the identity unless the model says so
 
 Layers are numbered from 1 in forward order over the weight matrices. A forward pass leaves a *tape*: one
 record per layer with what backward needs and what probes read. δ of a layer is dL/dz for its z = x W + b.
@@ -10,7 +11,7 @@ record per layer with what backward needs and what probes read. δ of a layer is
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any, Literal
@@ -18,18 +19,23 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from gradlab.errors import StudyError
+from gradlab.errors import PartError, StudyError
 from gradlab.network.activations.base import Activation
 from gradlab.network.activations.identity import Identity
+from gradlab.network.inits.base import Init
+from gradlab.network.inits.lecun_normal import LecunNormal
 from gradlab.network.layout import Layout, Parameters, Slot
 from gradlab.network.norms.base import Norm, Running
 from gradlab.network.norms.none import NoNorm
 from gradlab.network.skips.base import Skip
 from gradlab.network.tensors import Tensor, checked
 from gradlab.parts import Catalog, Part
+from gradlab.spec.base import scale_value
 from gradlab.spec.config import Model
 
 Array = NDArray[Any]
+PROJECTION = "projection"
+"""The name of the matrix in a skip whose block changes the width."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +48,13 @@ class Layer:
     activation: Activation
     norm: Norm
     in_block: bool
+    activates_first: bool = False
+    """Whether norm and activation stand before the matrix, as in a pre-activation block."""
+
+    @property
+    def units(self) -> int:
+        """Units that the norm and the activation act on."""
+        return self.fan_in if self.activates_first else self.fan_out
 
 
 @dataclass
@@ -68,8 +81,9 @@ class Record:
 
 @dataclass
 class Tape:
-    """The records of a forward pass by layer, and the norms' running statistics after it."""
+    """The input and the records of a forward pass by layer, and the norms' running statistics after it."""
 
+    input: Array
     records: list[Record] = field(default_factory=list)
     running: list[Running] = field(default_factory=list)
 
@@ -86,6 +100,11 @@ class MLP:
     layout: Layout
     constants: Mapping[str, float] = field(default_factory=dict)
     """The skip's numbers that are not learned."""
+    constants_by_width: Mapping[int, Mapping[str, float]] = field(default_factory=dict)
+    """The same by the width of a block, where widths differ."""
+    projection: Init = field(default_factory=LecunNormal)
+    """How the matrices of skips that change the width are drawn."""
+    projection_scale: float = 1.0
 
     @staticmethod
     def of(model: Model, input_width: int, output_width: int, catalog: Catalog) -> MLP:
@@ -100,20 +119,20 @@ class MLP:
 
     @property
     def width(self) -> int:
-        """Units of every block's input, branch and output."""
-        return self.blocks[0][0].fan_in if self.blocks else self.layers[0].fan_out
+        """Units of the first block's output; of every block's input, branch and output where all are equal."""
+        return self.blocks[0][-1].fan_out if self.blocks else self.layers[0].fan_out
 
     def initial_running(self, dtype: Any) -> list[Running]:
         """Running mean 0 and variance 1 for norms with a memory."""
         return [
-            (np.zeros(layer.fan_out, dtype), np.ones(layer.fan_out, dtype)) if layer.norm.has_memory else None
+            (np.zeros(layer.units, dtype), np.ones(layer.units, dtype)) if layer.norm.has_memory else None
             for layer in self.layers
         ]
 
     def flops(self, samples: int, *, backward: bool) -> int:
         """Of the matrix products alone; the gradient of the input is not needed and not counted.
 
-        A matrix that the skip declares counts as one product per block.
+        A matrix of a skip counts as one product per block.
         """
         products = [layer.fan_in * layer.fan_out for layer in self.layers]
         products += [prod(slot.shape) for slot in self.layout.slots if slot.group == "block" and len(slot.shape) == 2]
@@ -123,7 +142,7 @@ class MLP:
 
     def forward(self, p: Parameters, x: Array, running: list[Running], *, training: bool = True) -> tuple[Array, Tape]:
         """Output of shape (n, output width), and the tape."""
-        tape = Tape()
+        tape = Tape(x)
 
         def linear(layer: Layer, x: Array) -> Array:
             parameters = p.layers[layer.number - 1]
@@ -146,7 +165,8 @@ class MLP:
             h = post
 
         for index, block in enumerate(self.blocks):
-            entry, own = h, self._of_block(p, index)
+            own = self._of_block(p, index)
+            entry = h @ own[PROJECTION] if _projects(block, own) else h
             for layer in block:
                 last, branch, skip_cache = layer is block[-1], None, None
                 if self.skip.place == "before":  # W f(norm(h)) + b
@@ -168,9 +188,10 @@ class MLP:
             end.stream = h
 
         if self.head is not None:
-            y = linear(self.head, h)
+            z = linear(self.head, h)
             tape.running.append(None)
-            tape.records.append(Record(h, y, y))
+            y = self.head.activation.forward(z)
+            tape.records.append(Record(h, z, y))
             h = y
         return h, tape
 
@@ -204,7 +225,7 @@ class MLP:
 
         dh = d_output
         if self.head is not None:
-            dh = through(self.head, dh)
+            dh = through(self.head, activation(self.head, dh))
 
         for index in reversed(range(len(self.blocks))):
             block, own = self.blocks[index], self._of_block(p, index)
@@ -221,6 +242,12 @@ class MLP:
                     if layer is block[-1] and self.skip.place == "inside":
                         along_skip, dh, found = self.skip.backward(dh, own, cache)
                     dh = through(layer, norm(layer, dh))
+            if _projects(block, own):
+                x = self._entry(tape, index)
+                if along_skip is None:
+                    along_skip = np.zeros((len(x), block[-1].fan_out), x.dtype)
+                np.matmul(x.T, along_skip, out=gradient.blocks[index][PROJECTION])
+                along_skip = along_skip @ own[PROJECTION].T
             if along_skip is not None:
                 dh = dh + along_skip
             for name, value in found.items():
@@ -230,51 +257,102 @@ class MLP:
             linear(self.stem, norm(self.stem, activation(self.stem, dh)))
 
     def _of_block(self, p: Parameters, block: int) -> Mapping[str, Any]:
-        """What the skip of a block sees: its tensors and the constants."""
-        return {**self.constants, **p.blocks[block]} if self.constants else p.blocks[block]
+        """What belongs to the skip of a block: its tensors, the constants, and the projection if there is one."""
+        constants = self.constants_of(block)
+        return {**constants, **p.blocks[block]} if constants else p.blocks[block]
+
+    def constants_of(self, block: int) -> Mapping[str, float]:
+        """The skip's constants in a block (counted from 0)."""
+        return self.constants_by_width.get(self.blocks[block][-1].fan_out, self.constants)
+
+    def _entry(self, tape: Tape, block: int) -> Array:
+        """What entered a block (counted from 0)."""
+        first = self.blocks[block][0]
+        if not first.activates_first:  # the matrix of the first layer multiplies it
+            return tape.records[first.number - 1].x
+        entered = tape.records[first.number - 2].stream if first.number > 1 else tape.input
+        assert entered is not None
+        return entered
+
+
+def _projects(block: Sequence[Layer], own: Mapping[str, Any]) -> bool:
+    """Whether the skip of a block changes the width; a skip's own tensor may have the same name elsewhere."""
+    return PROJECTION in own and block[0].fan_in != block[-1].fan_out
 
 
 def _lay_out(model: Model, input_width: int, output_width: int, catalog: Catalog) -> MLP:
-    width = model.width
-    if model.stem == "none" and input_width != width:
+    widths = model.layer_widths
+    if model.stem == "none" and model.widths is None and input_width != model.width:
         raise StudyError(
-            f"model.stem: without a stem the input width {input_width} has to be the model's width {width}; "
+            f"model.stem: without a stem the input width {input_width} has to be the model's width {model.width}; "
             f"use stem: linear or width: {input_width}"
         )
-    if model.head == "none" and output_width != width:
+    if model.head == "none" and output_width != widths[-1]:
+        other = "width:" if model.widths is None else "a last width of"
         raise StudyError(
-            f"model.head: without a head the output width {output_width} has to be the model's width {width}; "
-            f"use head: linear or width: {output_width}"
+            f"model.head: without a head the output width {output_width} has to be the model's width {widths[-1]}; "
+            f"use head: linear or {other} {output_width}"
         )
     skip: Skip = model.skip.build(catalog)
-    activation: Activation = model.activation.build(catalog)
-    norm: Norm = model.norm.build(catalog)
-
-    def hidden(number: int, fan_in: int, in_block: bool) -> Layer:
-        linear = number == model.depth and not model.last_activation
-        return Layer(number, fan_in, width, Identity() if linear else activation, norm, in_block)
-
-    stem = hidden(1, input_width, False) if model.stem == "linear" else None
-    inner = [hidden(n, width, True) for n in range(2 if stem else 1, model.depth + 1)]
+    stem, inner, head = _layers(model, skip, input_width, output_width, catalog)
     per = model.layers_per_block
     blocks = tuple(tuple(inner[i : i + per]) for i in range(0, len(inner), per))
-    head = Layer(model.depth + 1, width, output_width, Identity(), NoNorm(), False) if model.head == "linear" else None
-
     layers = [layer for layer in (stem, *inner, head) if layer is not None]
     slots = [slot for layer in layers for slot in _of_layer(layer, model)]
-    if blocks:
-        tensors = checked(skip, skip.tensors(width, model.depth))
-        slots += [slot for number in range(1, len(blocks) + 1) for slot in _declared("block", number, skip, tensors)]
-    constants = dict(skip.constants(width, model.depth))
-    return MLP(stem, blocks, head, skip, model.depth, Layout.of(slots, len(blocks)), constants)
+    slots += [slot for number, block in enumerate(blocks, 1) for slot in _of_block(number, block, skip, model.depth)]
+    units = sorted({block[-1].fan_out for block in blocks})
+    by_width = {width: dict(skip.constants(width, model.depth)) for width in units} if len(units) > 1 else {}
+    constants = dict(skip.constants(units[0] if len(units) == 1 else widths[-1], model.depth))
+    projection: Init = model.projection.build(catalog)
+    scale = scale_value(model.projection.scale, model.depth)
+    layout = Layout.of(slots, len(blocks))
+    return MLP(stem, blocks, head, skip, model.depth, layout, constants, by_width, projection, scale)
+
+
+def _layers(
+    model: Model, skip: Skip, input_width: int, output_width: int, catalog: Catalog
+) -> tuple[Layer | None, list[Layer], Layer | None]:
+    """Stem, layers inside blocks, head."""
+    activation: Activation = model.activation.build(catalog)
+    norm: Norm = model.norm.build(catalog)
+    widths = model.layer_widths
+
+    def hidden(number: int, in_block: bool) -> Layer:
+        fan_in = input_width if number == 1 else widths[number - 2]
+        linear = (number == model.depth and not model.last_activation) or not (in_block or model.stem_activation)
+        first = in_block and skip.place == "before"
+        own_norm = norm if in_block or model.stem_norm else NoNorm()
+        own = Identity() if linear else activation
+        return Layer(number, fan_in, widths[number - 1], own, own_norm, in_block, first)
+
+    stem = hidden(1, False) if model.stem == "linear" else None
+    inner = [hidden(number, True) for number in range(2 if stem else 1, model.depth + 1)]
+    if model.head == "none":
+        return stem, inner, None
+    last: Activation = model.head_activation.build(catalog)
+    return stem, inner, Layer(model.depth + 1, widths[-1], output_width, last, NoNorm(), False)
 
 
 def _of_layer(layer: Layer, model: Model) -> Iterator[Slot]:
     yield Slot("layer", layer.number, "weight", (layer.fan_in, layer.fan_out), "weights")
     if model.bias:
         yield Slot("layer", layer.number, "bias", (layer.fan_out,), "biases")
-    tensors = checked(layer.norm, layer.norm.tensors(layer.fan_out, model.depth))
+    tensors = checked(layer.norm, layer.norm.tensors(layer.units, model.depth))
     yield from _declared("layer", layer.number, layer.norm, tensors)
+
+
+def _of_block(number: int, block: Sequence[Layer], skip: Skip, depth: int) -> Iterator[Slot]:
+    """The skip's own tensors, and a projection where the width changes along a skip."""
+    before, after = block[0].fan_in, block[-1].fan_out
+    tensors = checked(skip, skip.tensors(after, depth))
+    yield from _declared("block", number, skip, tensors)
+    if before != after and skip.name != "none":
+        if PROJECTION in tensors:
+            raise PartError(
+                f"the skip {skip.name!r} calls a tensor {PROJECTION!r}; in a network of several widths that is the "
+                "matrix between two widths: use another name"
+            )
+        yield Slot("block", number, PROJECTION, (before, after), "projection weights")
 
 
 def _declared(

@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from gradlab.network.tensors import Tensor as Tensor
     from gradlab.optim.optimizers.base import Optimizer as Optimizer
     from gradlab.optim.schedules.base import Horizon as Horizon
+    from gradlab.optim.schedules.base import Reaction as Reaction
     from gradlab.optim.schedules.base import Schedule as Schedule
     from gradlab.probes.base import LayerView as LayerView
     from gradlab.probes.base import Probe as Probe
@@ -68,6 +69,7 @@ COMPANIONS = {
     "Facts": "gradlab.data.base",
     "Tensor": "gradlab.network.tensors",
     "Horizon": "gradlab.optim.schedules.base",
+    "Reaction": "gradlab.optim.schedules.base",
     "LayerView": "gradlab.probes.base",
     "Design": "gradlab.audits.caveats.base",
     "Remark": "gradlab.audits.caveats.base",

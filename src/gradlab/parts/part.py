@@ -32,6 +32,8 @@ class Part(ABC):
     """What people call it in legends and tables: `He init`. Empty: its name and its kind, `layer norm`."""
     rank: ClassVar[int] = 50
     """Its place among the parts of its kind where all of them are shown: lower first, equal ranks by name."""
+    later: ClassVar[tuple[str, ...]] = ()
+    """Parameters added after ids were fixed: at their default they do not enter the ids of trials."""
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", allow_inf_nan=False)
 
     def __init_subclass__(cls, **keywords: Any) -> None:
@@ -50,6 +52,11 @@ class Part(ABC):
     def parameter_names(cls) -> list[str]:
         """The parameters that YAML may set."""
         return [parameter.name for parameter in fields(cls)]  # type: ignore[arg-type]
+
+    @classmethod
+    def default(cls, parameter: str) -> Any:
+        """The default of a parameter that has one."""
+        return next(field.default for field in fields(cls) if field.name == parameter)  # type: ignore[arg-type]
 
     @classmethod
     def accepts(cls, parameter: object) -> bool:

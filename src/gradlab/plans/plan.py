@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from gradlab.data.base import Facts, Task
 from gradlab.engines.base import Engine
@@ -21,8 +22,8 @@ from gradlab.spec.files import Resolved
 from gradlab.spec.place import At
 from gradlab.spec.selection import chosen
 from gradlab.spec.study import Study
-from gradlab.trials.recorder import FROM_CURVES, METRICS
-from gradlab.trials.setup import make_horizon, moments_of, steps_of
+from gradlab.trials.recorder import FROM_CURVES, METRICS, OPTIONAL
+from gradlab.trials.setup import make_horizon, moments_of, snapshot_steps
 from gradlab.trials.trial import Trial, group_content, group_id, trial_id
 
 MAX_TRIALS = 1_000_000
@@ -193,11 +194,11 @@ def _check_metric(where: str, metric: str, at: At, planned: PlannedGroup, plan: 
     config, catalog = planned.group.config, plan.resolved.catalog
     chosen = catalog.names("probe") if config.measure.probes == "all" else config.measure.probes
     measures = [m for name in chosen for m in catalog.get("probe", name).measures]  # type: ignore[attr-defined]
-    accepted = [*METRICS, *FROM_CURVES] if at.layer is None else measures
+    accepted = [*METRICS, *OPTIONAL, *FROM_CURVES] if at.layer is None else measures
     if metric not in accepted:
         kind = "metric of a trial" if at.layer is None else "measure of a layer that this study takes"
         hint = nearest(metric, accepted)
-        if metric in (*METRICS, *FROM_CURVES, *measures):
+        if metric in (*METRICS, *OPTIONAL, *FROM_CURVES, *measures):
             hint = "; give at.layer" if at.layer is None else "; leave at.layer out"
         raise StudyError(f"{where}.metric: {shortened(metric)} is not a {kind}{hint}")
     if at.layer is None:
@@ -215,9 +216,14 @@ def _check_metric(where: str, metric: str, at: At, planned: PlannedGroup, plan: 
 def _check_metric_exists(where: str, metric: str, planned: PlannedGroup) -> None:
     if metric in FROM_CURVES:
         return
-    kind = METRICS[metric].kind
-    if kind == "steps" and planned.group.config.measure.target is None:
+    config = planned.group.config
+    kind = {**METRICS, **OPTIONAL}[metric].kind
+    if kind == "steps" and config.measure.target is None:
         raise StudyError(f"{where}.metric: {metric!r} needs measure.target")
+    if metric == "epochs_trained" and config.train.early_stopping is None:
+        raise StudyError(f"{where}.metric: {metric!r} needs train.early_stopping")
+    if metric in OPTIONAL and metric != "epochs_trained" and config.measure.best is None:
+        raise StudyError(f"{where}.metric: {metric!r} needs measure.best, the metric that chooses the best epoch")
     if kind == "accuracy" and planned.classes is None:
         raise StudyError(f"{where}.metric: {metric!r} does not exist because the task is a regression")
 
@@ -233,16 +239,16 @@ def _check_group(config: Config, task: Task, catalog: Catalog) -> tuple[Cost, in
             f"train.loss: {loss.name!r} compares with {loss.targets}, but the task {task.name!r} has {wanted}; "
             f"use {' or '.join(fitting)}" + (", or data.kind: regression" if "kind" in task.parameter_names() else "")
         )
-    _check_target(config, facts, task)
+    _check_epoch_metrics(config, facts, task, catalog)
     _check_probe_batch(config, facts, task)
     check_bias(config.model.init.build(catalog), config.model.init)
     _check_size(config, facts)
     mlp = MLP.of(config.model, facts.input_width, facts.output_width, catalog)
     horizon, batch = make_horizon(config.train, facts.samples)
     moments = len(moments_of(config.measure, horizon.steps))
-    snapshots = len(steps_of(config.measure.weights, horizon.steps, "measure.weights"))
+    snapshots = len(snapshot_steps(config.measure, horizon.steps)) + ("best" in config.measure.weights)
     epochs = -(-horizon.steps // horizon.steps_per_epoch)
-    evaluations = -(-epochs // config.measure.evaluate_every) if facts.evaluated else 0
+    evaluations = -(-epochs // _epochs_per_evaluation(config, catalog)) if facts.evaluated else 0
     itemsize = 4 if config.train.precision == "float32" else 8
     engine: Engine = config.train.engine.build(catalog)
     if refusal := engine.refusal(config, catalog):
@@ -266,16 +272,33 @@ def _check_group(config: Config, task: Task, catalog: Catalog) -> tuple[Cost, in
     return cost, facts.classes, facts.stated, chosen.name, reason, numerics
 
 
-def _check_target(config: Config, facts: Facts, task: Task) -> None:
-    target = config.measure.target
-    if target is None:
-        return
-    wanted = METRICS[target.metric]
-    if wanted.kind == "accuracy" and facts.classes is None:
-        raise StudyError(f"measure.target.metric: the task {task.name!r} is a regression and has no accuracy")
-    for split, rows in (("validation", facts.validation), ("test", facts.test)):
-        if wanted.split == split and rows == 0:
-            raise StudyError(f"measure.target.metric: the task {task.name!r} has no {split} samples")
+def _epochs_per_evaluation(config: Config, catalog: Catalog) -> int:
+    """Epochs between evaluations: 1 if the schedule or early stopping needs every epoch's metric."""
+    stopping, reaction = config.train.early_stopping, config.train.schedule.build(catalog).reaction(config.train.lr)
+    needed = (None if stopping is None else stopping.by, None if reaction is None else reaction.metric)
+    every = any(name is not None and METRICS[name].split != "train" for name in needed)
+    return 1 if every else config.measure.evaluate_every
+
+
+def _check_epoch_metrics(config: Config, facts: Facts, task: Task, catalog: Catalog) -> None:
+    """Check that the metrics that decide something exist: targets, the best epoch, early stopping, the schedule."""
+    target, stopping = config.measure.target, config.train.early_stopping
+    reaction = config.train.schedule.build(catalog).reaction(config.train.lr)
+    wanted = {
+        "measure.target.metric": None if target is None else target.metric,
+        "measure.best": config.measure.best,
+        "train.early_stopping.by": None if stopping is None else stopping.by,
+        "train.schedule.by": None if reaction is None else reaction.metric,
+    }
+    for where, name in wanted.items():
+        if name is None:
+            continue
+        metric = METRICS[name]
+        if metric.kind == "accuracy" and facts.classes is None:
+            raise StudyError(f"{where}: the task {task.name!r} is a regression and has no accuracy")
+        for split, rows in (("validation", facts.validation), ("test", facts.test)):
+            if metric.split == split and rows == 0:
+                raise StudyError(f"{where}: the task {task.name!r} has no {split} samples")
 
 
 def _check_probe_batch(config: Config, facts: Facts, task: Task) -> None:
@@ -290,8 +313,8 @@ def _check_probe_batch(config: Config, facts: Facts, task: Task) -> None:
 
 def _check_size(config: Config, facts: Facts) -> None:
     """Refuse absurd sizes before computing a layout."""
-    width, free = config.model.width, available_bytes()
-    least = 4 * (config.model.depth * width * width) if config.model.depth > 1 else 4 * width * facts.input_width
+    width, free, widths = config.model.width, available_bytes(), config.model.layer_widths
+    least = 4 * (sum(a * b for a, b in pairwise(widths)) if config.model.depth > 1 else width * facts.input_width)
     if free and least > free:
         raise StudyError(
             f"model.width: {config.model.depth} layers of width {width:,} need more than {least / 2**30:,.0f} GiB, "

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from gradlab.analysis.claims.verdict import Verdict
 from gradlab.analysis.measured import Measured
@@ -132,15 +132,27 @@ class Result:
 
         return pd.DataFrame(summary_rows(self.story))
 
-    def weights(self, group: str, seed: int, step: int | None = None) -> dict[str, Any]:
-        """The kept parameters of a trial by name, after its last step or after another that was kept."""
+    def weights(self, group: str, seed: int, step: int | Literal["best"] | None = None) -> dict[str, Any]:
+        """The kept parameters of a trial by name, after its last step or after another that was kept.
+
+        `best` is the best epoch, in a study that chooses one (`measure.best`).
+        """
         for trial in self.measured.trials:
             if (trial.group, trial.seed) == (group, seed):
                 kept = self.measured.records.weights(trial.id)
-                if not kept or (step is not None and step not in kept):
+                if step == "best":
+                    epoch = self.measured.values("best_epoch", group).get(seed)
+                    if epoch is None:
+                        raise KeyError(f"{trial.name} has no best epoch; choose the metric by measure.best")
+                    number: int | None = round(float(epoch) * self.measured.steps_per_epoch(group))
+                else:
+                    number = step
+                if not kept or (number is not None and number not in kept):
                     there = ", ".join(map(str, sorted(kept))) or "none"
-                    raise KeyError(f"no parameters of {trial.name} after step {step}; kept: {there} (measure.weights)")
-                return dict(kept[max(kept) if step is None else step])
+                    raise KeyError(
+                        f"no parameters of {trial.name} after step {number}; kept: {there} (measure.weights)"
+                    )
+                return dict(kept[max(kept) if number is None else number])
         raise KeyError(f"this result has no trial of group {group!r} with seed {seed}")
 
     # ------------------------------------------------------------------ figures and reports

@@ -28,6 +28,21 @@ class Frozen(BaseModel):
         frozen=True, extra="forbid", allow_inf_nan=False, validate_default=True, serialize_by_alias=True
     )
     noun: ClassVar[str] = "this section"
+    later: ClassVar[frozenset[str]] = frozenset()
+    """Fields added after ids were fixed: at their default they do not enter the ids of trials."""
+
+    @classmethod
+    def default(cls, field: str) -> Any:
+        """The default of a field, as a validated value."""
+        found = cls.model_fields[field]
+        kind = found.annotation
+        is_model = isinstance(kind, type) and issubclass(kind, BaseModel)
+        return kind.model_validate(found.default) if is_model else found.default  # type: ignore[union-attr]
+
+    @property
+    def derived(self) -> frozenset[str]:
+        """Fields that others determine; they are not written down."""
+        return frozenset()
 
     @model_validator(mode="before")
     @classmethod

@@ -147,6 +147,13 @@ class InitChoice(KindChoice):
     """Biases start at zero, or are drawn from the same distribution as their layer's weights."""
 
 
+class ProjectionChoice(KindChoice):
+    """The initial matrix of a skip that changes the width: a distribution and a scale factor."""
+
+    part = "init"
+    scale: Scale = 1.0
+
+
 class DataChoice(Choice):
     """The task, its parameters, and whether all trials of the study share its split."""
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal, Self
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from gradlab.spec.base import Frozen, spec_error
 from gradlab.spec.choice import (
@@ -15,6 +16,7 @@ from gradlab.spec.choice import (
     LossChoice,
     NormChoice,
     OptimizerChoice,
+    ProjectionChoice,
     ScheduleChoice,
     SkipChoice,
 )
@@ -25,32 +27,103 @@ EpochMetric = Literal[
 """Metrics that exist once per epoch."""
 Moments = tuple[Annotated[int, Field(ge=0, strict=True)] | Literal["start", "log", "end"], ...]
 """Steps after which something happens; `log` is 1, 2, 4, 8, …"""
+Kept = tuple[Annotated[int, Field(ge=0, strict=True)] | Literal["start", "log", "end", "best"], ...]
+"""Steps after which parameters are kept; `best` is the best epoch."""
 Count = Annotated[int, Field(ge=1, le=10**9, strict=True)]
+MAX_DEPTH, MAX_WIDTH = 10_000, 1_000_000
+Width = Annotated[int, Field(ge=1, le=MAX_WIDTH, strict=True)]
+
+
+class Taper(Frozen):
+    """Widths from the first stage (the stem or the first block) to the last block, in equal steps or equal ratios."""
+
+    noun: ClassVar[str] = "widths"
+
+    linear: tuple[Width, Width] | None = None
+    log: tuple[Width, Width] | None = None
+
+    @model_validator(mode="after")
+    def _check_rule(self) -> Self:
+        if (self.linear is None) == (self.log is None):
+            raise spec_error("give a list of widths, or one of linear and log: {linear: [64, 16]}")
+        return self
+
+    @model_serializer(mode="plain")
+    def _write_rule(self) -> dict[str, Any]:
+        return {name: list(ends) for name in type(self).model_fields if (ends := getattr(self, name)) is not None}
+
+    def values(self, stages: int) -> tuple[int, ...]:
+        """Return one width per stage."""
+        first, last = self.linear or self.log or (1, 1)
+        places = [index / max(stages - 1, 1) for index in range(stages)]
+        if self.linear is not None:
+            return tuple(round(first + (last - first) * place) for place in places)
+        return tuple(round(first * (last / first) ** place) for place in places)
 
 
 class Model(Frozen):
-    """An MLP: an optional stem, width-preserving blocks, an optional head."""
+    """An MLP: an optional stem, blocks, an optional head."""
 
     noun: ClassVar[str] = "model"
+    later: ClassVar[frozenset[str]] = frozenset(
+        ("blocks", "widths", "stem_activation", "stem_norm", "head_activation", "projection")
+    )
 
-    depth: Annotated[int, Field(ge=1, le=10_000, strict=True)]
-    """Hidden layers including the stem; a block with two matrices counts as two."""
-    width: Annotated[int, Field(ge=1, le=1_000_000, strict=True)]
-    """Units of every hidden layer."""
+    depth: Annotated[int, Field(ge=1, le=MAX_DEPTH, strict=True)] = Field(default=None)  # type: ignore[assignment]
+    """Hidden layers including the stem; a block with two matrices counts as two. Give depth or blocks."""
+    blocks: Annotated[int, Field(ge=1, le=MAX_DEPTH, strict=True)] | None = None
+    """Blocks after the stem: another way to give the depth."""
+    width: Width = Field(default=None)  # type: ignore[assignment]
+    """Units of every hidden layer (with `widths`: of the widest). Give width or widths."""
+    widths: Annotated[tuple[Width, ...], Field(min_length=1, max_length=MAX_DEPTH)] | Taper | None = None
+    """Units of each hidden layer in order, or a taper over stem and blocks: {linear: [64, 16]}, {log: [64, 16]}."""
     stem: Literal["linear", "none"] = "linear"
     """Input projection (a hidden layer with norm and activation), or none: the input must have this width."""
+    stem_activation: bool = True
+    """Off: the stem has no nonlinearity."""
+    stem_norm: bool = True
+    """Off: the stem has no norm."""
     head: Literal["linear", "none"] = "linear"
-    """Output projection (linear, no activation), or none: the output must have this width."""
-    layers_per_block: Annotated[int, Field(ge=1, le=10_000, strict=True)] = 1
+    """Output projection (linear), or none: the output must have this width."""
+    head_activation: ActivationChoice = "identity"  # type: ignore[assignment]
+    """What follows the head's projection."""
+    layers_per_block: Annotated[int, Field(ge=1, le=MAX_DEPTH, strict=True)] = 1
     """Weight matrices per block."""
     activation: ActivationChoice = "relu"  # type: ignore[assignment]
     skip: SkipChoice = "none"  # type: ignore[assignment]
+    projection: ProjectionChoice = "lecun_normal"  # type: ignore[assignment]
+    """Initial values of the matrix in a skip whose block changes the width; other skips have none."""
     norm: NormChoice = "none"  # type: ignore[assignment]
     bias: bool = True
     """Whether linear layers have a bias, the stem and the head included."""
     last_activation: bool = True
     """Off: the last hidden layer has no nonlinearity."""
     init: InitChoice = "torch_default"  # type: ignore[assignment]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_in_sizes(cls, raw: Any) -> Any:
+        """Compute depth from blocks or the list of widths, and width from widths."""
+        if not isinstance(raw, Mapping):
+            return raw
+        filled = {k: v for k, v in raw.items() if not (v is None and k in ("depth", "blocks", "width", "widths"))}
+        widths = filled.get("widths")
+        listed = len(widths) if isinstance(widths, list | tuple) else 0
+        if "depth" in filled and "blocks" in filled:
+            raise spec_error("depth and blocks say the same thing; give one of them", where="blocks")
+        if "width" in filled and "widths" in filled:
+            raise spec_error("give width or widths, not both", where="widths")
+        if not listed and not filled.keys() & {"depth", "blocks"}:
+            raise spec_error("is missing; give depth (hidden layers with the stem) or blocks", where="depth")
+        if not filled.keys() & {"width", "widths"}:
+            raise spec_error("is missing; give width, or widths as a list or a taper", where="width")
+        if "blocks" in filled:
+            filled["depth"] = _depth_of(filled)
+        elif listed:
+            filled.setdefault("depth", min(listed, MAX_DEPTH))
+        if "widths" in filled:
+            filled["width"] = _widest(widths)
+        return filled
 
     @model_validator(mode="after")
     def _check_blocks(self) -> Self:
@@ -61,13 +134,81 @@ class Model(Frozen):
                 f"{self.layers_per_block}; choose a depth that divides evenly",
                 where="depth",
             )
+        if isinstance(self.widths, tuple) and len(self.widths) != self.depth:
+            said = "depth" if self.blocks is None else f"{self.blocks} blocks: a depth of"
+            raise spec_error(
+                f"{len(self.widths)} widths for {said} {self.depth}; give one per hidden layer, the stem's first",
+                where="widths",
+            )
         return self
+
+    @model_validator(mode="after")
+    def _check_ends(self) -> Self:
+        for end, fields in (("stem", ("stem_activation", "stem_norm")), ("head", ("head_activation",))):
+            for name in fields:
+                if getattr(self, end) == "none" and getattr(self, name) != self.default(name):
+                    raise spec_error(f"there is no {end}: use {end}: linear, or leave {name} out", where=name)
+        return self
+
+    @property
+    def derived(self) -> frozenset[str]:
+        """Depth and width, where blocks or widths give them."""
+        depth = self.blocks is not None or isinstance(self.widths, tuple)
+        return frozenset((*(("depth",) if depth else ()), *(("width",) if self.widths is not None else ())))
+
+    @model_serializer(mode="wrap")
+    def _leave_out_derived(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {name: value for name, value in write(self).items() if name not in self.derived}
+
+    @property
+    def layer_widths(self) -> tuple[int, ...]:
+        """Units of each hidden layer, the stem's first."""
+        if self.widths is None:
+            return (self.width,) * self.depth
+        if isinstance(self.widths, tuple):
+            return self.widths
+        per, stem = self.layers_per_block, self.stem == "linear"
+        stages = self.widths.values((self.depth - stem) // per + stem)
+        return (*stages[:stem], *(width for width in stages[stem:] for _ in range(per)))
+
+
+def _depth_of(raw: Mapping[str, Any]) -> int:
+    """Depth from blocks; 1 where another field is not valid, so that its own error is reported."""
+    blocks, per, stem = raw["blocks"], raw.get("layers_per_block", 1), raw.get("stem", "linear") == "linear"
+    if any(type(number) is not int or not 1 <= number <= MAX_DEPTH for number in (blocks, per)):
+        return 1
+    depth: int = blocks * per + stem
+    if depth > MAX_DEPTH:
+        raise spec_error(f"{blocks:,} blocks of {per:,} layers are more than {MAX_DEPTH:,} layers", where="blocks")
+    return depth
+
+
+def _widest(widths: Any) -> int:
+    """The largest width of a list or taper; 1 where they are not valid, so that their own error is reported."""
+    lists = list(widths.values()) if isinstance(widths, Mapping) else [widths]
+    units = [width for own in lists if isinstance(own, list | tuple) for width in own]
+    valid = all(type(width) is int and 1 <= width <= MAX_WIDTH for width in units)
+    return max(units, default=1) if valid else 1
+
+
+class EarlyStopping(Frozen):
+    """End training when a metric has not improved for some epochs."""
+
+    noun: ClassVar[str] = "early stopping"
+
+    by: EpochMetric = "validation_loss"
+    """Evaluated after every epoch, whatever `measure.evaluate_every` says."""
+    patience: Count = 5
+    """Epochs in a row without improvement after which training ends."""
+    min_delta: Annotated[float, Field(ge=0)] = 0.0
+    """Smaller changes are no improvement."""
 
 
 class Train(Frozen):
     """The training of a trial."""
 
     noun: ClassVar[str] = "train"
+    later: ClassVar[frozenset[str]] = frozenset(("early_stopping",))
 
     loss: LossChoice
     optimizer: OptimizerChoice
@@ -82,6 +223,8 @@ class Train(Frozen):
     """Budget in updates (0: only measure the initial state). Give steps or epochs."""
     epochs: Annotated[int, Field(ge=1, le=10**7, strict=True)] | None = None
     """Budget in passes over the training data."""
+    early_stopping: EarlyStopping | None = None
+    """Not given: the whole budget is trained."""
     clip: Annotated[float, Field(gt=0)] | None = None
     """Maximum global gradient norm; not given: no clipping."""
     precision: Literal["float32", "float64"] = "float32"
@@ -120,6 +263,7 @@ class Measure(Frozen):
     """What is measured, on what, and when."""
 
     noun: ClassVar[str] = "measure"
+    later: ClassVar[frozenset[str]] = frozenset(("best",))
 
     layers: Moments = ("start", "end")
     """Steps after which the layers are measured; `log` is 1, 2, 4, 8, …"""
@@ -128,8 +272,16 @@ class Measure(Frozen):
     evaluate_every: Count = 1
     """Epochs between evaluations on validation and test data; the last epoch is always evaluated."""
     target: Target | None = None
-    weights: Moments = ("end",)
-    """Steps after which the parameters are kept, as for `layers`; empty: never."""
+    best: EpochMetric | None = None
+    """The metric that chooses the best epoch, of those evaluated; `best_epoch`, `best_test_accuracy` … tell of it."""
+    weights: Kept = ("end",)
+    """Steps after which the parameters are kept, as for `layers`, and `best`; empty: never."""
+
+    @model_validator(mode="after")
+    def _check_best(self) -> Self:
+        if "best" in self.weights and self.best is None:
+            raise spec_error("'best' needs measure.best: the metric that chooses the best epoch", where="weights")
+        return self
 
 
 class Config(Frozen):

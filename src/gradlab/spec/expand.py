@@ -16,7 +16,7 @@ from gradlab.parts import Catalog
 from gradlab.spec.config import BASE_SECTIONS, Config
 from gradlab.spec.messages import study_error
 from gradlab.spec.naming import check_labels
-from gradlab.spec.paths import flatten, label, value_at, with_all
+from gradlab.spec.paths import ALTERNATIVES, flatten, label, value_at, with_all
 from gradlab.spec.question import Condition
 from gradlab.spec.study import Study
 
@@ -48,7 +48,8 @@ def expand(study: Study, catalog: Catalog) -> tuple[Group, ...]:
     check_labels(study.labels, groups, catalog)
     absent = object()
     for path in study.factor:
-        if value_at(groups[0].config.model_dump(mode="json"), path, absent) is absent and path not in varied:
+        known = path in varied or path in ALTERNATIVES
+        if not known and value_at(groups[0].config.model_dump(mode="json"), path, absent) is absent:
             raise StudyError(f"factor: {path!r} is not a path of this study{nearest(path, varied)}")
     return tuple(groups)
 

@@ -16,8 +16,11 @@ from gradlab.spec import yaml_text
 from gradlab.spec.config import BASE_SECTIONS
 from gradlab.spec.expand import Group, expand
 from gradlab.spec.messages import study_error
-from gradlab.spec.paths import flatten, with_value
+from gradlab.spec.paths import ALTERNATIVES, flatten, with_value
 from gradlab.spec.study import Study
+
+DATA_PATHS = ("path", "target_path", "validation_path", "validation_target_path", "test_path", "test_target_path")
+"""Parameters of a task that name a file."""
 
 
 @dataclass(frozen=True)
@@ -60,16 +63,18 @@ def _resolve_data_paths(tree: Any, folder: Path) -> Any:
     def path(value: Any) -> Any:
         if isinstance(value, list):
             return [path(item) for item in value]
-        return str(folder / value) if isinstance(value, str) else value
+        return str(folder / value) if isinstance(value, str) and value else value
 
     def data(value: Any) -> Any:
         if isinstance(value, list):
             return [data(item) for item in value]
-        return {**value, "path": path(value["path"])} if isinstance(value, Mapping) and "path" in value else value
+        if not isinstance(value, Mapping):
+            return value
+        return {key: path(item) if key in DATA_PATHS else item for key, item in value.items()}
 
     if not isinstance(tree, Mapping):
         return tree
-    change = {"data.path": path, "data": data}
+    change = {**{f"data.{key}": path for key in DATA_PATHS}, "data": data}
     return {key: change.get(key, lambda value: value)(value) for key, value in tree.items()}
 
 
@@ -113,6 +118,9 @@ def _override(tree: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
         for swept in ("axes", "zip"):
             if isinstance(tree.get(swept), Mapping) and path in tree[swept]:
                 raise StudyError(f"--set {path}: the study sweeps it; set {swept}.{path}=[…] instead")
+            other = f"{first}.{ALTERNATIVES.get(path)}"
+            if isinstance(tree.get(swept), Mapping) and other in tree[swept]:
+                raise StudyError(f"--set {path}: the study sweeps {other}; set {swept}.{other}=[…] instead")
         base = tree.get("base")
         return tree | {"base": with_value(base if isinstance(base, Mapping) else {}, path, value)}
     if first not in Study.model_fields:

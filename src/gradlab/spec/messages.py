@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from gradlab.errors import StudyError, nearest, shortened
 
-_BRANCH = re.compile(r"^(tuple\[|literal\[|constrained-|function-|model-|dict|int$|float$|str$|lax-or|list\[)")
+_BRANCH = re.compile(r"^(tuple\[|literal\[|constrained-|function-|model-|dict|int$|float$|str$|lax-or|list\[|Taper$)")
 _MAX_SHOWN = 5
 
 

@@ -12,6 +12,11 @@ from gradlab.errors import StudyError, shortened
 from gradlab.spec.choice import Choice
 from gradlab.spec.config import Config
 
+ALTERNATIVES = {"model.depth": "blocks", "model.blocks": "depth", "model.width": "widths", "model.widths": "width"}
+"""Path -> the field beside it that says the same thing in another way: setting one of them replaces the other."""
+RULES = ("model.widths",)
+"""Paths whose value may be a mapping that is not a section."""
+
 
 @cache
 def choices() -> Mapping[str, type[Choice]]:
@@ -47,11 +52,12 @@ def naming_key(value: Any) -> str | None:
 def flatten(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     """The (path, value) pairs of an override tree; keys may be dotted, nested, or both.
 
-    A mapping that names a part (`{kind: uniform, a: 0.5}`) is one value: it replaces the whole choice.
+    A mapping that names a part (`{kind: uniform, a: 0.5}`) is one value: it replaces the whole choice. So is a rule
+    (`model.widths: {linear: [64, 16]}`).
     """
     for key, value in tree.items():
         path = f"{prefix}.{key}" if prefix else str(key)
-        if isinstance(value, Mapping) and value and naming_key(value) is None:
+        if isinstance(value, Mapping) and value and naming_key(value) is None and not path.endswith(RULES):
             yield from flatten(value, path)
         else:
             yield path, value
@@ -69,6 +75,8 @@ def _with_value(tree: Mapping[str, Any], path: str, value: Any, above: str) -> d
     copy, here = dict(tree), above + key
     if not rest:
         copy[key] = _renamed(choice_at(here), copy.get(key), value)
+        if value is not None:
+            copy.pop(ALTERNATIVES.get(here.removeprefix("base."), ""), None)
         return copy
     below = copy.get(key, {})
     if isinstance(below, str):
@@ -93,6 +101,11 @@ def _renamed(choice: type[Choice] | None, before: Any, after: Any) -> Any:
 def with_all(tree: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
     """A copy of the tree with every override in its place."""
     result = dict(tree)
+    given = {path: value for path, value in flatten(overrides) if value is not None}
+    for path in given:
+        other = ALTERNATIVES.get(path)
+        if other is not None and f"model.{other}" in given:
+            raise StudyError(f"{path}: model.{other} is given as well; they say the same thing, give one of them")
     for path, value in flatten(overrides):
         result = with_value(result, path, value)
     return result

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gradlab.data.base import SplitName
 from gradlab.network.norms.base import Running
-from gradlab.probes.base import LayerView
+from gradlab.probes.base import LayerView, Moment
 from gradlab.trials.recorder import count_correct
 from gradlab.trials.setup import Setup
 
@@ -36,10 +37,18 @@ def evaluation_is_due(setup: Setup, done: int) -> bool:
     return has_evaluation(setup) and (done == setup.steps or done in evaluation_steps(setup))
 
 
-def evaluate(setup: Setup, predict: Callable[[Array], Array]) -> dict[str, float]:
+def epoch_steps(setup: Setup) -> range:
+    """The steps that complete an epoch."""
+    return range(setup.steps_per_epoch, setup.steps + 1, setup.steps_per_epoch)
+
+
+def evaluate(
+    setup: Setup, predict: Callable[[Array], Array], splits: Sequence[SplitName] = ("validation", "test")
+) -> dict[str, float]:
     """Return loss and accuracy on validation and test data; `predict` maps a batch to outputs in evaluation mode."""
     numbers = {}
-    for split, rows in (("validation", setup.dataset.validation), ("test", setup.dataset.test)):
+    for split in splits:
+        rows = setup.dataset.rows(split)
         if len(rows) == 0:
             continue
         loss, correct = 0.0, 0
@@ -55,10 +64,9 @@ def evaluate(setup: Setup, predict: Callable[[Array], Array]) -> dict[str, float
 
 
 def measure(
-    setup: Setup, step: int, theta: Array, running: Sequence[Running], update: Array | None
+    setup: Setup, moment: Moment, theta: Array, running: Sequence[Running], update: Array | None
 ) -> Iterator[tuple[int, Mapping[str, float]]]:
     """Yield (layer number, measures) for every layer and probe, from one forward and, if needed, one backward pass."""
-    moment = setup.moments[step]
     probes = [probe for probe in setup.probes if moment in probe.moments]
     mlp = setup.mlp
     p = mlp.layout.windows(theta)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from bisect import insort
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -12,6 +14,7 @@ from numpy.typing import NDArray
 from gradlab.network.norms.base import Running
 from gradlab.spec.config import EpochMetric, Target
 from gradlab.spec.metric import Metric
+from gradlab.trials.epochs import BestSoFar
 from gradlab.trials.outcome import Curve, LayerTable, Outcome, Snapshot
 from gradlab.trials.setup import Setup
 
@@ -47,6 +50,18 @@ DECLARED = (
 METRICS: Mapping[str, Metric] = {metric.name: metric for metric in DECLARED}
 FROM_CURVES: Mapping[str, Metric] = {"loss_rises": Metric.of("loss_rises", "share", split="train")}
 """Metrics that are computed from stored curves when asked for: the share of steps at which the training loss rose."""
+AT_BEST = tuple(
+    replace(METRICS[name], name=f"best_{name}", label=f"{METRICS[name].label} at the best epoch") for name in EVALUATED
+)
+OPTIONAL: Mapping[str, Metric] = {
+    metric.name: metric
+    for metric in (
+        Metric.of("best_epoch", "count", unit="epochs"),
+        *AT_BEST,
+        Metric.of("epochs_trained", "count", unit="epochs"),
+    )
+}
+"""Metrics of trials that ask for them: with `measure.best`, and with `train.early_stopping`."""
 
 
 class _Steps(NamedTuple):
@@ -77,6 +92,9 @@ class Recorder:
         self._points: dict[str, list[tuple[int, float]]] = {}
         self._layers: list[tuple[int, int, str, float]] = []
         self._snapshots: list[Snapshot] = []
+        self._best_snapshot: Snapshot | None = None
+        chosen = setup.trial.config.measure.best
+        self._best = None if chosen is None else BestSoFar(chosen)
 
     def add_steps(self, losses: Numbers, correct: Numbers, sizes: Numbers, seconds: float) -> bool:
         """Record consecutive steps that took `seconds`. Return False if the last loss is not finite (divergence)."""
@@ -95,9 +113,27 @@ class Recorder:
         return True
 
     def add_evaluation(self, numbers: Mapping[str, float]) -> None:
-        """Record an evaluation after the latest step."""
+        """Record numbers of an epoch after the latest step."""
         for metric, value in numbers.items():
             self._points.setdefault(metric, []).append((self.steps, value))
+
+    def latest_epoch(self) -> dict[str, float]:
+        """Return the training metrics of the latest epoch, as they will stand in the curves."""
+        first = (self.steps - 1) // self.setup.steps_per_epoch * self.setup.steps_per_epoch
+        taken: list[_Steps] = []
+        count = 0
+        while count < self.steps - first:
+            taken.append(self._stretches[-1 - len(taken)])
+            count += len(taken[-1].losses)
+        pieces = map(np.concatenate, zip(*reversed(taken), strict=True))
+        recorded = _Steps(*(piece[count - (self.steps - first) :] for piece in pieces))
+        return {metric: float(values[0]) for metric, (_, values) in self._summed(recorded, np.array([0])).items()}
+
+    def is_best(self, numbers: Mapping[str, float]) -> bool:
+        """Whether the latest step is the best so far, by the metrics of its epoch; it is then noted as such."""
+        if self._best is None or self._best.metric not in numbers:
+            return False
+        return self._best.update(self.steps, numbers[self._best.metric])
 
     def add_layer(self, step: int, number: int, measures: Mapping[str, float]) -> None:
         """Record the measures of one layer after a step."""
@@ -105,12 +141,19 @@ class Recorder:
 
     def add_snapshot(self, theta: NDArray[Any], running: Sequence[Running]) -> None:
         """Keep the parameters after the latest step."""
+        self._snapshots.append(self._snapshot(theta, running))
+
+    def keep_best(self, theta: NDArray[Any], running: Sequence[Running]) -> None:
+        """Keep the parameters after the latest step as the best so far, instead of earlier ones."""
+        self._best_snapshot = self._snapshot(theta, running)
+
+    def _snapshot(self, theta: NDArray[Any], running: Sequence[Running]) -> Snapshot:
         memory: dict[str, NDArray[Any]] = {}
         for number, statistics in enumerate(running, 1):
             if statistics is not None:
                 mean, variance = statistics
                 memory |= {f"layer{number}.running_mean": mean, f"layer{number}.running_variance": variance}
-        self._snapshots.append(Snapshot(self.steps, theta.copy(), self.setup.mlp.layout, memory))
+        return Snapshot(self.steps, theta.copy(), self.setup.mlp.layout, memory)
 
     # ------------------------------------------------------------------ outcome
 
@@ -132,7 +175,11 @@ class Recorder:
             np.array(columns[0], int), np.array(columns[1], int), columns[2], np.array(columns[3], float)
         )
         status: Literal["done", "diverged"] = "done" if self.diverged_step is None else "diverged"
-        return Outcome(status, self._metrics(recorded, series), curves, table, theta, tuple(self._snapshots))
+        best = self._best_snapshot
+        if best is not None and all(kept.step != best.step for kept in self._snapshots):
+            insort(self._snapshots, best, key=lambda kept: kept.step)
+        metrics = self._metrics(recorded, series) | self._optional(series)
+        return Outcome(status, metrics, curves, table, theta, tuple(self._snapshots))
 
     def _epochs(self, recorded: _Steps) -> Series:
         """Running means on training data and training time of every epoch (the last may be shorter)."""
@@ -142,15 +189,36 @@ class Recorder:
         starts = np.arange(0, finite, self.setup.steps_per_epoch)
         ends = np.append(starts[1:], finite)
 
+        found = self._summed(_Steps(*(values[:finite] for values in recorded)), starts)
+        return {metric: (ends, values) for metric, (_, values) in found.items()}
+
+    def _summed(self, recorded: _Steps, starts: NDArray[np.int64]) -> Series:
+        """The running means and the time of the epochs that start at these places."""
+
         def total(values: NDArray[np.float64]) -> NDArray[np.float64]:
-            sums: NDArray[np.float64] = np.add.reduceat(values[:finite], starts)
+            sums: NDArray[np.float64] = np.add.reduceat(values, starts)
             return sums
 
         samples = total(recorded.sizes)
-        found = {"train_loss": (ends, total(recorded.losses * recorded.sizes) / samples)}
+        found = {"train_loss": (starts, total(recorded.losses * recorded.sizes) / samples)}
         if self.classes is not None:
-            found["train_accuracy"] = (ends, total(recorded.correct) / samples)
-        return found | {"epoch_seconds": (ends, total(recorded.seconds))}
+            found["train_accuracy"] = (starts, total(recorded.correct) / samples)
+        return found | {"epoch_seconds": (starts, total(recorded.seconds))}
+
+    def _optional(self, series: Series) -> dict[str, float | int | None]:
+        """The metrics of `OPTIONAL` that this trial asks for."""
+        found: dict[str, float | int | None] = {}
+        epochs = self.setup.steps_per_epoch
+        if self._best is not None:
+            step = self._best.step
+            found["best_epoch"] = None if step is None else step / epochs
+            for metric in EVALUATED:
+                steps, values = series.get(metric, (np.empty(0, int), np.empty(0)))
+                there = values[steps == step]
+                found[f"best_{metric}"] = float(there[0]) if len(there) else None
+        if self.setup.trial.config.train.early_stopping is not None:
+            found["epochs_trained"] = self.steps / epochs
+        return found
 
     def _metrics(self, recorded: _Steps, series: Series) -> dict[str, float | int | None]:
         setup, steps = self.setup, self.steps

@@ -16,7 +16,7 @@ from gradlab.network.losses.base import Loss
 from gradlab.network.mlp import MLP
 from gradlab.optim.optimizers.base import Optimizer
 from gradlab.optim.rates import learning_rates
-from gradlab.optim.schedules.base import Horizon
+from gradlab.optim.schedules.base import Horizon, Schedule
 from gradlab.probes.base import Moment, Probe
 from gradlab.spec.config import Config, Measure, Moments, Train
 from gradlab.streams import Streams
@@ -36,15 +36,16 @@ class Setup:
     dataset: Dataset
     theta: Array
     """Initial parameters, flat, in the trial's precision."""
+    schedule: Schedule
     rates: NDArray[np.float64]
-    """Learning rate of every step."""
+    """Learning rate of every step, before the schedule reacts to training (most do not)."""
     batch: int
     steps: int
     steps_per_epoch: int
     moments: dict[int, Moment]
     """Step -> moment, for the steps after which the layers are measured."""
     snapshots: frozenset[int]
-    """Steps after which the parameters are kept."""
+    """Steps after which the parameters are kept, the best epoch aside."""
     probes: tuple[Probe, ...]
     probe_x: Array
     probe_y: Array
@@ -54,6 +55,11 @@ class Setup:
     def dtype(self) -> Any:
         """The trial's precision."""
         return self.theta.dtype
+
+    def may_end_after(self, step: int) -> bool:
+        """Whether training may end after this step: the last one, or with early stopping any that ends an epoch."""
+        stops = self.trial.config.train.early_stopping is not None and step % self.steps_per_epoch == 0
+        return step == self.steps or stops
 
     def order(self, epoch: int) -> Rows:
         """The training rows in the order of an epoch (from 0); a full batch is not shuffled."""
@@ -84,7 +90,7 @@ def prepare(trial: Trial) -> Setup:
     dataset = task.load(streams.generator("data"), Streams(trial.root, split_owner).generator("split"))
     mlp = MLP.of(config.model, dataset.input_width, dataset.output_width, catalog)
     horizon, batch = make_horizon(config.train, len(dataset.train))
-    rates = learning_rates(config.train.schedule.build(catalog), config.train.lr, config.train.warmup, horizon)
+    schedule: Schedule = config.train.schedule.build(catalog)
     dtype = np.dtype(config.train.precision)
     probe_x, probe_y = _probe_batch(config, task, dataset, streams, dtype)
     return Setup(
@@ -94,12 +100,13 @@ def prepare(trial: Trial) -> Setup:
         optimizer=config.train.optimizer.build(catalog),
         dataset=dataset,
         theta=initial_parameters(mlp, config.model.init, streams, catalog).astype(dtype),
-        rates=rates,
+        schedule=schedule,
+        rates=learning_rates(schedule, config.train.lr, config.train.warmup, horizon),
         batch=batch,
         steps=horizon.steps,
         steps_per_epoch=horizon.steps_per_epoch,
         moments=moments_of(config.measure, horizon.steps),
-        snapshots=frozenset(steps_of(config.measure.weights, horizon.steps, "measure.weights")),
+        snapshots=frozenset(snapshot_steps(config.measure, horizon.steps)),
         probes=tuple(catalog.get("probe", name).parse({}) for name in _probe_names(trial)),  # type: ignore[misc]
         probe_x=probe_x,
         probe_y=probe_y,
@@ -119,6 +126,11 @@ def moments_of(measure: Measure, steps: int) -> dict[int, Moment]:
     """Map the steps after which the layers are measured to their moments, in order."""
     steps_there = steps_of(measure.layers, steps, "measure.layers")
     return {step: "start" if step == 0 else "end" if step == steps else "during" for step in steps_there}
+
+
+def snapshot_steps(measure: Measure, steps: int) -> list[int]:
+    """Return the steps after which the parameters are kept, the best epoch aside."""
+    return steps_of(tuple(when for when in measure.weights if when != "best"), steps, "measure.weights")
 
 
 def steps_of(moments: Moments, steps: int, field: str) -> list[int]:

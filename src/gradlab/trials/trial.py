@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from gradlab.data.base import Task
 from gradlab.parts import Catalog
+from gradlab.spec.base import Frozen
 from gradlab.spec.canonical import content_id
 from gradlab.spec.config import Config
 
@@ -36,10 +38,19 @@ class Trial(TrialLabel):
 def group_content(config: Config, root: int, catalog: Catalog, task: Task) -> str:
     """Hash what a group is, independent of the engine: configuration, root seed, the user's parts, data.
 
-    The data enter by content, not by name or location.
+    The data enter by content, not by name or location. A depth enters as such, however it is given.
     """
     tree = config.model_dump(mode="json")
-    tree["data"] = {key: value for key, value in tree["data"].items() if key not in task.location}
+    for section in (config.model, config.train, config.measure):
+        _leave_out_defaults(tree[type(section).noun], section)
+    tree["model"] = {**tree["model"], "depth": config.model.depth}
+    tree["model"].pop("blocks", None)
+    usual = {name: task.default(name) for name in task.later}
+    tree["data"] = {
+        key: value
+        for key, value in tree["data"].items()
+        if key not in task.location and not (key in usual and usual[key] == value)
+    }
     del tree["train"]["engine"]
     return content_id(
         {
@@ -49,6 +60,13 @@ def group_content(config: Config, root: int, catalog: Catalog, task: Task) -> st
             "data": task.fingerprint(),
         }
     )
+
+
+def _leave_out_defaults(tree: dict[str, Any], section: Frozen) -> None:
+    """Remove the fields that were added after ids were fixed, where they have their default."""
+    for name in section.later:
+        if getattr(section, name) == section.default(name):
+            del tree[name]
 
 
 def group_id(content: str, numerics: str) -> str:

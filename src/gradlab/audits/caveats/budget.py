@@ -17,6 +17,12 @@ class Budget(Caveat):
 
     def remarks(self, design: Design) -> Iterator[Remark]:
         """The pair that is furthest apart, in updates and in samples."""
+        if any(design.planned(name).config.train.early_stopping is not None for name in design.starts):
+            yield Remark(
+                self.name,
+                "Early stopping: each network ends training on its own, so arms make unequal numbers of updates "
+                "(epochs_trained). Compare the best epoch, or train all of them equally long.",
+            )
         updates = {name: design.planned(name).cost.steps for name in design.starts}
         found = design.furthest(updates)
         if found is None:

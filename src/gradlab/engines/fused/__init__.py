@@ -19,7 +19,7 @@ from gradlab.engines.fused import lanes
 from gradlab.engines.fused.kernels.supported import explain_unsupported
 from gradlab.engines.fused.trainer import FusedTrainer
 from gradlab.parts import Catalog
-from gradlab.spec.config import Config
+from gradlab.spec.config import Config, Model
 from gradlab.trials.outcome import Outcome
 from gradlab.trials.setup import Setup
 
@@ -60,8 +60,9 @@ class Fused(Engine):
         if importlib.util.find_spec("numba") is None:
             return "numba is not installed"
         model, train = config.model, config.train
-        parts = [model.activation, model.skip, model.norm, train.loss, train.optimizer]
-        return next(filter(None, (explain_unsupported(choice.part, choice.name, catalog) for choice in parts)), None)
+        parts = [model.activation, model.skip, model.norm, model.head_activation, train.loss, train.optimizer]
+        reasons = (explain_unsupported(choice.part, choice.name, catalog) for choice in parts)
+        return next(filter(None, reasons), None) or _explain_shape(model)
 
     def numerics_of(self, config: Config, catalog: Catalog) -> str:
         """Lanes, tiles, sparse first layers and BLAS round differently, so the path is part of the id."""
@@ -95,6 +96,14 @@ class Fused(Engine):
         if config.model.width > MAX_TILE_WIDTH:
             return "blas"
         return "sparse" if _reads_zeros(config, catalog) else "tiles"
+
+
+def _explain_shape(model: Model) -> str | None:
+    """Return why the kernels cannot lay out such a network; None if they can."""
+    if model.widths is not None and model.skip.name != "none":
+        return "its kernels have no skips between layers of different widths"
+    slopes = {choice.parameters.get("negative_slope") for choice in (model.activation, model.head_activation)}
+    return "its kernels know one negative slope" if len(slopes - {None}) > 1 else None
 
 
 def _reads_zeros(config: Config, catalog: Catalog) -> bool:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from gradlab.data.base import Task
 from gradlab.engines.fused.kernels.arguments import LaneParameters, LaneRule, Lanes, LaneSpace
 from gradlab.engines.fused.kernels.supported import ACTIVATIONS, LOSSES, OPTIMIZERS
-from gradlab.engines.fused.trainer import MAX_STEPS, optimizer_numbers
+from gradlab.engines.fused.trainer import MAX_STEPS, negative_slope, optimizer_numbers
 from gradlab.engines.loop import State, Stretch, Trainer
 from gradlab.network.norms.base import Running
 from gradlab.parts import Catalog
@@ -32,8 +32,10 @@ _MAY_DIFFER = ("lr", "clip", "engine", "schedule", "warmup", "optimizer")
 
 
 def fits(config: Config, catalog: Catalog) -> bool:
-    """Whether such a trial is trained in a lane: tiny, full batch, no norm, no skip."""
+    """Whether such a trial is trained in a lane: tiny, full batch, no norm, no skip, and nothing that reacts."""
     model, train = config.model, config.train
+    if train.early_stopping is not None or train.schedule.build(catalog).reaction(train.lr) is not None:
+        return False
     if train.batch != "full" or model.width > MAX_WIDTH or model.depth > MAX_DEPTH or train.steps == 0:
         return False
     if model.norm.name != "none" or (model.skip.name != "none" and model.depth > (model.stem == "linear")):
@@ -113,7 +115,7 @@ class _Group:
         self._lanes = Lanes(
             table=table,
             n=n,
-            slope=dtype.type(first.trial.config.model.activation.parameters.get("negative_slope", 0)),
+            slope=dtype.type(negative_slope(first.trial.config.model)),
             loss=LOSSES[first.loss.name].code,
             labels=targets.astype(np.int64) if classes else np.zeros((1, NETS), np.int64),
             values=np.zeros(NETS, dtype) if classes else np.ascontiguousarray(targets.astype(dtype)).reshape(-1),

@@ -11,6 +11,7 @@ from gradlab.engines.fused.kernels.arguments import Data, Log, Network, Nonzero,
 from gradlab.engines.fused.kernels.supported import LOSSES, OPTIMIZERS
 from gradlab.engines.loop import State, Stretch, Trainer
 from gradlab.network.norms.base import Running
+from gradlab.spec.config import Model
 from gradlab.trials.measuring import EVALUATION_ROWS, has_evaluation
 from gradlab.trials.setup import Setup
 
@@ -47,7 +48,8 @@ class FusedTrainer(Trainer):
         from gradlab.engines.fused.kernels.product import address
 
         setup, memory = self._setup, self._memory
-        norm, activation = setup.mlp.layers[0].norm, setup.trial.config.model.activation
+        model, catalog = setup.trial.config.model, setup.trial.catalog
+        norm = model.norm.build(catalog)
         return Network(
             table=memory.table,
             product=address(memory.simd, setup.dtype.name),
@@ -61,7 +63,7 @@ class FusedTrainer(Trainer):
             has_skip=memory.has_skip,
             alpha=memory.alpha,
             alpha_at=memory.alpha_at,
-            slope=setup.dtype.type(activation.parameters.get("negative_slope", 0)),
+            slope=setup.dtype.type(negative_slope(model)),
             epsilon=float(getattr(norm, "epsilon", 0.0)),
             momentum=float(getattr(norm, "momentum", 0.0)),
         )
@@ -84,7 +86,7 @@ class FusedTrainer(Trainer):
         from gradlab.engines.fused.kernels.stretch import train
 
         log, setup = Log.of(stop - start), self._setup
-        steps = Steps(self._order(start, stop), setup.batch, setup.rates[start:stop], start)
+        steps = Steps(self._order(start, stop), setup.batch, setup.rates[start:stop] * self.rate_factor, start)
         finished = train(self._network, self._data, self._rule, steps, self._parameters, self._space, log)
         self._steps = stop
         seen = slice(min(finished + 1, stop - start))
@@ -142,6 +144,12 @@ class FusedTrainer(Trainer):
             forward_general(self._network, self._parameters.theta, self._space, False, training, n)
         start, stride = int(last[STREAM]), int(last[HP])
         return work[start : start + n * stride].reshape(n, stride)[:, : int(last[H])].copy()
+
+
+def negative_slope(model: Model) -> float:
+    """Return the negative slope of the leaky ReLU in a network; 0 if there is none."""
+    slopes = [choice.parameters.get("negative_slope") for choice in (model.activation, model.head_activation)]
+    return float(next((slope for slope in slopes if slope is not None), 0.0))
 
 
 def describe_data(setup: Setup) -> Data:

@@ -25,6 +25,7 @@ NATIVE: dict[str, Callable[..., Tensor]] = {
     "tanh": torch.tanh,
     "sigmoid": torch.sigmoid,
     "gelu": nnf.gelu,
+    "gelu_tanh": lambda x: nnf.gelu(x, approximate="tanh"),
     "silu": nnf.silu,
 }
 

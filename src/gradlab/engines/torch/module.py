@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 import torch
 from gradlab.engines.torch.functions import apply_norm, apply_skip, make_activation
 from gradlab.network.layout import Slot
-from gradlab.network.mlp import MLP, Layer
+from gradlab.network.mlp import MLP, PROJECTION, Layer
 from gradlab.network.tensors import TAKEN
 from torch import Tensor, nn
 
@@ -26,7 +26,7 @@ class LabLayer(nn.Linear):
     def __init__(self, layer: Layer, slots: Sequence[Slot], dtype: torch.dtype) -> None:
         bias = any(slot.role == "bias" for slot in slots)
         super().__init__(layer.fan_in, layer.fan_out, bias=bias, dtype=dtype)
-        width = layer.fan_out
+        width = layer.units
         self.tensors = tuple(slot.role for slot in slots if slot.role not in TAKEN)
         for slot in slots:
             if slot.role in self.tensors:
@@ -83,9 +83,10 @@ class LabModule(nn.Module):
         if mlp.stem is not None:
             h = self._functions[mlp.stem.number](self._normalize(mlp.stem, self._get_layer(mlp.stem)(h)))
         for index, block in enumerate(mlp.blocks):
-            entry = h
             learned = getattr(self, f"block{index + 1}", None)
-            p = {**mlp.constants, **({} if learned is None else dict(learned.named_parameters()))}
+            p = {**mlp.constants_of(index), **({} if learned is None else dict(learned.named_parameters()))}
+            changes_width = block[0].fan_in != block[-1].fan_out and PROJECTION in p
+            entry = h @ p.pop(PROJECTION) if changes_width else h
             for layer in block:
                 f, own = self._functions[layer.number], self._get_layer(layer)
                 if mlp.skip.place == "before":
@@ -97,7 +98,7 @@ class LabModule(nn.Module):
                 h = f(z)
             if mlp.skip.place != "inside":
                 h = apply_skip(mlp.skip, entry, h, p)
-        return h if mlp.head is None else self._get_layer(mlp.head)(h)
+        return h if mlp.head is None else self._functions[mlp.head.number](self._get_layer(mlp.head)(h))
 
     # ------------------------------------------------------------------ Gradlab's parameters, in and out
 

@@ -43,10 +43,10 @@ class TorchTrainer(Trainer):
             if not stretch.add(float(loss.detach()), correct, len(x)):
                 break
             loss.backward()
-            if step + 1 in setup.moments:  # the probes will need the update of this step
+            if step + 1 in setup.moments or setup.may_end_after(step + 1):  # the probes may need this update
                 self._before = module.to_flat()
             clip(module.parameters(), largest)
-            self._update.step(float(setup.rates[step]))
+            self._update.step(float(setup.rates[step]) * self.rate_factor)
         return stretch
 
     def state(self) -> State:

@@ -29,6 +29,8 @@ class Schedules(Figure):
             if planned.config is None or planned.cost is None or planned.cost.steps == 0:
                 continue
             train, cost = planned.config.train, planned.cost
+            if train.schedule.build(catalog).reaction(train.lr) is not None:
+                continue  # its rates follow from training, trial by trial
             words = f"{label(train.schedule.model_dump(mode='json'))}, lr {train.lr:g}, {cost.steps:,} steps"
             if words in lines:
                 continue

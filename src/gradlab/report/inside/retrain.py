@@ -53,7 +53,7 @@ def record_inside(
     for trial in measured.trials:
         if trial.group in arms and trial.seed == chosen:
             weights = measured.records.weights(trial.id)
-            if weights:
+            if weights and "end" in measured.plan.study.measure.weights:
                 kept[trial.group] = dict(weights[max(weights)])
     try:
         recording: Recording | None = call(isolated, record_pair, measured.plan, arms, chosen, kept)
@@ -136,12 +136,14 @@ def _record_arm(
     setup = prepare(trial)
     steps = setup.steps
     if not retrain:
-        if not kept:
+        if not kept or trial.config.train.early_stopping is not None:  # after which step they were kept is not known
             return None
         last = np.concatenate([np.ravel(kept[slot.name]) for slot in setup.mlp.layout.slots])
         return (inspect_network(setup, setup.theta, 0), inspect_network(setup, last, steps)), True
     moments = [step for step in moments_of(trial.config.measure, steps) if 0 < step < steps][: MOST_INSPECTIONS - 2]
-    measure = trial.config.measure.model_copy(update={"weights": (*moments, "end"), "layers": (), "target": None})
+    measure = trial.config.measure.model_copy(
+        update={"weights": (*moments, "end"), "layers": (), "target": None, "best": None}
+    )
     config = trial.config.model_copy(update={"measure": measure.model_copy(update={"evaluate_every": 10**9})})
     result = run_trial(Trial("", trial.group, seed, trial.root, config, trial.catalog))
     if result.outcome is None:

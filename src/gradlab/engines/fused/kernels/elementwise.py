@@ -13,9 +13,10 @@ from numba import types
 from numba.extending import overload
 
 from gradlab.engines.fused.kernels.compiled import kernel
-from gradlab.engines.fused.kernels.supported import GELU, IDENTITY, LEAKY_RELU, RELU, SIGMOID, TANH
+from gradlab.engines.fused.kernels.supported import GELU, GELU_TANH, IDENTITY, LEAKY_RELU, RELU, SIGMOID, TANH
 
 _ROOT_HALF, _INVERSE_ROOT_2PI = math.sqrt(0.5), 1 / math.sqrt(2 * math.pi)
+_ROOT_2_OVER_PI, _CUBE = math.sqrt(2 / math.pi), 0.044715
 
 
 # tanh x ≈ x P(x²)/Q(x²) for |x| ≤ 9: rational least squares on relative error, 1.3e-9 before rounding to float32
@@ -88,6 +89,10 @@ def activate(kind, slope, pre, post, size):
     elif kind == GELU:
         for i in range(size):
             post[i] = pre[i] * (0.5 * math.erfc(-pre[i] * _ROOT_HALF))
+    elif kind == GELU_TANH:
+        for i in range(size):
+            x = pre[i]
+            post[i] = 0.5 * x * (1 + math.tanh(_ROOT_2_OVER_PI * (x + _CUBE * x * x * x)))
     else:
         for i in range(size):
             post[i] = pre[i] * sigmoid(pre[i])
@@ -115,6 +120,12 @@ def slope_times(kind, slope, pre, post, dy, dx, size):
         for i in range(size):
             x = pre[i]
             dx[i] = dy[i] * (0.5 * math.erfc(-x * _ROOT_HALF) + x * math.exp(-0.5 * x * x) * _INVERSE_ROOT_2PI)
+    elif kind == GELU_TANH:
+        for i in range(size):
+            x = pre[i]
+            t = math.tanh(_ROOT_2_OVER_PI * (x + _CUBE * x * x * x))
+            inner_slope = _ROOT_2_OVER_PI * (1 + 3 * _CUBE * x * x)
+            dx[i] = dy[i] * (0.5 * (1 + t) + 0.5 * x * (1 - t * t) * inner_slope)
     else:
         for i in range(size):
             s = sigmoid(pre[i])

@@ -40,7 +40,10 @@ class Memory:
     table: NDArray[np.int64]
     simd: bool
     fast: bool
-    """Tiles apply every layer: ReLU or linear, no norm, one layer per block, skip none, identity or inside."""
+    """Tiles apply every layer: ReLU or linear, no norm, one layer per block, skip none, identity or inside.
+
+    The head is linear.
+    """
     place: int
     has_skip: bool
     alpha: float
@@ -177,4 +180,10 @@ def _finished_by_tiles(mlp: MLP) -> bool:
         return layer.activation.name in ("relu", "identity") and layer.norm.name == "none"
 
     single = all(len(block) == 1 for block in mlp.blocks)
-    return single and all(map(simple, mlp.layers)) and mlp.skip.name in ("none", "identity", "add_then_activate")
+    linear_head = mlp.head is None or mlp.head.activation.name == "identity"
+    return (
+        single
+        and linear_head
+        and all(map(simple, mlp.layers))
+        and mlp.skip.name in ("none", "identity", "add_then_activate")
+    )

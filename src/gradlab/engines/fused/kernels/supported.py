@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from gradlab.parts import Catalog
 
-IDENTITY, RELU, LEAKY_RELU, TANH, SIGMOID, GELU, SILU = range(7)
+IDENTITY, RELU, LEAKY_RELU, TANH, SIGMOID, GELU, SILU, GELU_TANH = range(8)
 NONE, LAYER, RMS, BATCH = range(4)
 CROSS_ENTROPY, MSE = range(2)
 SGD, MOMENTUM, NESTEROV, RMSPROP, ADAM, ADAMW = range(6)
@@ -33,6 +33,7 @@ ACTIVATIONS: Mapping[str, Kernel] = {
     "tanh": Kernel(TANH),
     "sigmoid": Kernel(SIGMOID),
     "gelu": Kernel(GELU),
+    "gelu_tanh": Kernel(GELU_TANH),
     "silu": Kernel(SILU),
 }
 NORMS: Mapping[str, Kernel] = {
