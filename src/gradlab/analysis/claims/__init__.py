@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import inf
 
+from gradlab.analysis.claims.edges import leave_open_at_edges
 from gradlab.analysis.claims.reading import Test
 from gradlab.analysis.claims.tested import tested
 from gradlab.analysis.claims.verdict import Outcome, Verdict
@@ -53,7 +54,7 @@ def judge(measured: Measured) -> tuple[Verdict, ...]:
                 other_data=study.other_data,
             )
         )
-    return tuple(found)
+    return leave_open_at_edges(measured, found)
 
 
 def _tested(measured: Measured, claim: Claim) -> Test | str:
