@@ -134,7 +134,7 @@ def run(
 
     def audit_now(now: Plan) -> Audit | None:
         found = _audit_before(now, isolated)
-        if on_audit is not None and found is not None:
+        if on_audit is not None and found is not None and now is planned:  # once, also if arms are tuned
             on_audit(found)
         return found
 

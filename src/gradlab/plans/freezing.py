@@ -18,8 +18,8 @@ def frozen(plan: Outline) -> dict[str, Any]:
     """The frozen part of a plan as plain data; `id` is its hash.
 
     A study that tunes freezes its arms at the values of the base and every value that will be tried; what is chosen
-    follows from the results of those. Settings are for people and not part of the hash: a group's own id stands for them, and a run that is opened
-    without the code of its parts does not know their defaults.
+    follows from the results of those. Settings are for people and not part of the hash: a group's own id stands for
+    them, and a run that is opened without the code of its parts does not know their defaults.
     """
     study = plan.study
     assert isinstance(study, Study | CodeStudy)

@@ -32,7 +32,7 @@ PARTS = "parts"
 _COMMON = ("numerics", "id", "content")
 _FIELDS = ("classes", "stated", "engine", "reason", *_COMMON)
 _FOREIGN = "the saved plan does not belong to its study; run the study again"
-_TUNING_KEYS = {"seeds": list, "groups": list, "untuned": bool, "base": list, "chosen": dict | None}
+_TUNING_KEYS: dict[str, Any] = {"seeds": list, "groups": list, "untuned": bool, "base": list, "chosen": dict | None}
 _KEYS = {"study": str, "question": str, "quick": bool, "seeds": list, "groups": list, "tree": dict}
 
 

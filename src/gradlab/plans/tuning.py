@@ -53,7 +53,7 @@ class TuningPlan:
     @property
     def edges(self) -> Mapping[str, tuple[str, ...]]:
         """Arm -> the tuned paths whose chosen value is the smallest or largest of those that were tried."""
-        found = {}
+        found: dict[str, tuple[str, ...]] = {}
         for arm, best in (self.chosen or {}).items():
             tried = {path: [candidate.values[path] for candidate in self.of(arm)] for path in best.values}
             at_end = tuple(path for path, values in tried.items() if _is_end(best.values[path], values))

@@ -17,6 +17,7 @@ from gradlab.analysis.claims.verdict import Verdict
 from gradlab.analysis.findings import findings
 from gradlab.analysis.formatting import where
 from gradlab.analysis.measured import Measured
+from gradlab.analysis.tuning import Tuning, tuning_of
 from gradlab.audits.audit import Audit
 from gradlab.report.design import Design, Rerun, describe_design, describe_rerun
 from gradlab.report.evidence import link_figures
@@ -26,6 +27,7 @@ from gradlab.report.history import History, unfinished_remarks
 from gradlab.report.inside.recording import Recording
 from gradlab.report.pictures import Pictures, make_pictures
 from gradlab.report.tables import Table, list_failures, make_tables, tabulate_layer_names
+from gradlab.report.tuning import describe_edges, tabulate_tuning, tuning_json
 from gradlab.report.words import describe_methods
 from gradlab.runs.store.environment import mixed_note
 
@@ -86,7 +88,13 @@ class Story:
     @property
     def unfinished(self) -> bool:
         """Whether trials of the plan have no result yet."""
-        return len(self.measured.trials) < len(self.measured.plan.trials)
+        there = set(self.measured.records.trials["trial"].to_pylist())
+        return any(trial.id not in there for trial in self.measured.plan.all_trials)
+
+    @cached_property
+    def tuning(self) -> Tuning | None:
+        """What the tuning of the arms found; None if the study tunes nothing."""
+        return tuning_of(self.measured.plan, self.measured.records)
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
@@ -95,6 +103,7 @@ class Story:
         notes = [*self.remarks, *([QUICK_NOTE] if plan.quick else [])]
         if self.audit is None and len(self.measured.group_names) > 1 and plan.own_code:
             notes.append(UNAUDITED_NOTE)
+        notes += describe_edges(self.tuning) if self.tuning is not None else []
         notes += [UNFINISHED_NOTE] if self.unfinished else []
         mixed = mixed_note(self.environment)
         notes += [mixed] if mixed else []
@@ -127,8 +136,9 @@ class Story:
 
     @cached_property
     def tables(self) -> tuple[Table, ...]:
-        """The tables of results."""
-        return tuple(make_tables(self.measured))
+        """The tables of results, those of a tuning after the first."""
+        first, *others = make_tables(self.measured)
+        return (first, *(tabulate_tuning(self.tuning, self.measured) if self.tuning is not None else ()), *others)
 
     @cached_property
     def layer_table(self) -> Table | None:
@@ -143,7 +153,8 @@ class Story:
     @cached_property
     def failures(self) -> tuple[str, ...]:
         """One line per distinct error of a trial."""
-        return tuple(list_failures(self.measured))
+        tuning = self.tuning.errors if self.tuning is not None else {}
+        return (*list_failures(self.measured), *(f"{count} × {error} (tuning)" for error, count in tuning.items()))
 
     @cached_property
     def explorer(self) -> dict[str, Any] | None:
@@ -211,4 +222,5 @@ class Story:
                 for planned in self.measured.plan.groups
             ],
             "claims": [verdict.to_json() for verdict in self.verdicts],
+            **({"tuning": tuning_json(self.tuning, self.measured)} if self.tuning is not None else {}),
         }
