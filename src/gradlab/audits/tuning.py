@@ -10,9 +10,8 @@ from gradlab.plans.tuning import TuningPlan
 from gradlab.spec.expand import own_paths
 from gradlab.spec.paths import label
 from gradlab.spec.study import Study
+from gradlab.spec.tuning import spoken
 
-NAMES = {"train.lr": "learning rate", "train.batch": "batch size", "model.width": "width", "model.depth": "depth"}
-"""Paths that people call by another name."""
 MOST_VALUES = 4
 
 
@@ -59,7 +58,7 @@ def describe_tuning(plan: Plan) -> str:
     if tuning is None or find_unequal_tuning(plan):
         return ""
     tune, arm = tuning.tune, plan.groups[0].group.name
-    what = " and ".join(NAMES.get(path, path) for path in tune.paths)
+    what = " and ".join(spoken(path) for path in tune.paths)
     count, several = len(tuning.of(arm)), len(tune.paths) > 1
     kind = "points" if several or tune.search != "grid" else "values"
     points = f"the same {count:,} {'random ' * (tune.search != 'grid')}{kind}"

@@ -17,8 +17,9 @@ def tuning_lines(planned: Plan) -> list[str]:
     speed, tune, tried = measure_speed(), tuning.tune, tuning.plan
     arms = len(planned.groups)
     before = (
-        f"phase 1, tuning: {arms} arms × {len(tried.groups) // arms:,} values of {', '.join(tune.paths)} × {tune.seeds} "
-        f"seeds = {len(tried.trials):,} trials by {tune.by}, about {duration(tried.seconds(speed))} on one core"
+        f"phase 1, tuning: {arms} arms × {len(tried.groups) // arms:,} values of {', '.join(tune.paths)} "
+        f"× {tune.seeds} seeds = {len(tried.trials):,} trials by {tune.by}, "
+        f"about {duration(tried.seconds(speed))} on one core"
     )
     judged, untuned = len(planned.trials), 0 if tuning.untuned is None else len(tuning.untuned.trials)
     seconds = planned.seconds(speed) * (2 if untuned else 1)

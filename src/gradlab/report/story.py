@@ -27,7 +27,7 @@ from gradlab.report.history import History, unfinished_remarks
 from gradlab.report.inside.recording import Recording
 from gradlab.report.pictures import Pictures, make_pictures
 from gradlab.report.tables import Table, list_failures, make_tables, tabulate_layer_names
-from gradlab.report.tuning import describe_edges, tabulate_tuning, tuning_json
+from gradlab.report.tuning import describe_choice, describe_edges, describe_method, tabulate_tuning, tuning_json
 from gradlab.report.words import describe_methods
 from gradlab.runs.store.environment import mixed_note
 
@@ -83,7 +83,8 @@ class Story:
     @cached_property
     def answer(self) -> str:
         """The answer to the question, from the numbers."""
-        return answer(self.measured)
+        chosen = describe_choice(self.tuning) if self.tuning is not None else ""
+        return " ".join(text for text in (answer(self.measured), chosen) if text)
 
     @property
     def unfinished(self) -> bool:
@@ -164,7 +165,8 @@ class Story:
     @cached_property
     def methods(self) -> str:
         """How it was done, in one paragraph."""
-        return describe_methods(self.measured, self.audit, self.environment)
+        tuned = [describe_method(self.tuning)] if self.tuning is not None else []
+        return " ".join([describe_methods(self.measured, self.audit, self.environment), *tuned])
 
     @cached_property
     def design(self) -> Design:

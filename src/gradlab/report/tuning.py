@@ -12,7 +12,7 @@ from gradlab.analysis.claims.edges import describe_edge
 from gradlab.analysis.formatting import interval, number, where
 from gradlab.analysis.measured import Measured
 from gradlab.analysis.tuning import RULE, Tried, Tuning
-from gradlab.plans.tuning import judged_phase
+from gradlab.plans.tuning import TuningPlan, judged_phase
 from gradlab.report.tables import Table
 from gradlab.spec.paths import label, value_at
 
@@ -64,6 +64,22 @@ def describe_cost(tuning: Tuning) -> str:
     return f"Cost of the tuning: {cost.trials:,} trials, {number(cost.seconds, 2)} s of computing{share}."
 
 
+def describe_choice(tuning: Tuning) -> str:
+    """`Each arm is judged at its own best value: plain lr=0.001, residual lr=0.01.`; empty before the choice."""
+    best = [f"{arm} {candidate.words}" for arm, candidate in (tuning.stage.chosen or {}).items()]
+    return f"Each arm is judged at its own best value: {'; '.join(best)}." if best else ""
+
+
+def describe_method(tuning: Tuning) -> str:
+    """How the values were chosen, for the methods."""
+    tune = tuning.stage.tune
+    values = len(tuning.tried) // len(tuning.plan.groups)
+    return (
+        f"Before that, each condition was tuned in {', '.join(tune.paths)} by {tune.by}: {values:,} candidate values, "
+        f"{tune.seeds} seed{'s' * (tune.seeds != 1)} each, none of them used for any verdict. {RULE}"
+    )
+
+
 def describe_edges(tuning: Tuning) -> list[str]:
     """A sentence for each arm whose best value is at the end of the range, or that trains at no value."""
     stage = tuning.stage
@@ -90,18 +106,18 @@ def tabulate_untuned(tuning: Tuning, measured: Measured) -> Table | None:
         before, after = (
             each.summary(headline.metric, name, headline.at) for each, name in ((both, untuned), (measured, arm))
         )
-        rows.append((arm, _base_words(tuning, arm), interval(before), stage.chosen[arm].words, interval(after)))
+        rows.append((arm, base_words(stage, arm), interval(before), stage.chosen[arm].words, interval(after)))
     name = where(headline.metric, headline.at)
     header = ("arm", "untuned", f"{name}, untuned", "tuned", f"{name}, tuned")
     notes = ("Untuned: the value of the study's base, trained on the same seeds as the tuned arms; in no verdict.",)
     return Table("Tuned beside untuned (median and 95 % interval)", header, tuple(rows), notes, numbers=(2, 4))
 
 
-def _base_words(tuning: Tuning, arm: str) -> str:
-    """`lr=0.0001`."""
-    planned = next(each for each in tuning.stage.base.groups if each.group.name == arm)
+def base_words(stage: TuningPlan, arm: str) -> str:
+    """The values of the base in one arm: `lr=0.0001`."""
+    planned = next(each for each in stage.base.groups if each.group.name == arm)
     tree = planned.config.model_dump(mode="json")
-    return ", ".join(f"{path.split('.')[-1]}={label(value_at(tree, path))}" for path in tuning.stage.tune.paths)
+    return ", ".join(f"{path.split('.')[-1]}={label(value_at(tree, path))}" for path in stage.tune.paths)
 
 
 def flat_rows(tuning: Tuning) -> list[dict[str, Any]]:
@@ -124,7 +140,7 @@ def tuning_json(tuning: Tuning, measured: Measured) -> dict[str, Any]:
         "complete": tuning.complete,
         "chosen": None if chosen is None else {arm: dict(best.values) for arm, best in chosen.items()},
         "edges": {arm: list(paths) for arm, paths in stage.edges.items()},
-        "untuned": {arm: _base_words(tuning, arm) for arm in measured.group_names} if stage.untuned else None,
+        "untuned": {arm: base_words(stage, arm) for arm in measured.group_names} if stage.untuned else None,
         "cost": {"trials": cost.trials, "seconds": cost.seconds, "share": cost.share},
         "judged_trials": None if chosen is None else len(judged_phase(tuning.plan).trials),
         "tried": tuning.rows(),

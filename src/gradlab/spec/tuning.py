@@ -22,8 +22,21 @@ from gradlab.spec.config import BASE_SECTIONS
 from gradlab.spec.place import Label
 
 BUDGETS = ("train.epochs", "train.steps")
+SPOKEN = {
+    "train.lr": "learning rate",
+    "train.batch": "batch size",
+    "train.clip": "largest gradient norm",
+    "model.width": "width",
+    "model.depth": "depth",
+}
+"""Paths that people call by another name than their last word."""
 FEW = 3
 """Values per path, or random points, that remain of a tuning in a reduced budget."""
+
+
+def spoken(path: str) -> str:
+    """A path as people say it: `learning rate`."""
+    return SPOKEN.get(path, path.split(".")[-1].replace("_", " "))
 
 
 class Interval(Frozen):

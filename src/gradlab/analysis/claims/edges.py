@@ -11,6 +11,7 @@ from gradlab.plans.plan import Plan
 from gradlab.plans.tuning import TuningPlan
 from gradlab.spec.paths import label
 from gradlab.spec.selection import chosen
+from gradlab.spec.tuning import spoken
 
 
 def leave_open_at_edges(measured: Measured, verdicts: Sequence[Verdict]) -> tuple[Verdict, ...]:
@@ -37,12 +38,12 @@ def _left_open(measured: Measured, verdict: Verdict, tuning: TuningPlan) -> Verd
 
 
 def describe_edge(tuning: TuningPlan, arm: str) -> str:
-    """`the best lr of plain (0.1) is the largest that was tried: a value beyond it may be better`."""
+    """`the best learning rate of plain (0.1) is the largest that was tried: a value beyond it may be better`."""
     assert tuning.chosen is not None
     words = []
     for path in tuning.edges[arm]:
         value = tuning.chosen[arm].values[path]
         tried = [candidate.values[path] for candidate in tuning.of(arm)]
         end = "smallest" if value == min(tried) else "largest"
-        words.append(f"the best {path.split('.')[-1]} of {arm} ({label(value)}) is the {end} that was tried")
+        words.append(f"the best {spoken(path)} of {arm} ({label(value)}) is the {end} that was tried")
     return f"{' and '.join(words)}: a value beyond it may be better"

@@ -1,0 +1,102 @@
+"""Every arm twice, untuned and tuned, on the same seeds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gradlab.report.charts.base import Chart, Level, Numbers, Rows, draw_levels, legend_text
+from gradlab.report.log_axis import log_y
+from gradlab.report.look import SOFT, plain, stroke
+
+APART = 0.55
+"""Distance of the two columns of an arm; arms are 1.5 apart."""
+BESIDE = 0.12
+"""How far a center with its interval stands beside the dots."""
+Center = tuple[float, float, float] | None
+"""Center, low and high; None without an interval."""
+
+
+@dataclass(frozen=True)
+class TwoColumns:
+    """One arm: values[seed] in each column, NaN where there is none."""
+
+    arm: str
+    labels: tuple[str, str]
+    before: Numbers
+    after: Numbers
+    centers: tuple[Center, Center]
+
+
+@dataclass(frozen=True)
+class BesideChart(Chart):
+    """Two columns of dots for each arm, the dots of a seed joined, center and interval beside them."""
+
+    arms: tuple[TwoColumns, ...]
+    seeds: tuple[int, ...]
+    log_y: bool = False
+    levels: tuple[Level, ...] = ()
+
+    @property
+    def crowded(self) -> bool:
+        """Whether the labels of the axis have to be turned."""
+        return len(self.arms) > 4
+
+    @property
+    def note_drop(self) -> int:
+        """Labels of two lines, or turned ones."""
+        return 92 if self.crowded else 52
+
+    def draw_marks(self, ax: Any) -> None:
+        """Hollow dots untuned, full dots tuned."""
+        ticks = []
+        for place, arm in enumerate(self.arms):
+            s, left = stroke(place), 1.5 * place
+            places = (left, left + APART)
+            for pair in zip(arm.before, arm.after, strict=True):
+                ax.plot(places, pair, color=SOFT, linewidth=0.8, alpha=0.55, zorder=1)
+            for column, values in enumerate((arm.before, arm.after)):
+                ax.plot(
+                    np.full(len(values), places[column]), values, linestyle="none", marker=s.marker, markersize=5,
+                    color=s.color, markerfacecolor=s.color if column else "white", alpha=0.75, zorder=2,
+                    label=legend_text(arm.arm) if column else None,
+                )  # fmt: skip
+                if (center := arm.centers[column]) is not None:
+                    middle, low, high = center
+                    ax.errorbar(
+                        places[column] + (BESIDE if column else -BESIDE), middle,
+                        yerr=[[max(middle - low, 0)], [max(high - middle, 0)]], color=s.color, marker=s.marker,
+                        markersize=7, markerfacecolor=s.color if column else "white", capsize=4, zorder=3,
+                    )  # fmt: skip
+                ticks.append((places[column], arm.labels[column]))
+        if self.log_y:
+            log_y(ax)
+        turned = {"rotation": 30, "ha": "right"} if self.crowded else {}
+        ax.set_xticks([x for x, _ in ticks], [plain(text) for _, text in ticks], fontsize=8.5, **turned)
+        ax.set_xlim(-0.5, 1.5 * (len(self.arms) - 1) + APART + 0.5)
+        ax.grid(axis="x", visible=False)
+        draw_levels(self.levels, ax)
+
+    def table(self) -> Rows:
+        """One row per trial."""
+        rows = [
+            (arm.arm, column, seed, float(value))
+            for arm in self.arms
+            for column, values in (("untuned", arm.before), ("tuned", arm.after))
+            for seed, value in zip(self.seeds, values, strict=True)
+        ]
+        return ("arm", "", "seed", self.y_label), rows
+
+    def describe(self) -> str:
+        """The medians of both columns of every arm."""
+        parts = []
+        for arm in self.arms:
+            medians = [float(np.median(v)) if len(v) else float("nan") for v in map(_finite, (arm.before, arm.after))]
+            parts.append(f"{arm.arm}: {medians[0]:.3g} untuned, {medians[1]:.3g} tuned")
+        return f"Medians, {'; '.join(parts)}."
+
+
+def _finite(values: Numbers) -> Numbers:
+    return values[np.isfinite(values)]

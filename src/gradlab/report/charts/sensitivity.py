@@ -1,0 +1,180 @@
+"""How sensitive each arm is to a tuned setting: the metric by value, and which value was chosen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gradlab.report.charts.base import Chart, Level, Numbers, Rows, draw_levels, legend_text
+from gradlab.report.log_axis import log_x, log_y
+from gradlab.report.look import INK, SOFT, plain, stroke
+
+GAP = 0.06
+"""Room between panels, as a share of the axes."""
+
+
+@dataclass(frozen=True)
+class SensitivityCurve:
+    """One arm along one setting: median, best and worst over the tuning seeds; not finite where they diverged."""
+
+    arm: str
+    x: Numbers
+    median: Numbers
+    best: Numbers
+    worst: Numbers
+    chosen: int | None
+    """The place of the value at which the arm is judged; None before the choice."""
+    edge: bool
+    """Whether that is the smallest or largest that was tried."""
+    style: int
+
+
+@dataclass(frozen=True)
+class SensitivityPanel:
+    """One tuned setting."""
+
+    name: str
+    curves: tuple[SensitivityCurve, ...]
+    ticks: tuple[tuple[float, str], ...] = ()
+    """Names of places on the axis, if the values are words."""
+    log_x: bool = False
+    untuned: float | None = None
+    """The value of the base."""
+
+
+@dataclass(frozen=True)
+class SensitivityChart(Chart):
+    """One panel for each tuned setting, side by side on one vertical axis."""
+
+    panels: tuple[SensitivityPanel, ...]
+    log_y: bool = False
+    lower_is_better: bool = True
+    levels: tuple[Level, ...] = ()
+
+    @property
+    def note_drop(self) -> int:
+        """Turned labels need room."""
+        return 78 if any(_is_crowded(panel, len(self.panels)) for panel in self.panels) else 40
+
+    def table(self) -> Rows:
+        """One row per setting, arm and value."""
+        rows = []
+        for panel in self.panels:
+            names = dict(panel.ticks)
+            for curve in panel.curves:
+                columns = zip(curve.x, curve.median, curve.best, curve.worst, strict=True)
+                rows += [
+                    (panel.name, curve.arm, names.get(float(x), float(x)), *map(float, numbers), place == curve.chosen)
+                    for place, (x, *numbers) in enumerate(columns)
+                ]
+        return ("setting", "arm", "value", "median", "best", "worst", "chosen"), rows
+
+    def describe(self) -> str:
+        """The chosen value of every arm, and its metric."""
+        parts = []
+        for panel in self.panels:
+            names = dict(panel.ticks)
+            for curve in panel.curves:
+                if curve.chosen is not None:
+                    x, y = float(curve.x[curve.chosen]), curve.median[curve.chosen]
+                    where = ", at the edge of the range" if curve.edge else ""
+                    parts.append(f"{curve.arm}: {panel.name} {names.get(x, f'{x:g}')} ({y:.3g}{where})")
+        return f"Chosen, {'; '.join(parts)}." if parts else "Nothing was chosen yet."
+
+    def draw_marks(self, ax: Any) -> None:
+        """One panel on the axes themselves, several on axes inside them."""
+        count = len(self.panels)
+        if count == 1:
+            self._draw_panel(ax, self.panels[0], 1)
+            _explain(ax, self)
+            return
+        width = (1 - GAP * (count - 1)) / count
+        inner = [ax.inset_axes((place * (width + GAP), 0, width, 1)) for place in range(count)]
+        for place, panel in enumerate(self.panels):
+            self._draw_panel(inner[place], panel, count)
+            inner[place].set_xlabel(panel.name)
+        low, high = min(each.get_ylim()[0] for each in inner), max(each.get_ylim()[1] for each in inner)
+        for place, each in enumerate(inner):
+            each.set_ylim(low, high)
+            if place:
+                each.tick_params(labelleft=False, which="both")
+        inner[0].set_ylabel(self.y_label)
+        for curve in self.panels[0].curves:
+            s = stroke(curve.style)
+            ax.plot([], [], color=s.color, linestyle=s.dashes, marker=s.marker, label=legend_text(curve.arm))
+        _explain(ax, self)
+        ax.set_axis_off()
+
+    def _draw_panel(self, ax: Any, panel: SensitivityPanel, count: int) -> None:
+        for curve in panel.curves:
+            _draw_curve(ax, curve, label=legend_text(curve.arm) if count == 1 else None)
+        if self.log_y:
+            log_y(ax)
+        if panel.log_x:
+            log_x(ax)
+        if panel.ticks:
+            turned = {"rotation": 30, "ha": "right"} if _is_crowded(panel, count) else {}
+            places, names = zip(*panel.ticks, strict=True)
+            ax.set_xticks(places, [plain(name) for name in names], **turned)
+        if panel.untuned is not None:
+            ax.axvline(panel.untuned, color=SOFT, linewidth=1.4, linestyle=(0, (1, 1.6)), zorder=0.9)
+        ax.margins(y=0.14)
+        height = 0.96 if self.lower_is_better else 0.04
+        for index, curve in enumerate(panel.curves):
+            lost = ~np.isfinite(curve.median)
+            ax.plot(
+                curve.x[lost], np.full(lost.sum(), height - 0.04 * index * (1 if self.lower_is_better else -1)), "x",
+                color=stroke(curve.style).color, markersize=6, transform=ax.get_xaxis_transform(),
+            )  # fmt: skip
+        draw_levels(self.levels, ax)
+
+
+def _draw_curve(ax: Any, curve: SensitivityCurve, label: str | None) -> None:
+    s = stroke(curve.style)
+    there = np.isfinite(curve.median)
+    band = there & np.isfinite(curve.worst)
+    ax.fill_between(
+        curve.x, np.minimum(curve.best, curve.worst), np.maximum(curve.best, curve.worst), where=band, color=s.color,
+        alpha=0.16, linewidth=0,
+    )  # fmt: skip
+    ax.plot(
+        curve.x[there], curve.median[there], color=s.color, linestyle=s.dashes, marker=s.marker, markersize=4.5,
+        label=label,
+    )  # fmt: skip
+    if curve.chosen is None or not there[curve.chosen]:
+        return
+    x, y = curve.x[curve.chosen], curve.median[curve.chosen]
+    ax.plot(
+        [x],
+        [y],
+        "o",
+        color=s.color,
+        markersize=13,
+        markerfacecolor="none",
+        markeredgewidth=1.8,
+        zorder=4,
+        clip_on=False,
+    )
+    if curve.edge:
+        at_left = x == curve.x.min()
+        ax.annotate(
+            "edge", (x, y), (10 if at_left else -10, 9), textcoords="offset points", fontsize=8, color=s.color,
+            ha="left" if at_left else "right",
+        )  # fmt: skip
+
+
+def _explain(ax: Any, chart: SensitivityChart) -> None:
+    """Entries of the legend for what is not a curve."""
+    curves = [curve for panel in chart.panels for curve in panel.curves]
+    if any(curve.chosen is not None for curve in curves):
+        ax.plot([], [], "o", color=INK, markersize=10, markerfacecolor="none", markeredgewidth=1.5, label="chosen")
+    if any(not np.isfinite(curve.median).all() for curve in curves):
+        ax.plot([], [], "x", color=INK, markersize=6, label="diverged")
+    if any(panel.untuned is not None for panel in chart.panels):
+        ax.plot([], [], color=SOFT, linewidth=1.4, linestyle=(0, (1, 1.6)), label="untuned value")
+
+
+def _is_crowded(panel: SensitivityPanel, panels: int) -> bool:
+    return sum(len(name) for _, name in panel.ticks) > 60 // panels
