@@ -46,6 +46,11 @@ class TuningPlan:
         """What decides."""
         return METRICS[self.tune.by]
 
+    @property
+    def arms(self) -> tuple[str, ...]:
+        """The arms, in the study's order."""
+        return tuple(planned.group.name for planned in self.base.groups)
+
     def of(self, arm: str) -> tuple[Candidate, ...]:
         """The candidates of one arm."""
         return tuple(candidate for candidate in self.candidates if candidate.arm == arm)

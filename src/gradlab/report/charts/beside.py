@@ -77,6 +77,7 @@ class BesideChart(Chart):
         ax.set_xticks([x for x, _ in ticks], [plain(text) for _, text in ticks], fontsize=8.5, **turned)
         ax.set_xlim(-0.5, 1.5 * (len(self.arms) - 1) + APART + 0.5)
         ax.grid(axis="x", visible=False)
+        ax.margins(y=0.09)
         draw_levels(self.levels, ax)
 
     def table(self) -> Rows:

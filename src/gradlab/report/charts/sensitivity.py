@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from gradlab.report.charts.base import Chart, Level, Numbers, Rows, draw_levels, legend_text
+from gradlab.report.charts.base import Chart, Numbers, Rows, legend_text
 from gradlab.report.log_axis import log_x, log_y
 from gradlab.report.look import INK, SOFT, plain, stroke
 
@@ -51,7 +52,8 @@ class SensitivityChart(Chart):
     panels: tuple[SensitivityPanel, ...]
     log_y: bool = False
     lower_is_better: bool = True
-    levels: tuple[Level, ...] = ()
+    cap: float | None = None
+    """Medians beyond it are marked at the end of the axis instead: a loss that explodes would hide all others."""
 
     @property
     def note_drop(self) -> int:
@@ -109,7 +111,7 @@ class SensitivityChart(Chart):
 
     def _draw_panel(self, ax: Any, panel: SensitivityPanel, count: int) -> None:
         for curve in panel.curves:
-            _draw_curve(ax, curve, label=legend_text(curve.arm) if count == 1 else None)
+            _draw_curve(ax, curve, self.cap, label=legend_text(curve.arm) if count == 1 else None)
         if self.log_y:
             log_y(ax)
         if panel.log_x:
@@ -123,22 +125,25 @@ class SensitivityChart(Chart):
         ax.margins(y=0.14)
         height = 0.96 if self.lower_is_better else 0.04
         for index, curve in enumerate(panel.curves):
-            lost = ~np.isfinite(curve.median)
+            lost = ~_is_shown(curve, self.cap)
             ax.plot(
                 curve.x[lost], np.full(lost.sum(), height - 0.04 * index * (1 if self.lower_is_better else -1)), "x",
                 color=stroke(curve.style).color, markersize=6, transform=ax.get_xaxis_transform(),
             )  # fmt: skip
-        draw_levels(self.levels, ax)
 
 
-def _draw_curve(ax: Any, curve: SensitivityCurve, label: str | None) -> None:
+def _is_shown(curve: SensitivityCurve, cap: float | None) -> NDArray[np.bool_]:
+    """Which medians are drawn at their height."""
+    return np.isfinite(curve.median) & (curve.median <= (np.inf if cap is None else cap))
+
+
+def _draw_curve(ax: Any, curve: SensitivityCurve, cap: float | None, label: str | None) -> None:
     s = stroke(curve.style)
-    there = np.isfinite(curve.median)
-    band = there & np.isfinite(curve.worst)
-    ax.fill_between(
-        curve.x, np.minimum(curve.best, curve.worst), np.maximum(curve.best, curve.worst), where=band, color=s.color,
-        alpha=0.16, linewidth=0,
-    )  # fmt: skip
+    there = _is_shown(curve, cap)
+    worst = curve.worst if cap is None else np.minimum(curve.worst, cap)
+    band = there & np.isfinite(worst)
+    low, high = np.minimum(curve.best, worst), np.maximum(curve.best, worst)
+    ax.fill_between(curve.x, low, high, where=band, color=s.color, alpha=0.16, linewidth=0)
     ax.plot(
         curve.x[there], curve.median[there], color=s.color, linestyle=s.dashes, marker=s.marker, markersize=4.5,
         label=label,
@@ -170,8 +175,10 @@ def _explain(ax: Any, chart: SensitivityChart) -> None:
     curves = [curve for panel in chart.panels for curve in panel.curves]
     if any(curve.chosen is not None for curve in curves):
         ax.plot([], [], "o", color=INK, markersize=10, markerfacecolor="none", markeredgewidth=1.5, label="chosen")
-    if any(not np.isfinite(curve.median).all() for curve in curves):
-        ax.plot([], [], "x", color=INK, markersize=6, label="diverged")
+    lost = [~_is_shown(curve, chart.cap) for curve in curves]
+    if any(each.any() for each in lost):
+        exploded = any((each & np.isfinite(curve.median)).any() for each, curve in zip(lost, curves, strict=True))
+        ax.plot([], [], "x", color=INK, markersize=6, label="diverged or off the axis" if exploded else "diverged")
     if any(panel.untuned is not None for panel in chart.panels):
         ax.plot([], [], color=SOFT, linewidth=1.4, linestyle=(0, (1, 1.6)), label="untuned value")
 

@@ -9,12 +9,14 @@ import numpy as np
 from gradlab.analysis.measured import Measured
 from gradlab.analysis.tuning import Tried, Tuning, tuning_of
 from gradlab.report.charts import SensitivityChart, SensitivityCurve, SensitivityPanel
-from gradlab.report.figures.base import MOST_LINES, Figure, levels_of
+from gradlab.report.figures.base import MOST_LINES, Figure
 from gradlab.spec.paths import label, value_at
 from gradlab.spec.tuning import spoken
 
 APART = 8
 """Values so many times apart are drawn by ratios."""
+FAR = 300
+"""Losses so many times above the best of the worst arm are off the axis."""
 
 
 class TuningCurves(Figure):
@@ -33,7 +35,8 @@ class TuningCurves(Figure):
         panels = tuple(_panel(tuning, path, arms) for path in paths)
         if not panels:
             return None
-        finite = [v for t in tuning.tried for v in (t.best, t.worst) if v is not None and np.isfinite(v)]
+        cap = _cap(tuning) or np.inf
+        finite = [v for t in tuning.tried for v in (t.best, t.worst) if v is not None and np.isfinite(v) and v <= cap]
         if not finite:
             return None
         metric, seeds = tuning.metric, tuning.stage.tune.seeds
@@ -43,15 +46,22 @@ class TuningCurves(Figure):
         note += "; at each value, the best of the other settings" if len(panels) > 1 else ""
         hidden = len(measured.group_names) - len(arms)
         return SensitivityChart(
-            f"Sensitivity to {what}",
+            f"Sensitivity to the {what}",
             what,
             f"{name} (tuning)",
             panels,
             log_y=metric.on_logs and min(finite) > 0 and max(finite) > APART * min(finite),
             lower_is_better=metric.sign < 0,
-            levels=levels_of(measured, metric.name),
+            cap=_cap(tuning) if metric.on_logs and metric.sign < 0 else None,
             note=note + (f"; the first {MOST_LINES} of {len(measured.group_names)} arms" if hidden else ""),
         )
+
+
+def _cap(tuning: Tuning) -> float | None:
+    """Where the axis ends: far above the best of every arm."""
+    scores = [[t.median for t in tuning.of(arm) if t.median is not None] for arm in tuning.stage.arms]
+    best = [min(own) for own in scores if own and np.isfinite(min(own)) and min(own) > 0]
+    return FAR * max(best) if best else None
 
 
 def _values(tuning: Tuning, path: str) -> list[Any]:
