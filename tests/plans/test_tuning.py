@@ -126,6 +126,17 @@ def test_an_edge_is_the_smallest_or_largest_number_and_words_have_none() -> None
     assert judged.tuning.edges == {"plain": ("train.lr",)}
 
 
+def test_every_point_of_a_grid_is_tuned_by_itself() -> None:
+    tree = tuned_tree(**{"train.lr": [0.1, 0.2]})
+    tree |= {"arms": None, "axes": {"model.depth": [2, 3], "model.skip": ["none", "identity"]}, "claims": []}
+    plan = gradlab.plan({**tree, "factor": ["model.depth", "model.skip"]})
+    assert plan.tuning is not None
+    assert plan.tuning.arms == tuple(group.group.name for group in plan.groups)
+    judged = judge_at(plan, {arm: plan.tuning.of(arm)[place % 2] for place, arm in enumerate(plan.tuning.arms)})
+    assert [group.config.train.lr for group in judged.groups] == [0.1, 0.2, 0.1, 0.2]
+    assert [group.group.settings for group in judged.groups] == [group.group.settings for group in plan.groups]
+
+
 def test_tuning_trials_measure_no_layers_and_train_as_long_as_the_arms_or_as_stated() -> None:
     plan, tuning = planned()
     assert {group.cost.steps for group in tuning.plan.groups} == {group.cost.steps for group in plan.groups}

@@ -35,9 +35,14 @@ class Candidate:
         return f"{self.arm}, {self.words}"
 
     @property
+    def settings(self) -> tuple[str, ...]:
+        """`lr=0.001`, `batch=64`."""
+        return tuple(f"{path.split('.')[-1]}={label(value)}" for path, value in self.values.items())
+
+    @property
     def words(self) -> str:
-        """`lr=0.001, batch=64`."""
-        return ", ".join(f"{path.split('.')[-1]}={label(value)}" for path, value in self.values.items())
+        """The same in one line."""
+        return ", ".join(self.settings)
 
 
 def list_candidates(resolved: Resolved) -> tuple[Candidate, ...]:

@@ -15,6 +15,7 @@ from gradlab.analysis.tuning import RULE, Tried, Tuning
 from gradlab.plans.tuning import TuningPlan, judged_phase
 from gradlab.report.tables import Table
 from gradlab.spec.paths import label, value_at
+from gradlab.spec.short import short
 
 
 def tabulate_tuning(tuning: Tuning, measured: Measured) -> tuple[Table, ...]:
@@ -106,18 +107,20 @@ def tabulate_untuned(tuning: Tuning, measured: Measured) -> Table | None:
         before, after = (
             each.summary(headline.metric, name, headline.at) for each, name in ((both, untuned), (measured, arm))
         )
-        rows.append((arm, base_words(stage, arm), interval(before), stage.chosen[arm].words, interval(after)))
+        rows.append(
+            (arm, ", ".join(base_settings(stage, arm)), interval(before), stage.chosen[arm].words, interval(after))
+        )
     name = where(headline.metric, headline.at)
     header = ("arm", "untuned", f"{name}, untuned", "tuned", f"{name}, tuned")
     notes = ("Untuned: the value of the study's base, trained on the same seeds as the tuned arms; in no verdict.",)
     return Table("Tuned beside untuned (median and 95 % interval)", header, tuple(rows), notes, numbers=(2, 4))
 
 
-def base_words(stage: TuningPlan, arm: str) -> str:
-    """The values of the base in one arm: `lr=0.0001`."""
+def base_settings(stage: TuningPlan, arm: str) -> tuple[str, ...]:
+    """The values of the base in one arm: `lr=0.0001`, `batch=64`."""
     planned = next(each for each in stage.base.groups if each.group.name == arm)
-    tree = planned.config.model_dump(mode="json")
-    return ", ".join(f"{path.split('.')[-1]}={label(value_at(tree, path))}" for path in stage.tune.paths)
+    tree, catalog = planned.config.model_dump(mode="json"), stage.base.catalog
+    return tuple(f"{path.split('.')[-1]}={short(path, value_at(tree, path), catalog)}" for path in stage.tune.paths)
 
 
 def flat_rows(tuning: Tuning) -> list[dict[str, Any]]:
@@ -140,7 +143,7 @@ def tuning_json(tuning: Tuning, measured: Measured) -> dict[str, Any]:
         "complete": tuning.complete,
         "chosen": None if chosen is None else {arm: dict(best.values) for arm, best in chosen.items()},
         "edges": {arm: list(paths) for arm, paths in stage.edges.items()},
-        "untuned": {arm: base_words(stage, arm) for arm in measured.group_names} if stage.untuned else None,
+        "untuned": {arm: list(base_settings(stage, arm)) for arm in measured.group_names} if stage.untuned else None,
         "cost": {"trials": cost.trials, "seconds": cost.seconds, "share": cost.share},
         "judged_trials": None if chosen is None else len(judged_phase(tuning.plan).trials),
         "tried": tuning.rows(),

@@ -243,3 +243,4 @@ def test_force_starts_the_tuning_over_beside_the_old_run(copy: Path) -> None:
 def test_a_result_in_memory_is_saved_with_its_tuning(tmp_path: Path, expected: tuple[Any, ...]) -> None:
     run(None).save(tmp_path / "saved")
     assert whole(gradlab.open_run(tmp_path / "saved")) == expected
+    assert gradlab.verify(tmp_path / "saved", sample=1, seed=0).ok

@@ -11,8 +11,10 @@ from gradlab.report.charts.base import Chart, Level, Numbers, Rows, draw_levels,
 from gradlab.report.log_axis import log_y
 from gradlab.report.look import SOFT, plain, stroke
 
-APART = 0.55
+APART = 0.7
 """Distance of the two columns of an arm; arms are 1.5 apart."""
+LONGEST = 18
+"""Characters of a value."""
 BESIDE = 0.12
 """How far a center with its interval stands beside the dots."""
 Center = tuple[float, float, float] | None
@@ -24,7 +26,8 @@ class TwoColumns:
     """One arm: values[seed] in each column, NaN where there is none."""
 
     arm: str
-    labels: tuple[str, str]
+    labels: tuple[tuple[str, ...], tuple[str, ...]]
+    """The values of each column, one line each."""
     before: Numbers
     after: Numbers
     centers: tuple[Center, Center]
@@ -46,31 +49,33 @@ class BesideChart(Chart):
 
     @property
     def note_drop(self) -> int:
-        """Labels of two lines, or turned ones."""
-        return 92 if self.crowded else 52
+        """Labels of several lines, or turned ones."""
+        lines = max(len(label) for arm in self.arms for label in arm.labels)
+        return 92 if self.crowded else 40 + 12 * lines
 
     def draw_marks(self, ax: Any) -> None:
         """Hollow dots untuned, full dots tuned."""
-        ticks = []
+        ticks, floor = [], self._floor() if self.log_y else None
         for place, arm in enumerate(self.arms):
             s, left = stroke(place), 1.5 * place
             places = (left, left + APART)
-            for pair in zip(arm.before, arm.after, strict=True):
+            columns = [_lift_zeros(values, floor) for values in (arm.before, arm.after)]
+            for pair in zip(*columns, strict=True):
                 ax.plot(places, pair, color=SOFT, linewidth=0.8, alpha=0.55, zorder=1)
-            for column, values in enumerate((arm.before, arm.after)):
+            for column, values in enumerate(columns):
                 ax.plot(
                     np.full(len(values), places[column]), values, linestyle="none", marker=s.marker, markersize=5,
                     color=s.color, markerfacecolor=s.color if column else "white", alpha=0.75, zorder=2,
                     label=legend_text(arm.arm) if column else None,
                 )  # fmt: skip
                 if (center := arm.centers[column]) is not None:
-                    middle, low, high = center
+                    middle, low, high = _lift_zeros(np.array(center), floor)
                     ax.errorbar(
                         places[column] + (BESIDE if column else -BESIDE), middle,
                         yerr=[[max(middle - low, 0)], [max(high - middle, 0)]], color=s.color, marker=s.marker,
                         markersize=7, markerfacecolor=s.color if column else "white", capsize=4, zorder=3,
                     )  # fmt: skip
-                ticks.append((places[column], arm.labels[column]))
+                ticks.append((places[column], self._label(column, arm.labels[column])))
         if self.log_y:
             log_y(ax)
         turned = {"rotation": 30, "ha": "right"} if self.crowded else {}
@@ -79,6 +84,16 @@ class BesideChart(Chart):
         ax.grid(axis="x", visible=False)
         ax.margins(y=0.09)
         draw_levels(self.levels, ax)
+
+    def _floor(self) -> float:
+        """Where exact zeros stand on a log axis: below all other values."""
+        values = np.concatenate([values for arm in self.arms for values in (arm.before, arm.after)])
+        return float(values[values > 0].min()) / 3
+
+    def _label(self, column: int, values: tuple[str, ...]) -> str:
+        """`tuned` above the values; of many arms the values alone."""
+        short = [value if len(value) <= LONGEST else f"{value[: LONGEST - 1]}…" for value in values]
+        return ", ".join(short) if self.crowded else "\n".join(["tuned" if column else "untuned", *short])
 
     def table(self) -> Rows:
         """One row per trial."""
@@ -101,3 +116,7 @@ class BesideChart(Chart):
 
 def _finite(values: Numbers) -> Numbers:
     return values[np.isfinite(values)]
+
+
+def _lift_zeros(values: Numbers, floor: float | None) -> Numbers:
+    return values if floor is None else np.where(values == 0, floor, values)

@@ -11,7 +11,7 @@ from gradlab.analysis.measured import Measured
 from gradlab.plans.plan import Plan
 from gradlab.report.charts import BesideChart, TwoColumns
 from gradlab.report.figures.base import Figure, levels_of
-from gradlab.report.tuning import base_words
+from gradlab.report.tuning import base_settings
 from gradlab.spec.study import Headline
 
 MOST = 8
@@ -38,7 +38,7 @@ class TunedBesideUntuned(Figure):
         arms = tuple(
             TwoColumns(
                 arm,
-                (f"untuned\n{base_words(tuning, arm)}", f"tuned\n{tuning.chosen[arm].words}"),
+                (base_settings(tuning, arm), tuning.chosen[arm].settings),
                 _values(before, untuned, headline),
                 _values(measured, arm, headline),
                 (_center(before, untuned, headline), _center(measured, arm, headline)),
@@ -48,6 +48,8 @@ class TunedBesideUntuned(Figure):
         finite = np.concatenate([v[np.isfinite(v)] for arm in arms for v in (arm.before, arm.after)])
         if not len(finite):
             return None
+        positive = finite[finite > 0]
+        zeros = "; exact zeros stand at the bottom" if (finite == 0).any() else ""
         name = where(headline.metric, headline.at).replace("_", " ")
         missing = sum(int(np.count_nonzero(~np.isfinite(v))) for arm in arms for v in (arm.before, arm.after))
         left = f"; {missing} trials have no finite number and are not drawn" if missing else ""
@@ -58,9 +60,10 @@ class TunedBesideUntuned(Figure):
             name,
             arms,
             measured.study.trial_seeds,
-            log_y=bool(finite.min() > 0 and finite.max() > APART * finite.min()),
+            log_y=len(positive) > 0 and finite.min() >= 0 and bool(positive.max() > APART * positive.min()),
             levels=levels_of(measured, headline.metric) if headline.at.layer is None else (),
-            note=f"every dot is a trial on a judging seed, a line joins a seed{beside}{left}",
+            note=f"hollow: untuned, filled: tuned; a dot is a trial on a judging seed, a line joins a seed{beside}"
+            f"{zeros}{left}",
         )
 
 
