@@ -62,10 +62,21 @@ def test_the_median_decides_and_of_an_even_number_the_worse_of_the_two_in_the_mi
     assert best(tuned(lambda trial: even.get(rate(trial), (7.0,) * 2)[-trial.seed - 1]))["plain"] == 1e-2
 
 
-def test_ties_go_to_the_better_worst_seed_then_to_the_value_that_is_listed_first() -> None:
+def test_ties_go_to_the_better_mean_then_to_the_value_that_is_listed_first() -> None:
     losses = {1e-3: (1.0, 1.0, 5.0), 1e-2: (1.0, 1.0, 3.0), 1e-1: (1.0, 1.0, 3.0)}
     found = tuned(lambda trial: losses.get(rate(trial), (7.0,) * 3)[-trial.seed - 1], seeds=3)
     assert best(found)["plain"] == 1e-2
+
+
+def test_medians_that_are_equal_but_for_noise_are_ties() -> None:
+    """Where the median network stays at chance, a value at which some seeds learn is better."""
+    at_chance, some_learn = (2.3004, 2.3004, 2.3011), (0.9, 2.3006, 2.3007)
+    losses = {1e-3: at_chance, 1e-2: some_learn}
+    found = tuned(lambda trial: losses.get(rate(trial), (2.4,) * 3)[-trial.seed - 1], seeds=3)
+    assert best(found)["plain"] == 1e-2
+    apart = {1e-3: (2.0, 2.0, 2.0), 1e-2: (0.9, 2.1, 2.1)}
+    found = tuned(lambda trial: apart.get(rate(trial), (2.4,) * 3)[-trial.seed - 1], seeds=3)
+    assert best(found)["plain"] == 1e-3
 
 
 def test_nothing_is_chosen_while_a_trial_has_no_result() -> None:

@@ -28,7 +28,8 @@ def test_the_table_has_arm_value_metric_by_seed_chosen_and_edge(result: gradlab.
     table = result.tuning
     assert table is not None
     assert list(table.columns) == [
-        "arm", "train.lr", "metric", "median", "best", "worst", "seed -1", "seed -2", "diverged", "chosen", "edge",
+        "arm", "train.lr", "metric", "median", "mean", "best", "worst", "seed -1", "seed -2", "diverged", "chosen",
+        "edge",
     ]  # fmt: skip
     assert len(table) == 12
     assert table.groupby("arm").chosen.sum().to_dict() == {"plain": 1, "residual": 1}
@@ -71,7 +72,7 @@ def test_the_report_says_what_was_chosen_what_it_cost_and_where_untuned_numbers_
     assert "Cost of the tuning: 24 trials" in text
     assert "Tuned beside untuned" in text
     assert "the value of the study's base, trained on the same seeds as the tuned arms; in no verdict" in text
-    assert "ties go to the better worst seed" in text
+    assert "ties: they go to the best mean over the seeds" in text
     assert "each condition was tuned in train.lr by final\\_loss" in text
 
 

@@ -1,14 +1,15 @@
 """What a tuning found: the metric of every value that was tried, each arm's best, and what that cost.
 
 A value's score is the median of the metric over the tuning seeds; of an even number of seeds, the worse of the two in
-the middle. A diverged trial counts as worst. The best score wins; ties go to the better worst seed, then to the value
-that is listed first.
+the middle. A diverged trial counts as worst. The best score wins. Scores within 1 % of it are ties, and go to the best
+mean over seeds, then to the value that is listed first: where no median learns, a value at which some seeds do is
+better than one at which none does.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -20,9 +21,12 @@ from gradlab.plans.tuning import TuningPlan, judge_at
 from gradlab.runs.store.records import Records
 from gradlab.spec.metric import Metric
 
+TIE = 0.01
+"""Medians that differ by less than this share of the best are ties."""
 RULE = (
-    "The best median over the tuning seeds wins (of an even number, the worse of the two in the middle). Diverged "
-    "trials count as worst; ties go to the better worst seed, then to the value that is listed first."
+    "The best median over the tuning seeds wins (of an even number, the worse of the two in the middle); diverged "
+    "trials count as worst. Medians within 1 % of the best are ties: they go to the best mean over the seeds, then to "
+    "the value that is listed first."
 )
 
 
@@ -52,6 +56,11 @@ class Tried:
     def median(self) -> float | None:
         """The score; None without any result."""
         return self._ordered[len(self._ordered) // 2] if self._ordered else None
+
+    @property
+    def mean(self) -> float | None:
+        """Over the seeds: not finite if one of them diverged; None without any result."""
+        return sum(self._ordered) / len(self._ordered) if self._ordered else None
 
     @property
     def best(self) -> float | None:
@@ -136,6 +145,7 @@ class Tuning:
                 **{path: _plain(value) for path, value in tried.candidate.values.items()},
                 "metric": self.metric.name,
                 "median": tried.median,
+                "mean": tried.mean,
                 "best": tried.best,
                 "worst": tried.worst,
                 **{f"seed {seed}": value for seed, value in tried.by_seed.items()},
@@ -175,13 +185,17 @@ def settle(plan: Plan, records: Records) -> Plan:
 
 def choose(tuning: Tuning) -> dict[str, Candidate]:
     """Arm -> its best candidate, by the rule above."""
-    sign = tuning.metric.sign
-    found: dict[str, Candidate] = {}
-    for arm in dict.fromkeys(tried.candidate.arm for tried in tuning.tried):
-        # max keeps the first of equals: the value that is listed first
-        best = max(tuning.of(arm), key=lambda tried: (sign * (tried.median or 0.0), sign * (tried.worst or 0.0)))
-        found[arm] = best.candidate
-    return found
+    arms = dict.fromkeys(tried.candidate.arm for tried in tuning.tried)
+    return {arm: _best(tuning.of(arm), tuning.metric.sign).candidate for arm in arms}
+
+
+def _best(tried: Sequence[Tried], sign: int) -> Tried:
+    """The best of one arm; `max` keeps the first of equals, which is listed first."""
+    scores = [sign * (each.median or 0.0) for each in tried]
+    best = max(scores)
+    limit = best - TIE * abs(best) if math.isfinite(best) else best
+    tied = [each for each, score in zip(tried, scores, strict=True) if score >= limit]
+    return max(tied, key=lambda each: sign * (each.mean or 0.0))
 
 
 def _read(measured: Measured, candidate: Candidate, metric: Metric) -> Tried:
