@@ -231,6 +231,8 @@ def test_a_tuning_trial_that_fails_stops_before_judging_and_is_retried(tmp_path:
     (tmp_path / "storm").unlink()
     again = run(tmp_path / "run", tree)
     assert not again.unfinished
+    assert whole(gradlab.open_run(tmp_path / "run")) == whole(again)  # without running the part
+    assert gradlab.verify(tmp_path / "run", sample=1, seed=0, trust=True).ok
 
 
 def test_force_starts_the_tuning_over_beside_the_old_run(copy: Path) -> None:
