@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,9 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradlab.report.charts.base import Chart, Numbers, Rows, legend_text
-from gradlab.report.log_axis import log_x, log_y
+from gradlab.report.log_axis import BETWEEN, decade, log_x, log_y
 from gradlab.report.look import INK, SOFT, plain, stroke
 
+FEW_DECADES = 100
+"""Largest over smallest value of an axis that needs more labels than powers of ten."""
 GAP = 0.06
 """Room between panels, as a share of the axes."""
 
@@ -123,6 +126,8 @@ class SensitivityChart(Chart):
         if panel.untuned is not None:
             ax.axvline(panel.untuned, color=SOFT, linewidth=1.4, linestyle=(0, (1, 1.6)), zorder=0.9)
         ax.margins(y=0.14)
+        if self.log_y:
+            _label_few_decades(ax)
         height = 0.96 if self.lower_is_better else 0.04
         for index, curve in enumerate(panel.curves):
             lost = ~_is_shown(curve, self.cap)
@@ -130,6 +135,21 @@ class SensitivityChart(Chart):
                 curve.x[lost], np.full(lost.sum(), height - 0.04 * index * (1 if self.lower_is_better else -1)), "x",
                 color=stroke(curve.style).color, markersize=6, transform=ax.get_xaxis_transform(),
             )  # fmt: skip
+
+
+def _label_few_decades(ax: Any) -> None:
+    """Label twos and fives too where less than two decades are in view: one label does not make an axis."""
+    from matplotlib.ticker import NullLocator
+
+    low, high = ax.get_ylim()
+    if high / low >= FEW_DECADES:
+        return
+    exponents = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    ticks = [factor * 10.0**exponent for exponent in exponents for factor in (1, *BETWEEN)]
+    shown = [tick for tick in ticks if low <= tick <= high]
+    ax.set_yticks(shown, [f"{tick:g}" if 1e-3 <= tick < 1e4 else decade(tick) for tick in shown])
+    ax.yaxis.set_minor_locator(NullLocator())
+    ax.set_ylim(low, high)
 
 
 def _is_shown(curve: SensitivityCurve, cap: float | None) -> NDArray[np.bool_]:

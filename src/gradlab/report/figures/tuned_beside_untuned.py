@@ -48,8 +48,8 @@ class TunedBesideUntuned(Figure):
         finite = np.concatenate([v[np.isfinite(v)] for arm in arms for v in (arm.before, arm.after)])
         if not len(finite):
             return None
-        positive = finite[finite > 0]
-        zeros = "; exact zeros stand at the bottom" if (finite == 0).any() else ""
+        positive, by_ratio = finite[finite > 0], measured.metric(headline.metric).on_logs and finite.min() >= 0
+        zeros = "; exact zeros stand at the bottom" if by_ratio and (finite == 0).any() else ""
         name = where(headline.metric, headline.at).replace("_", " ")
         missing = sum(int(np.count_nonzero(~np.isfinite(v))) for arm in arms for v in (arm.before, arm.after))
         left = f"; {missing} trials have no finite number and are not drawn" if missing else ""
@@ -60,7 +60,7 @@ class TunedBesideUntuned(Figure):
             name,
             arms,
             measured.study.trial_seeds,
-            log_y=len(positive) > 0 and finite.min() >= 0 and bool(positive.max() > APART * positive.min()),
+            log_y=by_ratio and len(positive) > 0 and bool(positive.max() > APART * positive.min()),
             levels=levels_of(measured, headline.metric) if headline.at.layer is None else (),
             note=f"hollow: untuned, filled: tuned; a dot is a trial on a judging seed, a line joins a seed{beside}"
             f"{zeros}{left}",
