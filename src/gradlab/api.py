@@ -28,10 +28,11 @@ from gradlab.report.inside.recording import Recording
 from gradlab.report.inside.retrain import choose_pair, record_inside
 from gradlab.report.opening import look_again, open_run
 from gradlab.report.result import Result
+from gradlab.report.tuned import carry_out_tuned
 from gradlab.report.verify import SAMPLE, Verification, verify_run
 from gradlab.runs import isolation
 from gradlab.runs.bundles import execute, named_executor
-from gradlab.runs.coordinator import Tally
+from gradlab.runs.coordinator import Start, Tally
 from gradlab.runs.executors.base import Executor
 from gradlab.runs.store.status import RunStatus, find_runs
 from gradlab.runs.store.status import status as read_status
@@ -132,9 +133,13 @@ def run(
     require_address_space()
     chosen = named_executor(executor, planned, workers) if isinstance(executor, str) else executor
     isolated = chosen.isolated and bool(planned.catalog.files)
-    audited = _audit_before(planned, isolated)
-    if on_audit is not None and audited is not None:
-        on_audit(audited)
+
+    def audit_now(now: Plan) -> Audit | None:
+        found = _audit_before(now, isolated)
+        if on_audit is not None and found is not None and now is planned:  # once, also if arms are tuned
+            on_audit(found)
+        return found
+
     conduct = Conduct(
         command=command or python_call(study, overrides, seeds, quick),
         out=None if out is None else Path(out),
@@ -148,7 +153,14 @@ def run(
         on_report=on_report,
     )
     record = partial(_record, isolated=isolated)
-    return carry_out(planned, partial(execute, planned, chosen), conduct, audit=audited, record=record)
+    if planned.tuning is not None:
+
+        def start(phase: Plan) -> Start:
+            own = named_executor(executor, phase, workers) if isinstance(executor, str) else executor
+            return partial(execute, phase, own)
+
+        return carry_out_tuned(planned, start, conduct, audit=audit_now, record=record)
+    return carry_out(planned, partial(execute, planned, chosen), conduct, audit=audit_now(planned), record=record)
 
 
 def _audit_before(planned: Plan, isolated: bool) -> Audit | None:

@@ -12,7 +12,7 @@ import pytest
 from gradlab.data.file import File
 from gradlab.parts import BUILT_IN, FOLDERS, Part
 from gradlab.testing import check_file, check_part
-from gradlab.testing.trials import small_comparison, small_result, small_sweep
+from gradlab.testing.trials import small_comparison, small_result, small_sweep, small_tuning
 
 PARTS = [(kind, name) for kind in FOLDERS for name in BUILT_IN.names(kind)]
 
@@ -256,7 +256,7 @@ def test_the_examples_of_the_docs_keep_their_contract(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", BUILT_IN.names("figure"))
-def test_every_built_in_figure_has_something_to_show_for_two_arms_a_sweep_or_own_code(name: str) -> None:
+def test_every_built_in_figure_has_something_to_show_for_two_arms_a_sweep_a_tuning_or_own_code(name: str) -> None:
     figure = BUILT_IN.make("figure", name, {})
-    shown = map(figure.chart, (small_result(), small_sweep(), small_comparison()))
+    shown = map(figure.chart, (small_result(), small_sweep(), small_tuning(), small_comparison()))
     assert [chart for chart in shown if chart is not None]

@@ -20,6 +20,7 @@ class Status(Enum):
     BY_FACTOR = "by_factor"
     UNDECLARED = "undeclared"
     FOLLOWS = "follows"
+    TUNED = "tuned"
 
     @property
     def text(self) -> str:
@@ -34,11 +35,13 @@ class Status(Enum):
 
 
 SAME, BY_FACTOR, UNDECLARED, FOLLOWS = Status.SAME, Status.BY_FACTOR, Status.UNDECLARED, Status.FOLLOWS
+TUNED = Status.TUNED
 TEXTS = {
     SAME: "same",
     BY_FACTOR: "differs by the factor",
     UNDECLARED: "DIFFERS, undeclared",
     FOLLOWS: "differs as a result",
+    TUNED: "differs by the tuning",
 }
 
 
@@ -79,6 +82,8 @@ class Audit:
     """Whether all arms are equal in everything that was compared."""
     caveats: tuple[str, ...] = ()
     """The limits that the audit found, one clause each."""
+    tuned: str = ""
+    """What each arm was tuned in and with which budget, as a sentence; empty if the study tunes nothing."""
 
     @property
     def fair(self) -> bool:
@@ -98,14 +103,17 @@ class Audit:
             return f"No. Besides the declared factor ({factor}) they differ in: {'; '.join(self.undeclared)}."
         if len(self.arms) < 2:
             return "Yes: there is one group, and nothing to compare it with."
-        if self.identical:
+        if self.identical and not self.tuned:
             return "Yes, but nothing varies: the arms are identical in everything that was compared."
-        same = f"Yes: the set-ups are the same except for the declared factor ({factor})."
+        besides = " and the tuning" if self.tuned else ""
+        sentences = [f"Yes: the set-ups are the same except for the declared factor ({factor}){besides}."]
         if self.only_difference:
-            return f"{same} The only difference: {self.only_difference}."
-        if len(self.varied) > 1:
-            return f"{same} {len(self.varied)} settings vary: {', '.join(self.varied)}."
-        return same
+            sentences.append(
+                f"{'Besides the tuning, the' if self.tuned else 'The'} only difference: {self.only_difference}."
+            )
+        elif len(self.varied) > 1:
+            sentences.append(f"{len(self.varied)} settings vary: {', '.join(self.varied)}.")
+        return " ".join([*sentences, *([self.tuned] if self.tuned else [])])
 
     def __repr__(self) -> str:
         return f"<Audit of {self.study}: {self.answer[:200]}>"
@@ -142,6 +150,7 @@ class Audit:
             "only_difference": self.only_difference,
             "varied": list(self.varied),
             "identical": self.identical,
+            "tuned": self.tuned or None,
             "cannot_attribute": list(self.limits),
             "caveats": list(self.caveats),
             "cannot_see": list(self.cannot_see),
@@ -165,6 +174,7 @@ class Audit:
             varied=tuple(tree.get("varied", ())),
             identical=tree.get("identical", False),
             caveats=tuple(tree.get("caveats", ())),
+            tuned=tree.get("tuned") or "",
         )
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from gradlab.audits.audit import BY_FACTOR, FOLLOWS, SAME, UNDECLARED, Audit, Row, Status
+from gradlab.audits.audit import BY_FACTOR, FOLLOWS, SAME, TUNED, UNDECLARED, Audit, Row, Status
 from gradlab.audits.blind_spots import list_blind_spots
 from gradlab.audits.caveats.base import Caveat, Design, Remark
 from gradlab.audits.only_difference import describe_only_difference
@@ -21,6 +21,7 @@ from gradlab.audits.settings import find_varied, name_settings, plain_path, read
 from gradlab.audits.start import start_of
 from gradlab.audits.suggest import suggest_study
 from gradlab.audits.traits import Realized, describe_difference
+from gradlab.audits.tuning import describe_tuning, find_unequal_tuning, tuned_paths
 from gradlab.engines.base import one_blas_thread
 from gradlab.errors import StudyError
 from gradlab.plans.plan import Plan
@@ -48,6 +49,8 @@ class _Found:
     """Traits that differ as a result of the undeclared ones."""
     apart: frozenset[str]
     """All traits in which the arms differ."""
+    tuned: frozenset[str] = frozenset()
+    """Of those, the traits in which the tuning alone makes them differ."""
 
 
 @dataclass(frozen=True)
@@ -86,24 +89,26 @@ def _audit(plan: Plan, seeds: int | None, pairs: int | None, realize: Realize) -
     undeclared: dict[str, str] = {}
     follows: set[str] = set()
     apart: set[str] = set()
+    tuned: set[str] = set()
     for seed in chosen if compared else chosen[:1]:
         at_seed = _Reader(plan, seed, reader, {})
         for pair in compared:
-            found = _compare(at_seed, pair, factor)
+            found = _compare(at_seed, pair, factor, tuned_paths(study))
             undeclared = {**found.undeclared, **undeclared}
             follows |= found.follows
             apart |= found.apart
+            tuned |= found.tuned
         if seed == chosen[0]:
             first = {group.name: at_seed.read(group) for group in groups}
-    undeclared = {**_find_excess(plan, compared, first), **undeclared}
+    undeclared = {**find_unequal_tuning(plan), **_find_excess(plan, compared, first), **undeclared}
     remarks = _remarks(design_of(plan, compared, realize))
-    paths = _undeclared_paths(compared, factor) if undeclared else {}
+    paths = _undeclared_paths(compared, (*factor, *tuned_paths(study))) if undeclared else {}
     return Audit(
         study.name,
         factor,
         _describe_scope(len(compared), len(all_pairs), len(chosen), len(study.trial_seeds)),
         tuple(group.name for group in groups),
-        _rows(first, undeclared, follows, apart),
+        _rows(first, undeclared, follows, apart, tuned),
         tuple(undeclared.values()),
         describe_only_difference(compared, factor, first, catalog) if not undeclared else None,
         (*_find_twins(compared, first), *(remark.words for remark in remarks), *study.limits),
@@ -113,6 +118,7 @@ def _audit(plan: Plan, seeds: int | None, pairs: int | None, realize: Realize) -
         name_settings(find_varied(classes_of(compared), factor), groups[0].config),
         identical=bool(compared) and not apart,
         caveats=tuple(remark.short for remark in remarks if remark.short),
+        tuned=describe_tuning(plan),
     )
 
 
@@ -127,14 +133,14 @@ def _trial(plan: Plan, group: Group, seed: int) -> Trial:
     return Trial("", group.name, seed, plan.resolved.study.seed, group.config, plan.resolved.catalog)
 
 
-def _compare(reader: _Reader, pair: Pair, factor: Sequence[str]) -> _Found:
-    """Compare both arms as they are, and each with the other's factor."""
+def _compare(reader: _Reader, pair: Pair, factor: Sequence[str], tuned: Sequence[str] = ()) -> _Found:
+    """Compare both arms as they are, and each with the other's factor and the values that were tuned for it."""
     a, b = reader.read(pair.a), reader.read(pair.b)
     apart = {name for name in {*a, *b} if not _same(a, b, name)}
     undeclared: dict[str, str] = {}
     computed: set[str] = set()
     for own, other, target in ((pair.a, pair.b, b), (pair.b, pair.a, a)):
-        config = with_factor_of(own.config, other.config, factor, reader.plan.resolved.catalog)
+        config = with_factor_of(own.config, other.config, (*factor, *tuned), reader.plan.resolved.catalog)
         exchanged = None if config is None else reader.read_exchanged(own, config)
         if config is None or exchanged is None:
             undeclared.setdefault("configuration", f"{own.name} cannot take over the factor of {other.name}")
@@ -148,7 +154,18 @@ def _compare(reader: _Reader, pair: Pair, factor: Sequence[str]) -> _Found:
             undeclared.setdefault(differing[0], _describe_hidden(pair, settings, differing[0], order))
         for name in direct:
             undeclared.setdefault(name, _describe(name, *order, pair.a.name, pair.b.name))
-    return _Found(undeclared, frozenset(computed - set(undeclared)), frozenset(apart))
+    by_tuning = _by_tuning(reader, pair, tuned) & apart if tuned else frozenset()
+    return _Found(undeclared, frozenset(computed - set(undeclared)), frozenset(apart), by_tuning)
+
+
+def _by_tuning(reader: _Reader, pair: Pair, tuned: Sequence[str]) -> frozenset[str]:
+    """Traits in which the first arm, at the second one's tuned values and with its own factor, is like the second."""
+    config = with_factor_of(pair.a.config, pair.b.config, tuned, reader.plan.resolved.catalog)
+    exchanged = None if config is None else reader.read_exchanged(pair.a, config)
+    if exchanged is None:
+        return frozenset()
+    b = reader.read(pair.b)
+    return frozenset(name for name in exchanged if _same(exchanged, b, name))
 
 
 def _same(a: Realized, b: Realized, name: str) -> bool:
@@ -243,14 +260,18 @@ def _describe_scope(pairs: int, all_pairs: int, seeds: int, all_seeds: int) -> s
 
 
 def _rows(
-    first: Mapping[str, Realized], undeclared: Mapping[str, str], follows: set[str], apart: set[str]
+    first: Mapping[str, Realized],
+    undeclared: Mapping[str, str],
+    follows: set[str],
+    apart: set[str],
+    tuned: set[str],
 ) -> tuple[Row, ...]:
     """Every trait that any arm has, arms side by side; of many arms the distinct values."""
 
     def status(name: str) -> Status:
         if name in undeclared:
             return UNDECLARED
-        return FOLLOWS if name in follows else BY_FACTOR if name in apart else SAME
+        return FOLLOWS if name in follows else TUNED if name in tuned else BY_FACTOR if name in apart else SAME
 
     names = list(dict.fromkeys(trait for own in first.values() for trait in own))
     rows = []
@@ -261,7 +282,7 @@ def _rows(
             shown = "; ".join(distinct[:MOST_COLUMNS])
             cells = [shown + (f"; and {len(distinct) - MOST_COLUMNS} more" if len(distinct) > MOST_COLUMNS else "")]
         rows.append(Row(name, tuple(cells), status(name)))
-    return tuple(sorted(rows, key=lambda row: (UNDECLARED, FOLLOWS, BY_FACTOR, SAME).index(row.status)))
+    return tuple(sorted(rows, key=lambda row: (UNDECLARED, FOLLOWS, BY_FACTOR, TUNED, SAME).index(row.status)))
 
 
 def _undeclared_paths(pairs: Sequence[Pair], factor: Sequence[str]) -> dict[str, tuple[object, ...]]:

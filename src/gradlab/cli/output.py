@@ -120,3 +120,12 @@ def _console() -> type[Console]:
 def console(stream: TextIO) -> Console:
     """Return a console as wide as the terminal, or wide enough for a file."""
     return _console()(file=stream, highlight=False, width=None if stream.isatty() else WIDE)
+
+
+def duration(seconds: float) -> str:
+    """About how long something takes: `a second`, `40 s`, `12 min`, `1.5 h`."""
+    if seconds < 1:
+        return "a second"
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -43,9 +43,12 @@ class Progress:
 
     def on_start(self, tally: Tally) -> None:
         """Start the display."""
-        self._tally = tally
-        for text in self._planned.announcements if tally.todo else ():
+        announced, self._tally = self._tally is not None, tally
+        for text in self._planned.announcements if tally.todo and not announced else ():
             self._say(text)
+        if tally.phase is not None:
+            done = tally.planned - tally.todo
+            self._say(f"{tally.phase}: {tally.todo:,} trials" + (f", {done:,} already done" if done else ""))
         if tally.todo and sys.stderr.isatty():
             self._live.start()
 
@@ -75,8 +78,9 @@ class Progress:
 
 
 def headline(progress: Any) -> str:
-    """Return `12 of 40 trials, 2 running, 1 diverged, 3.2 per second, 0:12 left`."""
-    words = [f"{progress['done'] + progress['failed']:,} of {progress['planned']:,} trials"]
+    """Return `tuning: 12 of 40 trials, 2 running, 1 diverged, 3.2 per second, 0:12 left`."""
+    phase = f"{progress['phase']}: " if progress.get("phase") else ""
+    words = [f"{phase}{progress['done'] + progress['failed']:,} of {progress['planned']:,} trials"]
     for key, count in (
         ("running", len(progress["running"])),
         ("diverged", progress["diverged"]),

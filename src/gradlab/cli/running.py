@@ -14,6 +14,7 @@ from typing import Any
 import typer
 
 from gradlab import api
+from gradlab.analysis.tuning import settle
 from gradlab.cli import show
 from gradlab.cli.output import drop_stdout
 from gradlab.cli.progress import Progress
@@ -22,7 +23,7 @@ from gradlab.notices import say
 from gradlab.plans.plan import Plan
 from gradlab.report.result import Result
 from gradlab.runs.bundles import default_executor
-from gradlab.runs.store.status import count_finished
+from gradlab.runs.store.status import committed, count_finished
 
 
 @dataclass(frozen=True)
@@ -51,8 +52,9 @@ def run_study(study: str, options: RunOptions) -> tuple[int, dict[str, Any]]:
     planned = api.plan(study, overrides=options.overrides, seeds=options.seeds, quick=options.quick)
     name = planned.resolved.study.name + ("-quick" if options.quick else "")
     folder = options.out if options.out is not None else Path("runs") / name
-    done = 0 if options.force else count_finished(folder, planned.trials)
-    left = len({trial.id for trial in planned.trials}) - done
+    planned = planned if options.force else with_choice_made(planned, folder)
+    done = 0 if options.force else count_finished(folder, planned.all_trials)
+    left = len({trial.id for trial in planned.all_trials}) - done
     if not options.as_json:
         show.plan(planned, sys.stdout if options.dry_run else sys.stderr, done)
     if options.dry_run:
@@ -85,7 +87,8 @@ def _announce_finished(folder: Path, planned: Plan) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        if count_finished(folder, planned.trials) < len({trial.id for trial in planned.trials}):
+        now = with_choice_made(planned, folder)
+        if count_finished(folder, now.all_trials) < len({trial.id for trial in now.all_trials}):
             raise
         command = f"gradlab report {shlex.quote(str(folder))}"
         say(f"interrupted; all trials are done and stored; write the report with `{command}`")
@@ -111,9 +114,17 @@ def open_page(path: Path) -> None:
         webbrowser.open(path.resolve().as_uri())
 
 
+def with_choice_made(planned: Plan, folder: Path) -> Plan:
+    """The plan at the values that the tuning in a folder has chosen; as it is where there is no finished tuning."""
+    if planned.tuning is None or count_finished(folder, planned.tuning.plan.trials) == 0:
+        return planned
+    return settle(planned, committed(Path(folder))[0])
+
+
 def run_with_progress(planned: Plan, **options: Any) -> Result:
     """Call `api.run` with its question and progress on stderr."""
-    left = len({trial.id for trial in planned.trials}) - count_finished(options["out"], planned.trials)
+    planned = with_choice_made(planned, options["out"])
+    left = len({trial.id for trial in planned.all_trials}) - count_finished(options["out"], planned.all_trials)
     show.begins(planned, left)
     with Progress(planned) as progress:
         executor = default_executor(planned, left, options.get("workers"))
@@ -124,7 +135,8 @@ def exit_code(result: Result, check: bool) -> int:
     """Return 130 if interrupted, 1 if a trial failed, 3 if not fair, 4 (with --check) if a claim is not reproduced."""
     if result.stopped and result.unfinished:
         return INTERRUPTED
-    if result.measured.counts()["failed"]:
+    tuning = result.story.tuning
+    if result.measured.counts()["failed"] or (tuning is not None and tuning.failed):
         return 1
     if result.audit is not None and not result.audit.fair:
         return 3

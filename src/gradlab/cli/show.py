@@ -20,8 +20,9 @@ from gradlab.analysis.claims.power import describe_shortfalls, list_shortfalls
 from gradlab.analysis.formatting import number
 from gradlab.analysis.scoreboard import Scoreboard
 from gradlab.audits.audit import Audit
-from gradlab.cli.output import console, escape
+from gradlab.cli.output import console, duration, escape
 from gradlab.cli.progress import running_lines
+from gradlab.cli.tuning import tuning_lines, tuning_plan_json
 from gradlab.plans.cost import measure_speed
 from gradlab.plans.outline import Outline
 from gradlab.plans.plan import Plan
@@ -31,6 +32,7 @@ from gradlab.report.fairness import tabulate_audit
 from gradlab.report.result import Result
 from gradlab.report.story import QUICK_NOTE, Story
 from gradlab.report.tables import Table
+from gradlab.report.tuning import describe_edges
 from gradlab.runs.store.status import RunStatus
 from gradlab.spec.paths import label
 
@@ -49,10 +51,12 @@ def plan(planned: Plan, stream: TextIO, done: int = 0) -> None:
     to.print(
         f"{len(planned.groups)} groups × {seeds} seeds = {len(planned.trials):,} trials, "
         f"{planned.flops / 1e9:,.3g} GFLOP, {planned.bytes / 2**20:,.0f} MiB each, "
-        f"about {_time(planned.seconds())} on one core" + (" (reduced budget)" if planned.resolved.quick else "")
+        f"about {duration(planned.seconds())} on one core" + (" (reduced budget)" if planned.resolved.quick else "")
     )
-    distinct = len({trial.id for trial in planned.trials})
-    if distinct < len(planned.trials):
+    for line in tuning_lines(planned):
+        to.print(escape(line))
+    distinct = len({trial.id for trial in planned.all_trials})
+    if distinct < len(planned.all_trials):
         to.print(f"{distinct:,} of them are distinct: groups with the same settings share their trials")
     if done:
         to.print(f"{done:,} trials are already done, {distinct - done:,} are left")
@@ -101,6 +105,7 @@ def plan_json(planned: Plan, done: int = 0) -> dict[str, Any]:
         "flops": planned.flops,
         "bytes": planned.bytes,
         "seconds": planned.seconds(speed),
+        **({"tuning": tuning_plan_json(planned)} if planned.tuning is not None else {}),
     }
 
 
@@ -113,7 +118,14 @@ def result(found: Result, folder: Path, *, tables: bool = False) -> None:
     word = f"[bold green]{escape(story.answered.word)}.[/bold green] " if story.answered.word else ""
     to.print(f"{word}[bold]{escape(' '.join(story.answered.sentences))}[/bold]", highlight=False)
     quick = [QUICK_NOTE] if found.measured.plan.quick else []
-    for line in (*quick, *story.remarks, story.fairness if story.audit and story.audit.fair else "", story.caveats):
+    edges = describe_edges(story.tuning) if story.tuning is not None else ()
+    for line in (
+        *quick,
+        *story.remarks,
+        *edges,
+        story.fairness if story.audit and story.audit.fair else "",
+        story.caveats,
+    ):
         if line:
             to.print(escape(line), highlight=False)
     if story.tally:
@@ -175,12 +187,15 @@ def status(found: RunStatus, stream: TextIO) -> None:
     words += [f"{found.failed:,} failed"] if found.failed else []
     words += [f"{len(found.running):,} running"] if found.alive else []
     to.print(escape(", ".join([*words, f"{found.left:,} left"])))
+    if found.phase is not None:
+        counts = ", ".join(f"{phase.name} {phase.done:,} of {phase.planned:,}" for phase in found.phases)
+        to.print(escape(f"phase: {found.phase} ({counts})"))
     if found.alive:
         to.print(escape(f"alive: {found.holder}"))
         for line in running_lines(found.running):
             to.print(escape(f"  {line}"))
         if found.seconds_left is not None:
-            to.print(f"about {_time(found.seconds_left)} left")
+            to.print(f"about {duration(found.seconds_left)} left")
     elif found.finished:
         to.print("finished" if not found.failed else "finished; run the same command to retry the failed trials")
     else:
@@ -285,14 +300,6 @@ def _with_frame(widths: Iterable[int]) -> int:
     return 1 + sum(room + 3 for room in widths)
 
 
-def _time(seconds: float) -> str:
-    if seconds < 1:
-        return "a second"
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
-
-
 def audit_line(found: Audit) -> None:
     """Answer 1 before the run begins, on stderr."""
     notes = console(sys.stderr)
@@ -303,7 +310,8 @@ def begins(planned: Outline, left: int) -> None:
     """One line before a study of several, on stderr."""
     study = planned.study
     to = console(sys.stderr)
-    trials = f"{left:,} of {len(planned.trials):,} trials" if left < len(planned.trials) else f"{left:,} trials"
+    planned_trials = len(planned.all_trials)
+    trials = f"{left:,} of {planned_trials:,} trials" if left < planned_trials else f"{left:,} trials"
     to.print(f"[bold]{escape(study.name)}[/bold]: {escape(study.question)} ({trials})", soft_wrap=True)
 
 

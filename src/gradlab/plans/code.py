@@ -58,6 +58,11 @@ class CodePlan:
         )
 
     @property
+    def all_trials(self) -> tuple[TrialLabel, ...]:
+        """The same: nothing is tuned."""
+        return self.trials
+
+    @property
     def catalog(self) -> Catalog:
         """The built-in parts, for figures."""
         return BUILT_IN

@@ -10,31 +10,37 @@ from gradlab.spec.canonical import content_id, plain_json
 from gradlab.spec.code import CodeStudy
 from gradlab.spec.study import Study
 
-_FIELDS = ("question", "factor", "consequences", "headline", "published", "levels", "other_data")
+_FIELDS = ("question", "factor", "consequences", "headline", "published", "levels", "other_data", "tune")
 """Fields of a study, besides claims, that decide how its results are read."""
 
 
 def frozen(plan: Outline) -> dict[str, Any]:
     """The frozen part of a plan as plain data; `id` is its hash.
 
-    Settings are for people and not part of the hash: a group's own id stands for them, and a run that is opened
-    without the code of its parts does not know their defaults.
+    A study that tunes freezes its arms at the values of the base and every value that will be tried; what is chosen
+    follows from the results of those. Settings are for people and not part of the hash: a group's own id stands for
+    them, and a run that is opened without the code of its parts does not know their defaults.
     """
     study = plan.study
     assert isinstance(study, Study | CodeStudy)
     tree = study.model_dump(mode="json", include=set(_FIELDS), exclude_defaults=True)
+    tuning = plan.tuning if isinstance(plan, Plan) else None
+    groups = plan.groups if tuning is None else tuning.base.groups
     content = {
         "study": study.name,
         "claims": [claim.model_dump(mode="json", exclude_defaults=True) for claim in study.claims],
         "seeds": list(study.trial_seeds),
         "groups": [
             {"name": planned.group.name, "id": planned.id, "settings": _plain(dict(planned.group.settings))}
-            for planned in plan.groups
+            for planned in groups
         ],
         "fields": {name: tree[name] for name in _FIELDS if name in tree},
         "quick": plan.quick,
         "kind": "study" if isinstance(plan, Plan) else "code",
     }
+    if tuning is not None:
+        tried = [{"name": planned.group.name, "id": planned.id} for planned in tuning.plan.groups]
+        content["tuning"] = {"seeds": list(tuning.tune.tuning_seeds), "groups": tried}
     plain: dict[str, Any] = plain_json(content)
     hashed = {**plain, "groups": [{"name": group["name"], "id": group["id"]} for group in plain["groups"]]}
     return {**plain, "id": content_id(hashed)}

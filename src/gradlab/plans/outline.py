@@ -76,6 +76,10 @@ class Outline(Protocol):
         """Seed by seed, so that groups stay paired if a run is interrupted."""
 
     @property
+    def all_trials(self) -> Sequence[TrialLabel]:
+        """The trials of every phase: those of a tuning too, which enter no verdict."""
+
+    @property
     def catalog(self) -> Catalog:
         """The parts, for figures and names."""
 

@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from gradlab.data.base import Facts, Task
 from gradlab.engines.base import Engine
@@ -25,6 +26,9 @@ from gradlab.spec.study import Study
 from gradlab.trials.recorder import FROM_CURVES, METRICS, OPTIONAL
 from gradlab.trials.setup import make_horizon, moments_of, snapshot_steps
 from gradlab.trials.trial import Trial, group_content, group_id, trial_id
+
+if TYPE_CHECKING:
+    from gradlab.plans.tuning import TuningPlan
 
 MAX_TRIALS = 1_000_000
 
@@ -67,6 +71,21 @@ class Plan:
     resolved: Resolved
     groups: tuple[PlannedGroup, ...]
     trials: tuple[Trial, ...]
+    tuning: TuningPlan | None = None
+    """What is run beforehand to give each arm its own values; None if the study tunes nothing."""
+
+    @property
+    def pending(self) -> bool:
+        """Whether the values at which the arms are judged are still to be chosen; its trials cannot be run yet."""
+        return self.tuning is not None and self.tuning.chosen is None
+
+    @property
+    def all_trials(self) -> tuple[Trial, ...]:
+        """The trials of every phase: tuning, the judged arms, and the same arms untuned."""
+        if self.tuning is None:
+            return self.trials
+        untuned = self.tuning.untuned.trials if self.tuning.untuned is not None else ()
+        return (*self.tuning.plan.trials, *self.trials, *untuned)
 
     @property
     def study(self) -> Study:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from gradlab.trials.trial import trial_id
@@ -27,13 +27,31 @@ class Frozen:
     seeds: tuple[int, ...]
     groups: Mapping[str, FrozenGroup]
     fields: Tree
+    judged: Mapping[str, str] = field(default_factory=dict)
+    """Group -> the id under which it is judged, once its tuning has chosen; empty of a study that tunes nothing."""
+    tuning: Mapping[str, str] = field(default_factory=dict)
+    """Group of the tuning -> its id."""
+    tuning_seeds: tuple[int, ...] = ()
 
     @staticmethod
     def of(data: Tree) -> Frozen:
         """The plan in an entry; a `TypeError`, `KeyError` or `ValueError` where it does not have the shape of one."""
         groups = {str(group["name"]): FrozenGroup(str(group["id"]), {**group["settings"]}) for group in data["groups"]}
         claims = tuple({"text": str(claim["text"]), **claim} for claim in data["claims"])
-        return Frozen(claims, tuple(int(seed) for seed in data["seeds"]), groups, {**data["fields"]})
+        tuning = data.get("tuning") or {"groups": (), "seeds": ()}
+        tried = {str(group["name"]): str(group["id"]) for group in tuning["groups"]}
+        seeds, own = (tuple(int(seed) for seed in each["seeds"]) for each in (data, tuning))
+        return Frozen(claims, seeds, groups, {**data["fields"]}, {}, tried, own)
+
+    @property
+    def ids(self) -> Iterator[tuple[str, str, int]]:
+        """Trial id, group and seed of everything that the plan runs, as far as it is known."""
+        arms = [(name, group.id) for name, group in self.groups.items()]
+        for seeds, groups in (
+            (self.seeds, [*arms, *self.judged.items()]),
+            (self.tuning_seeds, list(self.tuning.items())),
+        ):
+            yield from ((trial_id(identity, seed), name, seed) for name, identity in groups for seed in seeds)
 
 
 @dataclass(frozen=True)
@@ -110,14 +128,14 @@ def _seeds(old: Frozen, new: Frozen, finished: Collection[str], looks: int) -> _
     added = [seed for seed in new.seeds if seed not in set(old.seeds)]
     removed = [seed for seed in old.seeds if seed not in set(new.seeds)]
     if added:
-        seen = sum(any(trial_id(g.id, seed) in finished for g in old.groups.values()) for seed in old.seeds)
+        seen = len({seed for trial, _, seed in old.ids if trial in finished and seed in set(old.seeds)})
         sentence = (
             f"{_count(len(added), 'seed was', 'seeds were')} added after {seen:,} had been seen; verdicts had been "
             f"looked at {'once' if looks == 1 else f'{looks:,} times'} before."
         )
         yield "seeds added", {"was": list(old.seeds), "is": list(new.seeds), "added": added}, sentence
     if removed:
-        lost = sum(trial_id(g.id, seed) in finished for seed in removed for g in old.groups.values())
+        lost = sum(trial in finished and seed in set(removed) for trial, _, seed in old.ids)
         sentence = (
             f"{_count(len(removed), 'seed was', 'seeds were')} removed {AFTER} ({_some(removed)}); "
             f"{_count(lost, 'finished trial', 'finished trials')} of {'it' if len(removed) == 1 else 'them'} "

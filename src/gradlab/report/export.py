@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gradlab.report.story import Story
 
 Format = Literal["csv", "parquet", "json", "latex"]
-TableName = Literal["summary", "trials", "curves", "layers"]
+TableName = Literal["summary", "trials", "curves", "layers", "tuning"]
 FORMATS: tuple[str, ...] = get_args(Format)
 TABLES: tuple[str, ...] = get_args(TableName)
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from gradlab.analysis.measured import Measured
+from gradlab.plans.plan import Plan
 from gradlab.report.changes import Change, Frozen, changes_between
 from gradlab.runs.store.account import attempts_beside
 from gradlab.runs.store.ledger import LEDGER, Entry, Ledger, read_ledger
-from gradlab.trials.trial import trial_id
 
 SHOWN = 5
 """Names that a sentence lists before it says how many more there are."""
@@ -158,7 +158,22 @@ def unfinished_remarks(measured: Measured) -> list[str]:
     failed = [trial.name for trial in measured.trials if measured.status(trial) == "failed"]
     planned = len(measured.plan.trials)
     found = [(left, "without a result"), (failed, "failed")]
-    return [f"{len(names):,} of {planned:,} planned trials {how}: {_listed(names)}." for names, how in found if names]
+    told = [f"{len(names):,} of {planned:,} planned trials {how}: {_listed(names)}." for names, how in found if names]
+    return [*_about_tuning(measured), *told]
+
+
+def _about_tuning(measured: Measured) -> Iterable[str]:
+    """Which tuning trials have no result, so that no arm has been judged."""
+    plan = measured.plan
+    if not isinstance(plan, Plan) or plan.tuning is None or not plan.pending:
+        return
+    tuning = Measured(plan.tuning.plan, measured.records)
+    done = {trial.id for trial in tuning.trials if tuning.status(trial) != "failed"}
+    left = [trial.name for trial in tuning.plan.trials if trial.id not in done]
+    yield (
+        f"The tuning is not finished, and no arm has been judged: {len(left):,} of {len(tuning.plan.trials):,} tuning "
+        f"trials without a result ({_listed(left)})."
+    )
 
 
 class _Walk:
@@ -176,7 +191,7 @@ class _Walk:
     def take(self, entry: Entry) -> None:
         """One entry after the other; kinds that later versions may add are passed over."""
         step = getattr(self, f"_{entry.kind}", None)
-        if entry.kind in ("plan", "trials", "look", "missing", "altered", "set_aside", "cut", "repaired"):
+        if entry.kind in ("plan", "tuned", "trials", "look", "missing", "altered", "set_aside", "cut", "repaired"):
             assert step is not None
             step(entry)
 
@@ -186,6 +201,12 @@ class _Walk:
             finished = {trial for trial, (_, status) in self._digests.items() if status != "failed"}
             self.changes += changes_between(self._plans[-1], plan, entry.at, finished, len(self.looks))
         self._plans.append(plan)
+
+    def _tuned(self, entry: Entry) -> None:
+        """The values at which the arms of the latest plan are judged."""
+        judged = {str(group["name"]): str(group["id"]) for group in entry.data["groups"]}
+        if self._plans:
+            self._plans[-1] = replace(self._plans[-1], judged=judged)
 
     def _trials(self, entry: Entry) -> None:
         for trial, digest, *how in entry.data["trials"]:
@@ -239,9 +260,8 @@ class _Walk:
         known = {
             identity: f"{name} · seed {seed}"
             for plan in self._plans
-            for name, group in plan.groups.items()
-            for seed in plan.seeds
-            if (identity := trial_id(group.id, seed)) in wanted
+            for identity, name, seed in plan.ids
+            if identity in wanted
         }
         return [known.get(trial, trial) for trial in wanted]
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from gradlab.analysis.claims.verdict import Verdict
 from gradlab.analysis.measured import Measured
 from gradlab.audits.audit import Audit
-from gradlab.errors import StoreError
+from gradlab.errors import InvalidInput, StoreError
 from gradlab.report.charts import Chart
 from gradlab.report.draw import draw_one
 from gradlab.report.export import check_export, render_latex, render_table_as, summary_rows
@@ -23,6 +23,7 @@ from gradlab.report.page import render_page
 from gradlab.report.pictures import draw_page_files
 from gradlab.report.requests import FigureRequest, Groups, list_figures, requested_chart
 from gradlab.report.story import Story
+from gradlab.report.tuning import flat_rows
 from gradlab.report.writing import save_run, write_report
 from gradlab.runs.store.report_folder import ReportFolder
 from gradlab.spec.question import Question
@@ -103,13 +104,20 @@ class Result:
     # ------------------------------------------------------------------ numbers
 
     def arrow(self, name: str) -> Any:
-        """One of the tables `trials`, `curves`, `layers`, `summary` as an Arrow table: NaN and missing are distinct."""
+        """One of the tables `trials`, `curves`, `layers`, `summary`, `tuning` as an Arrow table.
+
+        NaN and missing are distinct.
+        """
         import pyarrow as pa
 
         if name == "trials":
             return self.measured.frame()
         if name == "summary":
             return pa.Table.from_pylist(summary_rows(self.story))
+        if name == "tuning":
+            if self.story.tuning is None:
+                raise InvalidInput("--table tuning: this study tunes nothing")
+            return pa.Table.from_pylist(flat_rows(self.story.tuning))
         return self.measured.named(getattr(self.measured.records, name)())
 
     def trials(self) -> pd.DataFrame:
@@ -131,6 +139,13 @@ class Result:
         import pandas as pd
 
         return pd.DataFrame(summary_rows(self.story))
+
+    @property
+    def tuning(self) -> pd.DataFrame | None:
+        """One row per arm and value tried: metric by tuning seed, median, chosen, edge; None if nothing is tuned."""
+        import pandas as pd
+
+        return None if self.story.tuning is None else pd.DataFrame(self.story.tuning.rows())
 
     def weights(self, group: str, seed: int, step: int | Literal["best"] | None = None) -> dict[str, Any]:
         """The kept parameters of a trial by name, after its last step or after another that was kept.
@@ -207,7 +222,7 @@ class Result:
         return write_report(self.story, ReportFolder(self.folder), formats=formats)
 
     def export(self, to: str, table: str = "summary") -> bytes:
-        """A table (`summary`, `trials`, `curves`, `layers`) as csv, parquet or json; the summary also as latex."""
+        """A table (see `arrow`) as csv, parquet or json; the summary also as latex."""
         check_export(to, table)
         return render_latex(self.story) if to == "latex" else render_table_as(self.arrow(table), to)
 

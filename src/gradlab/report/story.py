@@ -7,7 +7,7 @@ computed when it is first asked for: the answer alone needs no figures.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -17,6 +17,7 @@ from gradlab.analysis.claims.verdict import Verdict
 from gradlab.analysis.findings import findings
 from gradlab.analysis.formatting import where
 from gradlab.analysis.measured import Measured
+from gradlab.analysis.tuning import Tuning, tuning_of
 from gradlab.audits.audit import Audit
 from gradlab.report.brief import count_claims, describe_caveats, describe_fairness
 from gradlab.report.design import Design, Rerun, describe_design, describe_rerun
@@ -27,6 +28,7 @@ from gradlab.report.history import History, unfinished_remarks
 from gradlab.report.inside.recording import Recording
 from gradlab.report.pictures import Pictures, make_pictures
 from gradlab.report.tables import Table, list_failures, make_tables, tabulate_layer_names
+from gradlab.report.tuning import describe_choice, describe_edges, describe_method, tabulate_tuning, tuning_json
 from gradlab.report.words import describe_methods
 from gradlab.runs.store.environment import mixed_note
 
@@ -82,7 +84,9 @@ class Story:
     @cached_property
     def answered(self) -> Answer:
         """The answer to the question: a word, and sentences from the numbers."""
-        return answer(self.measured)
+        found = answer(self.measured)
+        chosen = describe_choice(self.tuning) if self.tuning is not None else ""
+        return replace(found, sentences=(*found.sentences, chosen)) if chosen else found
 
     @property
     def answer(self) -> str:
@@ -112,7 +116,13 @@ class Story:
     @property
     def unfinished(self) -> bool:
         """Whether trials of the plan have no result yet."""
-        return len(self.measured.trials) < len(self.measured.plan.trials)
+        there = set(self.measured.records.trials["trial"].to_pylist())
+        return any(trial.id not in there for trial in self.measured.plan.all_trials)
+
+    @cached_property
+    def tuning(self) -> Tuning | None:
+        """What the tuning of the arms found; None if the study tunes nothing."""
+        return tuning_of(self.measured.plan, self.measured.records)
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
@@ -121,6 +131,7 @@ class Story:
         notes = [*self.remarks, *([QUICK_NOTE] if plan.quick else [])]
         if self.audit is None and len(self.measured.group_names) > 1 and plan.own_code:
             notes.append(UNAUDITED_NOTE)
+        notes += describe_edges(self.tuning) if self.tuning is not None else []
         notes += [UNFINISHED_NOTE] if self.unfinished else []
         mixed = mixed_note(self.environment)
         notes += [mixed] if mixed else []
@@ -153,8 +164,9 @@ class Story:
 
     @cached_property
     def tables(self) -> tuple[Table, ...]:
-        """The tables of results."""
-        return tuple(make_tables(self.measured))
+        """The tables of results, those of a tuning after the first."""
+        first, *others = make_tables(self.measured)
+        return (first, *(tabulate_tuning(self.tuning, self.measured) if self.tuning is not None else ()), *others)
 
     @cached_property
     def layer_table(self) -> Table | None:
@@ -169,7 +181,8 @@ class Story:
     @cached_property
     def failures(self) -> tuple[str, ...]:
         """One line per distinct error of a trial."""
-        return tuple(list_failures(self.measured))
+        tuning = self.tuning.errors if self.tuning is not None else {}
+        return (*list_failures(self.measured), *(f"{count} × {error} (tuning)" for error, count in tuning.items()))
 
     @cached_property
     def explorer(self) -> dict[str, Any] | None:
@@ -179,7 +192,8 @@ class Story:
     @cached_property
     def methods(self) -> str:
         """How it was done, in one paragraph."""
-        return describe_methods(self.measured, self.audit, self.environment)
+        tuned = [describe_method(self.tuning)] if self.tuning is not None else []
+        return " ".join([describe_methods(self.measured, self.audit, self.environment), *tuned])
 
     @cached_property
     def design(self) -> Design:
@@ -241,4 +255,5 @@ class Story:
                 for planned in self.measured.plan.groups
             ],
             "claims": [verdict.to_json() for verdict in self.verdicts],
+            **({"tuning": tuning_json(self.tuning, self.measured)} if self.tuning is not None else {}),
         }

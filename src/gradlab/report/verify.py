@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gradlab.analysis.tuning import choose
 from gradlab.engines.base import Engine, one_blas_thread
 from gradlab.errors import GradlabError, StoreError, described
 from gradlab.plans.freezing import frozen
@@ -101,6 +102,7 @@ def verify_run(
         stored.check_chunks(),
         stored.check_trials(),
         stored.check_accounted(),
+        *_check_tuning(result),
         _check_again(result, stored.digests, sample, chosen, again),
     )
     return Verification(str(path), checks, history, chosen)
@@ -155,7 +157,9 @@ def _detail(detail: Mapping[str, Any]) -> str:
 def _other_contents(plan: Plan) -> tuple[list[str], str | None]:
     """Groups whose settings, parts and data do not give the content id of the plan; and why it could not be derived."""
     wrong: list[str] = []
-    for planned in plan.groups:
+    tuning = plan.tuning
+    tried = () if tuning is None else (*tuning.plan.groups, *tuning.base.groups)
+    for planned in (*(() if plan.pending else plan.groups), *tried):
         try:
             task = planned.config.data.build(plan.catalog)
             content = group_content(planned.config, plan.study.seed, plan.catalog, task)
@@ -164,6 +168,27 @@ def _other_contents(plan: Plan) -> tuple[list[str], str | None]:
         if content != planned.content:
             wrong.append(planned.group.name)
     return wrong, None
+
+
+def _check_tuning(result: Result) -> Iterable[Check]:
+    """The values of the arms are those that the stored tuning trials choose."""
+    plan = result.measured.plan
+    tuning = result.story.tuning
+    if not isinstance(plan, Plan) or plan.tuning is None or tuning is None:
+        return
+    trials = f"{tuning.cost.trials:,} tuning trials"
+    if not tuning.complete:
+        yield Check("tuning", f"the tuning is not finished ({trials})", done=False)
+        return
+    best, used = choose(tuning), plan.tuning.chosen or {}
+    findings = [
+        f"{arm} is judged at {used[arm].words}, but the tuning trials choose {candidate.words}."
+        for arm, candidate in best.items()
+        if arm in used and used[arm] != candidate
+    ]
+    words = "; ".join(f"{arm}: {candidate.words}" for arm, candidate in used.items())
+    summary = f"{trials}; each arm is judged at the value that they choose ({words})"
+    yield Check("tuning", summary if used else f"{trials}; no arm has been judged yet", tuple(findings), bool(used))
 
 
 # ---------------------------------------------------------------------- trained again
@@ -177,7 +202,7 @@ def _check_again(
     again: Callable[[Result], Again] | None,
 ) -> Check:
     plan = result.measured.plan
-    there = list({trial.id: trial for trial in plan.trials if trial.id in digests}.values())
+    there = list({trial.id: trial for trial in plan.all_trials if trial.id in digests}.values())
     if sample == 0 or not there:
         return Check("retrained", "no trial was trained again", done=False)
     if refusal := _refusal(result, again):

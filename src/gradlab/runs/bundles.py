@@ -38,6 +38,7 @@ def default_executor(plan: Plan, trials: int, wanted: int | None = None) -> str:
 
 def execute(plan: Plan, executor: Executor, ids: Collection[str], monitor: Monitor) -> Generator[list[TrialResult]]:
     """Run the trials of a plan that have these ids with an executor."""
+    assert not plan.pending, "the values of the arms are not chosen yet"
     wanted = set(ids)
     todo = list({trial.id: trial for trial in plan.trials if trial.id in wanted}.values())
     return executor.run(bundle_trials(plan, todo, executor.width(len(todo))), monitor)

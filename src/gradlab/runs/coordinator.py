@@ -36,7 +36,16 @@ Start = Callable[[Collection[str], Monitor], Generator[list[TrialResult]]]
 class Tally:
     """The progress of a run: counts, rate, time left, and running trials."""
 
-    def __init__(self, plan: Outline, todo: Sequence[TrialLabel], before: Counter[str], monitor: Monitor) -> None:
+    def __init__(
+        self,
+        plan: Outline,
+        todo: Sequence[TrialLabel],
+        before: Counter[str],
+        monitor: Monitor,
+        phase: str | None = None,
+    ) -> None:
+        self.phase = phase
+        """Which phase of a run this is; None if it has only one."""
         self.planned = len({trial.id for trial in plan.trials})
         self.counts = Counter(before)
         self.monitor = monitor
@@ -74,6 +83,7 @@ class Tally:
         return {
             "pid": os.getpid(),
             "updated": time(),
+            "phase": self.phase,
             "planned": self.planned,
             "done": self.counts["done"] + self.counts["diverged"],
             "diverged": self.counts["diverged"],
@@ -108,6 +118,7 @@ def conduct(
     start: Start,
     folder: RunFolder | None,
     *,
+    phase: str | None = None,
     fail_fast: bool = False,
     on_start: Callable[[Tally], None] | None = None,
     on_results: Callable[[Sequence[TrialResult]], None] | None = None,
@@ -115,13 +126,14 @@ def conduct(
 ) -> ConductResult:
     """Run every trial of the plan that has no result yet. With a folder, results are committed as they arrive.
 
-    `start` gets the ids of those trials and yields their results as they finish.
+    `start` gets the ids of those trials and yields their results as they finish. `phase` names the phase of a run that
+    has several, for whoever watches it.
     """
     before = folder.records() if folder is not None else Records(())
     finished = before.finished
     todo = list({trial.id: trial for trial in plan.trials if trial.id not in finished}.values())
     monitor = Monitor()
-    tally = Tally(plan, todo, _counts(before, plan, finished), monitor)
+    tally = Tally(plan, todo, _counts(before, plan, finished), monitor, phase)
     if on_start is not None:
         on_start(tally)
     committer = _Committer(folder, monitor)

@@ -99,8 +99,10 @@ class Stored:
         found: dict[str, tuple[set[str], int]] = {}
         for identity, (name, seed) in trial_ids(self.tree).items():
             found.setdefault(identity, (set(), seed))[0].add(name)
-        plans = self.ledger.of("plan") if self.ledger is not None else []
-        for plan in (entry.data for entry in plans):
+        plans = self.ledger.of("plan", "tuned") if self.ledger is not None else []
+        whole = [entry.data for entry in plans]
+        tunings = [data["tuning"] for data in whole if isinstance(data.get("tuning"), Mapping)]
+        for plan in (*whole, *tunings):
             try:
                 pairs = [(str(group["id"]), str(group["name"])) for group in plan["groups"]]
                 seeds = [int(seed) for seed in plan["seeds"]]

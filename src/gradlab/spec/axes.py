@@ -91,7 +91,8 @@ def _round_values(values: list[float], ends: Ends) -> tuple[float, ...]:
     return tuple(dict.fromkeys([first, *values[1:-1], last]))
 
 
-def _expand_range(raw: Any) -> Any:
+def expand_range(raw: Any) -> Any:
+    """The values of a rule; a list as it is."""
     if not isinstance(raw, Mapping):
         return raw
     try:
@@ -104,7 +105,7 @@ def _expand_range(raw: Any) -> Any:
 Axis = Annotated[
     tuple[Any, ...],
     Field(min_length=1, max_length=MAX_VALUES),
-    BeforeValidator(_expand_range),
+    BeforeValidator(expand_range),
     WithJsonSchema({"anyOf": [{"type": "array", "minItems": 1}, Range.model_json_schema()]}),
 ]
 """An axis as written in a study; a rule becomes its values."""

@@ -54,6 +54,19 @@ def expand(study: Study, catalog: Catalog) -> tuple[Group, ...]:
     return tuple(groups)
 
 
+def resolve_groups(
+    study: Study, catalog: Catalog, values: Sequence[tuple[str, Mapping[str, Any]]], *, written: str
+) -> list[Config]:
+    """The configurations of groups, given by name, with further values by path; `written` is where those stand."""
+    variants = {name: overrides for name, overrides, _ in _variants(study)}
+    return [_resolve(study, {**dict(flatten(variants[name])), **own}, written, catalog) for name, own in values]
+
+
+def own_paths(study: Study) -> dict[str, tuple[str, ...]]:
+    """Group -> the paths that it sets itself."""
+    return {name: tuple(path for path, _ in flatten(overrides)) for name, overrides, _ in _variants(study)}
+
+
 def to_full_tree(groups: Sequence[Group]) -> dict[str, Any]:
     """Return every field with its default: the values that all groups share, and each group's own values by path."""
     leaves = [dict(_leaves(group.config.model_dump(mode="json"))) for group in groups]

@@ -18,6 +18,7 @@ from gradlab.spec.expand import Group, expand
 from gradlab.spec.messages import study_error
 from gradlab.spec.paths import ALTERNATIVES, flatten, with_value
 from gradlab.spec.study import Study
+from gradlab.spec.tuning import override_tune, reduce_tune
 
 DATA_PATHS = ("path", "target_path", "validation_path", "validation_target_path", "test_path", "test_target_path")
 """Parameters of a task that name a file."""
@@ -134,6 +135,8 @@ def _override(tree: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
         if not isinstance(axes, Mapping):
             raise StudyError(f"{first}: give a mapping from paths to lists of values, not {shortened(axes)}")
         return tree | {first: {**axes, rest: value if isinstance(value, list | Mapping) else [value]}}
+    if first == "tune" and rest:
+        return tree | {"tune": override_tune(tree.get("tune"), rest, value)}
     if first == "arms" and rest:
         return tree | {"arms": _override_arm(tree.get("arms"), rest, value)}
     return with_value(tree, path, value)
@@ -173,7 +176,10 @@ def quick_form(tree: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(quick, Mapping) or not quick:
         raise StudyError("quick: this study defines no reduced budget (a `quick:` section with overrides)")
     result = dict(tree)
-    for path, value in flatten(quick):
+    changes = list(flatten(quick))
+    if "tune" in result and not any(path.split(".")[0] == "tune" for path, _ in changes):
+        result["tune"] = reduce_tune(result["tune"])
+    for path, value in changes:
         result = _override(result, path, value)
     return result
 

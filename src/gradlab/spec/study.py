@@ -13,6 +13,7 @@ from gradlab.spec.claims import Claim
 from gradlab.spec.config import Measure, Target
 from gradlab.spec.place import At, Label, Text
 from gradlab.spec.published import Published
+from gradlab.spec.tuning import Tune
 
 Seed = Annotated[int, Field(ge=0, lt=2**63, strict=True)]
 
@@ -119,6 +120,8 @@ class Study(Frozen):
     """Paths with their values: every combination is a group."""
     zip: Mapping[str, Axis] | None = None
     """Paths whose values change together, element by element; crossed with the axes."""
+    tune: Tune | None = None
+    """Settings of which every arm gets its own best value, found on seeds of their own before the arms are judged."""
     seeds: Seeds = 3
     """The number of trial seeds (0, 1, 2, …), or a list of them."""
     seed: Seed = 0
@@ -168,6 +171,9 @@ class Study(Frozen):
             raise spec_error(f"zipped axes must have equally many values; {counted}", where="zip")
         for path in set(self.zip or ()) & set(self.axes or ()):
             raise spec_error(f"{path} is also an axis; list it in only one of the two", where=f"zip.{path}")
+        for path in self.tune.paths if self.tune is not None else ():
+            if path in {**(self.axes or {}), **(self.zip or {})}:
+                raise spec_error(f"the study sweeps {path}; it cannot also be tuned", where=f"tune.{path}")
         return self
 
     @model_validator(mode="after")

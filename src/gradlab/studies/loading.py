@@ -9,7 +9,8 @@ from typing import Any
 from gradlab import studies
 from gradlab.errors import StudyError
 from gradlab.parts import blaming
-from gradlab.plans.plan import Plan, make_plan
+from gradlab.plans.plan import Plan
+from gradlab.plans.tuning import plan_study
 from gradlab.spec import files
 from gradlab.spec.config import BASE_SECTIONS
 from gradlab.spec.files import Resolved
@@ -50,7 +51,7 @@ def plan(study: StudyLike | Plan, **options: Any) -> Plan:
         return study
     resolved = load(study, **options)
     with blaming(bool(resolved.catalog.files)):
-        return make_plan(resolved)
+        return plan_study(resolved)
 
 
 def refuse_options(study: object, overrides: object, seeds: object, quick: object) -> None:

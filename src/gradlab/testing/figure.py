@@ -8,14 +8,14 @@ from gradlab.report.charts import Chart
 from gradlab.report.draw import draw_one, render_image
 from gradlab.report.figures.base import Figure
 from gradlab.testing.base import Check, check, require
-from gradlab.testing.trials import small_comparison, small_result, small_sweep
+from gradlab.testing.trials import small_comparison, small_result, small_sweep, small_tuning
 
 
 def checks(part: Figure) -> Iterator[Check]:
     """It computes a chart (or nothing), and the chart can be drawn."""
 
     def draws() -> None:
-        for measured in (small_result(), small_sweep(), small_comparison()):
+        for measured in (small_result(), small_sweep(), small_tuning(), small_comparison()):
             chart = part.chart(measured)
             if chart is None:
                 continue

@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from gradlab.analysis.measured import Measured
+from gradlab.analysis.tuning import settle
 from gradlab.plans.code import code_plan
 from gradlab.plans.plan import make_plan
+from gradlab.plans.tuning import judged_phase, plan_study
 from gradlab.runs.store.chunks import MemoryChunk
 from gradlab.runs.store.records import Records
 from gradlab.runs.worker import run_trial
@@ -70,6 +72,18 @@ def small_sweep() -> Measured:
 def _run(tree: dict[str, Any]) -> Measured:
     plan = make_plan(resolve(tree, "contract"))
     return Measured(plan, Records([MemoryChunk.of([run_trial(trial) for trial in plan.trials])]))
+
+
+@cache
+def small_tuning() -> Measured:
+    """Two arms, each at its own best of three learning rates."""
+    tune = {"train.lr": [1e-3, 1e-2, 1e-1], "seeds": 2, "by": "final_loss"}
+    pending = plan_study(resolve({**small_tree(), "tune": tune}, "contract"))
+    assert pending.tuning is not None
+    tried = Records([MemoryChunk.of([run_trial(trial) for trial in pending.tuning.plan.trials])])
+    plan = settle(pending, tried)
+    judged = MemoryChunk.of([run_trial(trial) for trial in judged_phase(plan).trials])
+    return Measured(plan, Records([*tried.chunks, judged]))
 
 
 @cache

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import inf
 
+from gradlab.analysis.claims.edges import leave_open_at_edges
 from gradlab.analysis.claims.numbers import numbers_of_claim
 from gradlab.analysis.claims.reading import Test
 from gradlab.analysis.claims.tested import tested
@@ -60,7 +61,7 @@ def judge(measured: Measured) -> tuple[Verdict, ...]:
                 numbers=numbers,
             )
         )
-    return tuple(found)
+    return leave_open_at_edges(measured, found)
 
 
 def _tested(measured: Measured, claim: Claim) -> Test | str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from gradlab.audits.caveats.base import Caveat, Design, Remark
 from gradlab.audits.pairs import factor_of
 from gradlab.audits.settings import find_varied
+from gradlab.audits.tuning import tuned_paths
 
 CHANGES_THE_BEST = ("model.", "train.optimizer.", "train.loss.", "train.batch")
 """Settings on which the best learning rate depends."""
@@ -21,6 +22,8 @@ class SharedRate(Caveat):
     def remarks(self, design: Design) -> Iterator[Remark]:
         """If the arms differ in what decides the best rate, train at all, and the rate itself never varies."""
         study = design.plan.resolved.study
+        if "train.lr" in tuned_paths(study):
+            return
         varied = find_varied(design.groups(), factor_of(study))
         if not any(path.startswith(CHANGES_THE_BEST) for path in varied):
             return
@@ -31,6 +34,7 @@ class SharedRate(Caveat):
             yield Remark(
                 self.name,
                 f"One learning rate: every arm trains at {rates.pop():g}, and the study does not tune it for each arm. "
-                "At another learning rate the order of the arms could be different; an axis `train.lr` would show it.",
+                "At another learning rate the order of the arms could be different; `tune: {train.lr: …}` "
+                "gives each arm its own.",
                 short="one learning rate for all arms, tuned for none",
             )

@@ -15,7 +15,8 @@ def command(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The run folder, such as runs/identity.")],
     to: Annotated[str, typer.Option(metavar="FORMAT", help="csv, parquet, json or latex.")],
     table: Annotated[
-        str, typer.Option(metavar="NAME", help="summary (mean and interval per group), trials, curves or layers.")
+        str,
+        typer.Option(metavar="NAME", help="summary (mean and interval per group), trials, curves, layers or tuning."),
     ] = "summary",
     out: Annotated[Path | None, typer.Option(help="The file to write [default: stdout].")] = None,
 ) -> None:

@@ -3,6 +3,7 @@
 begun      the folder was taken: which attempt it is, and where an earlier run was moved to
 plan       claims, seeds, groups and settings, before the first trial and whenever they change
 trials     a committed chunk: hash of its manifest; id, digest and status of each trial
+tuned      each arm's values were chosen from the tuning trials: which, and the ids under which they are judged
 look       verdicts were computed: on how many trials, and which
 set_aside, missing, altered, cut, repaired
            what was found when the folder was taken again
@@ -20,8 +21,10 @@ from typing import Any
 from gradlab.errors import StoreError
 from gradlab.plans.freezing import frozen
 from gradlab.plans.outline import Outline
+from gradlab.plans.plan import Plan
 from gradlab.runs.store.chunks import Chunk
 from gradlab.runs.store.ledger import HEAD, Ledger, Note, Writer, read_ledger
+from gradlab.spec.canonical import plain_json
 
 
 @dataclass
@@ -54,6 +57,13 @@ class Account:
             notes.append(("plan", now))
         self._writer.append(notes)
         return told
+
+    def choose(self, plan: Plan, results: str) -> None:
+        """Record the choice that a tuning came to, unless it is the one that was recorded last."""
+        data, ledger = choice_data(plan, results), read_ledger(self.path)
+        before = ledger.of("tuned") if ledger is not None else []
+        if not before or dict(before[-1].data) != data:
+            self._writer.append([("tuned", data)])
 
     def _first(self, chunks: Sequence[Chunk], required: bool) -> list[Note]:
         beside = len(attempts_beside(self.path))
@@ -95,6 +105,23 @@ class Account:
     def commit(self, chunk: Chunk, trials: Any, *, adopted: bool = False) -> None:
         """A chunk was committed; `adopted`: with results that were there before the plan was frozen."""
         self._writer.append([recorded(chunk, trials, found="adopted" if adopted else None)])
+
+
+def choice_data(plan: Plan, results: str) -> dict[str, Any]:
+    """The entry of a choice: the values of each arm, and the groups that are run at the judging seeds."""
+    tuning = plan.tuning
+    assert tuning is not None
+    assert tuning.chosen is not None
+    untuned = tuning.untuned.groups if tuning.untuned is not None else ()
+    data = {
+        "by": tuning.tune.by,
+        "results": results,
+        "chosen": {arm: dict(candidate.values) for arm, candidate in tuning.chosen.items()},
+        "seeds": list(plan.study.trial_seeds),
+        "groups": [{"name": planned.group.name, "id": planned.id} for planned in (*plan.groups, *untuned)],
+    }
+    plain: dict[str, Any] = plain_json(data)
+    return plain
 
 
 def recorded(chunk: Chunk, trials: Any, found: str | None = None) -> Note:

@@ -26,7 +26,8 @@ from typing import Any, Self
 from gradlab.audits.audit import Audit
 from gradlab.errors import StoreError, shortened
 from gradlab.plans.outline import Outline
-from gradlab.plans.saving import PARTS, check_saved, papers, saved
+from gradlab.plans.plan import Plan
+from gradlab.plans.saving import PARTS, check_saved, papers, saved, saved_phases
 from gradlab.runs.store.account import Account, attempt_of
 from gradlab.runs.store.atomic import free_name, move, read_regular
 from gradlab.runs.store.chunks import MANIFEST, Chunk, DamagedChunk, MemoryChunk, commit
@@ -169,16 +170,18 @@ class RunFolder(ReportFolder):
             return True
         if before is not None:
             self._refuse_other_numerics(plan, before, stored)
-        return not stored.isdisjoint(trial.id for trial in plan.trials)
+        return not stored.isdisjoint(trial.id for trial in plan.all_trials)
 
     def _refuse_other_numerics(self, plan: Outline, before: Mapping[str, Any], stored: set[str]) -> None:
         """What was computed under another numerics version of an engine is not mixed, nor silently run again."""
-        now = {group.content: group for group in plan.groups}
-        for group in before["groups"]:
+        tuning = plan.tuning if isinstance(plan, Plan) else None
+        tried = (*tuning.plan.groups, *tuning.base.groups) if tuning is not None else ()
+        now = {group.content: group for group in (*plan.groups, *tried)}
+        for group, seeds in (each for phase in saved_phases(before).values() for each in phase):
             same = now.get(group["content"])
             if same is None or same.numerics == group["numerics"]:
                 continue
-            if not stored.isdisjoint(trial_id(group["id"], seed) for seed in before["seeds"]):
+            if not stored.isdisjoint(trial_id(group["id"], seed) for seed in seeds):
                 raise StoreError(
                     f"{self.path} was begun with other numerics ({group['name']}: {group['numerics']}, now "
                     f"{same.numerics}), and results of the two are not to be mixed; --force starts afresh beside it, "
@@ -188,7 +191,7 @@ class RunFolder(ReportFolder):
     def _check_environment(self, plan: Outline, before: Mapping[str, Any], now: Mapping[str, Any], mixed: bool) -> None:
         finished = self.records().finished
         others = other_numerics(before, now)
-        if not finished or not others or mixed or all(trial.id in finished for trial in plan.trials):
+        if not finished or not others or mixed or all(trial.id in finished for trial in plan.all_trials):
             return
         raise StoreError(
             f"{self.path} was begun elsewhere ({'; '.join(others)}), where the same trial may give other bits; "
@@ -208,6 +211,15 @@ class RunFolder(ReportFolder):
         for name, content in written.items():
             if name not in parts:
                 self.write_file(name, content)
+
+    def keep_choice(self, plan: Plan, results: str, command: str) -> None:
+        """Record at which values the arms are judged; `results` is the hash of the tuning trials that decided it.
+
+        The ledger first: a process that dies in between leaves a plan that is pending, and the next makes the choice
+        again from the same results.
+        """
+        self.account.choose(plan, results)
+        self._describe(plan, command)
 
     def keep_audit(self, audit: Audit) -> None:
         """Keep whether the comparison is fair."""

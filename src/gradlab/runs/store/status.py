@@ -16,13 +16,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gradlab.errors import StoreError, shortened
-from gradlab.plans.saving import trial_ids
+from gradlab.plans.saving import TUNING, phase_ids, saved_phases, trial_ids
 from gradlab.runs.store import lock, progress
 from gradlab.runs.store.chunks import Chunk, DamagedChunk
 from gradlab.runs.store.folder import chunk_paths, read_plan
 from gradlab.runs.store.records import Records, results_hash
 from gradlab.runs.store.sealed import DamagedFile
-from gradlab.trials.trial import TrialLabel
+from gradlab.trials.trial import TrialLabel, trial_id
+
+
+@dataclass(frozen=True)
+class Phase:
+    """The trials of one phase of a run: how many there are, and how many have an outcome."""
+
+    name: str
+    planned: int
+    done: int
+
 
 DEPTH = 3
 """Folders below the given one in which runs are looked for."""
@@ -50,7 +60,15 @@ class RunStatus:
     seconds_left: float | None
     damaged: tuple[str, ...]
     hash: str
-    """Hash of all committed results of the plan, without wall times."""
+    """Hash of all committed results of the plan, without wall times and without those of a tuning."""
+    phases: tuple[Phase, ...] = ()
+    """Tuning and judging, of a study that tunes; empty of any other."""
+
+    @property
+    def phase(self) -> str | None:
+        """The first phase that has trials left, or the last; None of a study that has only one."""
+        left = [phase for phase in self.phases if phase.done < phase.planned]
+        return left[0].name if left else self.phases[-1].name if self.phases else None
 
     @property
     def finished(self) -> bool:
@@ -59,7 +77,7 @@ class RunStatus:
 
     def to_json(self) -> dict[str, Any]:
         """All fields."""
-        return {**asdict(self), "finished": self.finished}
+        return {**asdict(self), "phase": self.phase, "finished": self.finished}
 
 
 def find_runs(below: Path, depth: int = DEPTH) -> list[Path]:
@@ -97,6 +115,9 @@ def status(folder: Path) -> RunStatus:
     again = {r.get("trial") for r in running}
     found = Counter(how for trial, how in ended.items() if trial not in again)
     done, failed = found["done"] + found["diverged"], found["failed"]
+    phases = [(phase, phase_ids(plan, phase)) for phase in saved_phases(plan)]
+    judged_ids = [trial_id(group["id"], seed) for group in plan["groups"] for seed in plan["seeds"]]
+    judged = trials.filter(pc.is_in(trials["trial"], pa.array(judged_ids, pa.string())))
     return RunStatus(
         folder=str(folder),
         study=plan["study"],
@@ -112,7 +133,12 @@ def status(folder: Path) -> RunStatus:
         per_second=live.get("per_second"),
         seconds_left=live.get("seconds_left"),
         damaged=damaged,
-        hash=results_hash(trials),
+        hash=results_hash(judged),
+        phases=tuple(
+            Phase(name, len(ids), sum(ended.get(trial, "failed") != "failed" for trial in ids)) for name, ids in phases
+        )
+        if TUNING in dict(phases)
+        else (),
     )
 
 

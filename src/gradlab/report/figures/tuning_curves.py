@@ -1,0 +1,126 @@
+"""How each arm's result depends on what is tuned."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gradlab.analysis.measured import Measured
+from gradlab.analysis.tuning import Tried, Tuning, tuning_of
+from gradlab.report.charts import Chart, Panels, SensitivityChart, SensitivityCurve, SensitivityPanel
+from gradlab.report.figures.base import Figure
+from gradlab.spec.paths import label, value_at
+from gradlab.spec.tuning import spoken
+
+MOST_LINES = 8
+APART = 8
+"""Values so many times apart are drawn by ratios."""
+FAR = 300
+"""Losses so many times above the best of the worst arm are off the axis."""
+
+
+class TuningCurves(Figure):
+    """The tuning metric of every arm by value: median and range over the tuning seeds, the chosen value marked."""
+
+    name = "tuning_curves"
+    rank = 2
+
+    def chart(self, measured: Measured) -> Chart | None:
+        """Of a study that tunes; one panel for each setting of which several values were tried."""
+        tuning = tuning_of(measured.plan, measured.records)
+        if tuning is None or not any(tried.median is not None for tried in tuning.tried):
+            return None
+        paths = [path for path in tuning.stage.tune.paths if len(_values(tuning, path)) > 1]
+        arms = measured.group_names[:MOST_LINES]
+        panels = tuple(_panel(tuning, path, arms) for path in paths)
+        if not panels:
+            return None
+        cap = _cap(tuning) or np.inf
+        finite = [v for t in tuning.tried for v in (t.best, t.worst) if v is not None and np.isfinite(v) and v <= cap]
+        if not finite:
+            return None
+        metric, seeds = tuning.metric, tuning.stage.tune.seeds
+        name = metric.name.replace("_", " ")
+        what = " and ".join(panel.name for panel in panels)
+        note = f"line: median, band: range of {seeds} tuning seeds; none of these trials enters a verdict"
+        note += "; at each value, the best of the other settings" if len(panels) > 1 else ""
+        hidden = len(measured.group_names) - len(arms)
+        note += f"; the first {MOST_LINES} of {len(measured.group_names)} arms" if hidden else ""
+        charts = tuple(
+            SensitivityChart(
+                panel.name if len(panels) > 1 else f"Sensitivity to the {what}",
+                panel.name,
+                f"{name} (tuning)",
+                panel,
+                log_y=metric.on_logs and min(finite) > 0 and max(finite) > APART * min(finite),
+                lower_is_better=metric.sign < 0,
+                cap=_cap(tuning) if metric.on_logs and metric.sign < 0 else None,
+                note=note,
+            )
+            for panel in panels
+        )
+        if len(charts) == 1:
+            return charts[0]
+        return Panels(
+            f"Sensitivity to the {what}", what, f"{name} (tuning)", charts, "setting", own_labels=True, note=note
+        )
+
+
+def _cap(tuning: Tuning) -> float | None:
+    """Where the axis ends: far above the best of every arm."""
+    scores = [[t.median for t in tuning.of(arm) if t.median is not None] for arm in tuning.stage.arms]
+    best = [min(own) for own in scores if own and np.isfinite(min(own)) and min(own) > 0]
+    return FAR * max(best) if best else None
+
+
+def _values(tuning: Tuning, path: str) -> list[Any]:
+    """The distinct values that were tried at a path: numbers by size, words in their order."""
+    found: list[Any] = []
+    for tried in tuning.tried:
+        if tried.candidate.values[path] not in found:
+            found.append(tried.candidate.values[path])
+    return sorted(found) if _are_numbers(found) else found
+
+
+def _are_numbers(values: list[Any]) -> bool:
+    return all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
+
+
+def _panel(tuning: Tuning, path: str, arms: tuple[str, ...]) -> SensitivityPanel:
+    values = _values(tuning, path)
+    numeric = _are_numbers(values)
+    curves = tuple(_curve(tuning, path, values, arm, index) for index, arm in enumerate(arms))
+    base = [value_at(each.config.model_dump(mode="json"), path) for each in tuning.stage.base.groups]
+    shared = base[0] if numeric and all(value == base[0] for value in base) else None
+    by_ratio = numeric and min(values) > 0 and max(values) > APART * min(values)
+    ticks = () if numeric else tuple((float(place), label(value)) for place, value in enumerate(values))
+    return SensitivityPanel(
+        spoken(path), curves, ticks, by_ratio, float(shared) if isinstance(shared, int | float) else None
+    )
+
+
+def _curve(tuning: Tuning, path: str, values: list[Any], arm: str, style: int) -> SensitivityCurve:
+    """An arm along a setting; of several candidates with the same value there, the best."""
+    sign, numeric = tuning.metric.sign, _are_numbers(values)
+    best: dict[int, Tried] = {}
+    for tried in tuning.of(arm):
+        place = values.index(tried.candidate.values[path])
+        score = tried.median
+        if score is not None and (place not in best or sign * score > sign * (best[place].median or 0.0)):
+            best[place] = tried
+    places = sorted(best)
+    chosen = None if tuning.stage.chosen is None else values.index(tuning.stage.chosen[arm].values[path])
+    rows = [[each.median, each.best, each.worst] for each in (best[place] for place in places)]
+    numbers = np.array(rows, float).reshape(-1, 3)
+    x = np.array([float(values[place]) if numeric else float(place) for place in places])
+    return SensitivityCurve(
+        arm,
+        x,
+        numbers[:, 0],
+        numbers[:, 1],
+        numbers[:, 2],
+        places.index(chosen) if chosen in places else None,
+        path in tuning.edges(arm),
+        style,
+    )

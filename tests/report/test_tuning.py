@@ -1,0 +1,143 @@
+"""How a tuning is told: table, figures, notes, JSON, export, page."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tuned import tuned_tree
+
+import gradlab
+from gradlab.errors import InvalidInput
+from gradlab.report.charts import BesideChart, SensitivityChart
+from gradlab.spec.canonical import plain_json
+
+FIGURES = ["tuning_curves", "tuned_beside_untuned"]
+
+
+@pytest.fixture(scope="module")
+def result() -> gradlab.Result:
+    return gradlab.run({**tuned_tree(), "figures": FIGURES, "seeds": 3}, executor="inline")
+
+
+def test_the_table_has_arm_value_metric_by_seed_chosen_and_edge(result: gradlab.Result) -> None:
+    table = result.tuning
+    assert table is not None
+    assert list(table.columns) == [
+        "arm", "train.lr", "metric", "median", "mean", "best", "worst", "seed -1", "seed -2", "diverged", "chosen",
+        "edge",
+    ]  # fmt: skip
+    assert len(table) == 12
+    assert table.groupby("arm").chosen.sum().to_dict() == {"plain": 1, "residual": 1}
+    assert (table["median"] == table[["seed -1", "seed -2"]].max(axis=1)).all()
+
+
+def test_a_study_that_tunes_nothing_has_no_tuning() -> None:
+    tree = tuned_tree()
+    del tree["tune"]
+    plain = gradlab.run(tree, executor="inline", seeds=1)
+    assert plain.tuning is None
+    assert "tuning" not in plain.to_json()
+    with pytest.raises(InvalidInput, match="tunes nothing"):
+        plain.export("csv", "tuning")
+
+
+def test_the_export_has_the_same_rows(result: gradlab.Result) -> None:
+    rows = list(csv.DictReader(io.StringIO(result.export("csv", "tuning").decode())))
+    assert len(rows) == 12
+    assert {row["arm"]: row["train.lr"] for row in rows if row["chosen"] == "true"} == {
+        arm: f"{candidate.values['train.lr']:g}"
+        for arm, candidate in result.measured.plan.tuning.chosen.items()  # type: ignore[attr-defined]
+    }
+
+
+def test_the_object_holds_choice_cost_and_everything_tried(result: gradlab.Result) -> None:
+    tuning = plain_json(result.to_json())["tuning"]
+    assert (tuning["by"], tuning["better"], tuning["complete"]) == ("final_loss", "lower", True)
+    assert tuning["seeds"] == [-1, -2]
+    assert tuning["cost"]["trials"] == 24
+    assert 0 < tuning["cost"]["share"] < 1
+    assert len(tuning["tried"]) == 12
+
+
+def test_the_report_says_what_was_chosen_what_it_cost_and_where_untuned_numbers_come_from(
+    result: gradlab.Result,
+) -> None:
+    text = result.report()
+    assert "Each arm is judged at its own best value: plain lr=" in text
+    assert "Cost of the tuning: 24 trials" in text
+    assert "Tuned beside untuned" in text
+    assert "the value of the study's base, trained on the same seeds as the tuned arms; in no verdict" in text
+    assert "ties: they go to the best mean over the seeds" in text
+    assert "each condition was tuned in train.lr by final\\_loss" in text
+
+
+def test_the_sensitivity_curve_marks_the_chosen_value(result: gradlab.Result) -> None:
+    chart = result.charts["tuning_curves"]
+    assert isinstance(chart, SensitivityChart)
+    panel = chart.setting
+    assert panel.log_x
+    assert panel.untuned == 0.01
+    chosen = result.measured.plan.tuning.chosen  # type: ignore[attr-defined]
+    for curve in panel.curves:
+        assert curve.chosen is not None
+        assert curve.x[curve.chosen] == chosen[curve.arm].values["train.lr"]
+        assert (curve.best <= curve.median).all()
+        assert (curve.median <= curve.worst).all()
+    assert len(chart.table()[1]) == 12
+    assert "Chosen, plain: learning rate" in chart.description
+
+
+def test_tuned_and_untuned_stand_beside_each_other_on_the_same_seeds(result: gradlab.Result) -> None:
+    chart = result.charts["tuned_beside_untuned"]
+    assert isinstance(chart, BesideChart)
+    assert chart.seeds == (0, 1, 2)
+    untuned = gradlab.run({**tuned_tree(), "tune": None}, executor="inline", seeds=3)
+    for arm in chart.arms:
+        before = untuned.measured.values("final_loss", arm.arm)
+        assert list(arm.before) == list(before.values())
+        assert list(arm.after) == list(result.measured.values("final_loss", arm.arm).values())
+
+
+def test_figures_are_drawn_and_the_page_is_made(result: gradlab.Result, tmp_path: Path) -> None:
+    result.save(tmp_path / "run")
+    for name in FIGURES:
+        assert (tmp_path / "run" / "figures" / f"{name}.png").stat().st_size > 10_000
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert "Sensitivity to the learning rate" in page
+    assert "Tuning by final_loss" in page
+
+
+def tuned(**tune: Any) -> gradlab.Result:
+    return gradlab.run({**tuned_tree(**tune), "figures": FIGURES}, executor="inline", seeds=2)
+
+
+def test_several_settings_get_a_panel_each_and_words_get_names(tmp_path: Path) -> None:
+    result = tuned(**{"train.lr": [1e-3, 1e-2, 1e-1], "train.optimizer": ["adam", "sgd", "momentum"], "seeds": 1})
+    chart = result.charts["tuning_curves"]
+    assert isinstance(chart, SensitivityChart)
+    assert [panel.setting.name for panel in chart.panels] == ["learning rate", "optimizer"]
+    assert [name for _, name in chart.panels[1].setting.ticks] == ["adam", "sgd", "momentum"]
+    result.figure("tuning_curves").savefig(tmp_path / "panels.png")
+    assert result.tuning is not None
+    assert b"momentum" in result.export("csv", "tuning")
+
+
+def test_losses_that_explode_are_off_the_axis_and_diverged_ones_are_told(tmp_path: Path) -> None:
+    result = tuned(**{"train.lr": [1e-2, 1e-1, 3.0, 1e6], "train.optimizer": ["sgd"], "seeds": 1})
+    chart = result.charts["tuning_curves"]
+    assert isinstance(chart, SensitivityChart)
+    assert chart.cap is not None
+    assert any(math.isinf(value) for curve in chart.setting.curves for value in curve.median)
+    result.figure("tuning_curves").savefig(tmp_path / "diverged.png")
+    assert "diverged" in result.report()
+
+
+def test_an_arm_that_diverges_at_every_value_is_named() -> None:
+    result = tuned(**{"train.lr": [1e5, 3e5, 1e6], "train.optimizer": ["sgd"], "seeds": 1})
+    assert any("residual diverged at every value that was tried" in note for note in result.story.notes)
+    assert not any("plain diverged" in note for note in result.story.notes)
