@@ -49,6 +49,14 @@ def settle_y(ax: Any, length: float) -> float:
     if ticks is None:
         ticks = _maker(axis)(max(2, min(9, int(length / pt(21)))))
         set_ticks(axis, ticks)
+    elif not words and len(ticks) > 1:
+
+        def room(found: Ticks) -> bool:
+            places = sorted(_place(axis, place) * length for place, _ in found)
+            return all(b - a >= 1.3 * size for a, b in pairwise(places))
+
+        ticks = thinned_ticks(ticks, room)
+        set_ticks(axis, ticks)
     return max((text_width(text, size, bold=words) for _, text in ticks), default=0.0)
 
 

@@ -14,7 +14,7 @@ from gradlab.errors import InvalidInput, described, nearest
 from gradlab.report.axes_ticks import settle_x, settle_y
 from gradlab.report.charts import Chart, Panels
 from gradlab.report.figures.base import Figure
-from gradlab.report.layout import Box, make_grid, place_chart, tip_id
+from gradlab.report.layout import Box, fit_grid, make_grid, place_chart, tip_id
 from gradlab.report.look import SOFT, WARNING, look, plain, pt
 from gradlab.report.scheme import Wish, make_scheme
 from gradlab.report.text_size import text_height, wrapped
@@ -54,8 +54,7 @@ def make_chart(measured: Measured, name: str, wish: Wish | None = None) -> Chart
     chart = figure.chart(measured)
     if chart is None:
         return None
-    scheme = make_scheme(measured, wish, chart.along)
-    return chart.arranged(scheme)
+    return chart.arranged(make_scheme(measured, wish, chart.along, each=chart.each_group))
 
 
 # ---------------------------------------------------------------------- drawing
@@ -90,8 +89,9 @@ def draw_one(chart: Chart, ax: Any = None, *, size: str = "page") -> Any:
             return ax.figure
         if size == "page" and isinstance(chart, Panels) and chart.own_labels:
             width = max(width, min(3.2 * len(chart.charts), 9.6))
-        canvas = make_canvas(width, height if size == "slide" else _natural_height(chart, width, height, scale))
-        place_chart(chart, canvas)
+        fixed = size == "slide"
+        canvas = make_canvas(width, height if fixed else _natural_height(chart, width, height, scale))
+        place_chart(chart, canvas, grid=fit_grid(chart, width, height) if fixed else None)
         return canvas
 
 

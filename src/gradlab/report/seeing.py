@@ -84,7 +84,7 @@ def _apart(values: Sequence[float]) -> str:
 
 def see_axis(measured: Measured, series: Sequence[Dots], path: str, what: str, *, ordered: bool) -> str:
     """What happens along an axis: from its first value to its last, or its best and worst level."""
-    names = measured.names
+    names = measured.names.by_settings
     found = []
     for dots in series:
         there = [group for group, values in zip(dots.groups, dots.values, strict=True) if len(values)]

@@ -6,6 +6,8 @@ from functools import cache, lru_cache
 from textwrap import wrap
 from typing import Any
 
+SAFE = 1.03
+"""Letters on a grid of pixels are a little wider than their outlines."""
 HEIGHT = 1.2
 """A line of text, as a multiple of its size in points."""
 
@@ -32,7 +34,9 @@ def text_width(text: str, size: float, *, bold: bool = False) -> float:
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a letter that the font lacks
-        return max((_width(line.replace(r"\$", "$"), bold) for line in text.split("\n")), default=0.0) * size / 100
+        return (
+            max((_width(line.replace(r"\$", "$"), bold) for line in text.split("\n")), default=0.0) * SAFE * size / 100
+        )
 
 
 def text_height(text: str, size: float) -> float:

@@ -55,6 +55,11 @@ class Names:
         found = {path: unordered[path] for path in (*known, *(path for path in unordered if path not in ORDER))}
         return {path: tuple(sorted(v) if all(map(is_number, v)) else v) for path, v in found.items()}
 
+    @cached_property
+    def by_settings(self) -> Names:
+        """The same groups named by their settings, also where the author gave them names."""
+        return Names(list(self.groups.values()), self.catalog, arms=False, labels=self.labels) if self.arms else self
+
     def path(self, word: str) -> str:
         """The full path of an axis that is given by its path, its last word or its name."""
         found = path_of(word, self.axes) or next((path for path in self.axes if self.axis(path) == word), None)

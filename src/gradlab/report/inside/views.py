@@ -14,8 +14,16 @@ import numpy as np
 from gradlab.audits.start import Gain, gain_of
 from gradlab.report.inside.inspection import Inspection
 from gradlab.report.inside.recording import Recording
+from gradlab.spec.numerals import counted, written
 
-VIEWS = ("signal_flow", "gradient_flow", "gradient_highway", "one_input", "units")
+VIEWS = {
+    "signal_flow": "How large the activations of two networks are, layer by layer.",
+    "gradient_flow": "The backprop signal δ, the activation x that enters, and their product, layer by layer.",
+    "gradient_highway": "What reaches each layer from the output, with the skips and without their + x.",
+    "one_input": "One input on its way through two networks: unit by layer.",
+    "units": "Dead units and update ratios of two networks, layer by layer.",
+}
+"""What each view shows."""
 
 
 @dataclass(frozen=True)
@@ -90,9 +98,8 @@ def _signal(recording: Recording) -> View:
     )  # fmt: skip
     ends = [_ends(recording, arm, lambda one: one.signal[:, 4]) for arm in (0, 1)]
     caption = (
-        "Signal flow: how large the activations of one batch are, layer by layer (95 % of them lie below the top "
-        "line). "
-        f"At the last frame, from the first layer to the last: {ends[0]}; {ends[1]}."
+        f"{_when(recording)}, the largest activations go {ends[0]} and {ends[1]}, from the first layer to the last. "
+        "The lines are quantiles of |activation| over one batch."
     )
     return View("signal_flow", "Signal flow", caption, panels)
 
@@ -108,15 +115,15 @@ def _gradients(recording: Recording) -> View:
         for title, label, read in kinds
     )
     start = recording.inspections[0][0]
-    parts = []
-    product = "their product, the weight gradient,"
-    for word, values in (("δ", start.delta), ("x", start.entering), (product, start.gradient)):
-        parts.append(f"{word} {_over(gain_of(np.asarray(values)))}")
+    kinds_at_start = (
+        ("δ", start.delta),
+        ("x", start.entering),
+        ("their product, the weight gradient,", start.gradient),
+    )
+    parts = [f"{word} {_over(gain_of(np.asarray(values)))}" for word, values in kinds_at_start]
     caption = (
-        "Gradient flow: a weight gradient is a product of the backprop signal δ and of the activation that enters the "
-        "layer, so it can look alive, or flat, while each of them dies. Before training, from the first layer to "
-        "the last of "
-        f"{recording.arms[0]}, {'; '.join(parts)}."
+        f"Before training, from the first layer of {recording.arms[0]} to the last, {'; '.join(parts)}. A weight "
+        "gradient is about δ × x: it can look alive, or flat, while each of them dies."
     )
     return View("gradient_flow", "Gradient flow", caption, panels)
 
@@ -149,14 +156,13 @@ def _highway(recording: Recording) -> View | None:
         start = recording.inspections[arm][0]
         assert start.highway is not None
         assert start.branches is not None
-        words = f"{recording.arms[arm]} {start.highway[0]:.2g}"
+        words = f"{written(float(start.highway[0]), 2)} in {recording.arms[arm]}"
         if _carries(start):
-            words += f" ({start.branches[0]:.2g} without the + x)"
+            words += f" ({written(float(start.branches[0]), 2)} with the + x of every skip cut out)"
         parts.append(words)
     caption = (
-        "The gradient highway: the product of all Jacobians between the output and a layer, as a whole and with "
-        "the identity "
-        f"term of every skip cut out. Before training it reaches layer 1 with {'; '.join(parts)}."
+        f"Before training, a change of the output reaches layer 1 multiplied by {' and '.join(parts)}: the largest "
+        "singular value of the product of all Jacobians on the way."
     )
     return View("gradient_highway", "The gradient highway", caption, (chain, blocks, spectrum))
 
@@ -174,9 +180,9 @@ def _journey(recording: Recording) -> View:
     last = [recording.inspections[arm][-1].journey for arm in (0, 1)]
     kept = [_share_above(rows[-1], 1e-3) for rows in last]
     caption = (
-        "One input on its way: every column is a layer, every row a unit. At the last frame "
-        f"{100 * kept[0]:.0f} % of the units of the last layer carry a signal (above .001) in {recording.arms[0]}, "
-        f"{100 * kept[1]:.0f} % in {recording.arms[1]}."
+        f"{_when(recording)}, {100 * kept[0]:.0f} % of the units in the last layer of {recording.arms[0]} carry a "
+        f"signal (above 0.001), {100 * kept[1]:.0f} % in {recording.arms[1]}. One input on its way: every column is a layer, "
+        "every row a unit."
     )
     return View("one_input", "One input, layer by layer", caption, unit_panels=panels)
 
@@ -203,8 +209,8 @@ def _units(recording: Recording) -> View:
         moved = tuple(_make_line(recording, arm, _update) for arm in (0, 1))
         panels.append(LinePanel("update ratio", "layer", "‖ΔW‖/‖W‖ of the step before", moved))
     caption = (
-        "Units whose slope is 0 on the whole batch give no gradient and get none. At the last frame, over all layers: "
-        f"{' and '.join(parts)}."
+        f"{_when(recording)}, {' and '.join(parts)} of all units are dead: their slope is 0 on the whole batch, so "
+        "they give no gradient and get none."
     )
     return View("units", "Dead units and updates", caption, tuple(panels))
 
@@ -213,9 +219,13 @@ def _update(one: Inspection) -> Any:
     return np.full(len(one.delta), np.nan) if one.update is None else one.update
 
 
+def _when(recording: Recording) -> str:
+    return f"After {counted(recording.steps[-1], 'step')}" if recording.steps[-1] else "Before training"
+
+
 def _ends(recording: Recording, arm: int, read: Any) -> str:
     values = read(recording.inspections[arm][-1])
-    return f"{recording.arms[arm]} {values[0]:.2g} to {values[-1]:.2g}"
+    return f"from {written(float(values[0]), 2)} to {written(float(values[-1]), 2)} in {recording.arms[arm]}"
 
 
 def _over(found: Gain | None) -> str:
@@ -224,6 +234,6 @@ def _over(found: Gain | None) -> str:
     if found.in_all == 0:
         return "falls to exactly 0"
     if 0.1 <= found.in_all <= 10:
-        return f"hardly changes ({max(found.in_all, 1 / found.in_all):.1f}×)"
+        return f"hardly changes (by a factor of {written(max(found.in_all, 1 / found.in_all), 2)})"
     way = "grows" if found.in_all > 1 else "falls"
-    return f"{way} by {max(found.in_all, 1 / found.in_all):.1e}"
+    return f"{way} by a factor of {written(max(found.in_all, 1 / found.in_all), 2)}"
