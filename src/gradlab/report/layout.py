@@ -182,16 +182,12 @@ class _Placement:
         place = ax.get_position()
         size, low, high = pt(9), place.y0 * self.size[1], place.y1 * self.size[1]
         each = 1.12 * size
-        wanted = sorted(((_fraction(ax.yaxis, end.y) * (high - low) + low), end) for end in ends) \
-            if len({end.y for end in ends}) == len(ends) else []  # fmt: skip
-        if not wanted:
+        if len({end.y for end in ends}) < len(ends):
             return False
-        found: list[float] = []
-        for y, _ in wanted:
-            found.append(max(y, found[-1] + each) if found else max(y, low + each / 2))
-        shift = float(np.mean([at - y for at, (y, _) in zip(found, wanted, strict=True)]))
-        found = [at - shift for at in found] if found[0] - shift >= low else found
-        if max(abs(at - y) for at, (y, _) in zip(found, wanted, strict=True)) > 1.1 * size or found[-1] > high + size:
+        wanted = sorted(((_fraction(ax.yaxis, end.y) * (high - low) + low), end) for end in ends)
+        found = _move_apart([y for y, _ in wanted], each)
+        far = max(abs(at - y) for at, (y, _) in zip(found, wanted, strict=True))
+        if far > 1.3 * size or found[-1] > high + size or found[0] < low - size / 2:
             return False
         tips = dict(self.chart.tips)
         for at, (_, end) in zip(found, wanted, strict=True):
@@ -310,6 +306,22 @@ class _Placement:
             fontsize=wanted,
             linespacing=1.1,
         )
+
+
+def _move_apart(places: Sequence[float], least: float) -> list[float]:
+    """Places in order, moved as little as needed to have at least this distance."""
+    found = list(places)
+    for _ in range(200):
+        moved = False
+        for index in range(len(found) - 1):
+            missing = least - (found[index + 1] - found[index])
+            if missing > 1e-3:
+                found[index] -= missing / 2
+                found[index + 1] += missing / 2
+                moved = True
+        if not moved:
+            break
+    return found
 
 
 def _folded(text: str, room: float, size: float | None = None) -> str:

@@ -154,9 +154,7 @@ class AxisChart(Chart):
         beside = own * shift if self.log_x else own + shift
         style: Any = {"linestyle": s.dashes, "marker": s.marker, "markersize": pt(6)}
         if not self.joined:
-            wide = len(series.values[0]) > 1 if len(series.values) else False
-            style = {"linestyle": "none", "marker": "_" if wide else s.marker, "markersize": pt(13 if wide else 7)}
-            style |= {"markeredgewidth": pt(2.4)} if wide else {}
+            style = {"linestyle": "none", "marker": s.marker, "markersize": pt(8)}
         label = legend_text(series.label) if series.label and not self.ghosts else None
         ax.plot(beside, medians, color=s.color, label=label, **style)
 

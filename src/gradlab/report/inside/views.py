@@ -181,8 +181,8 @@ def _journey(recording: Recording) -> View:
     kept = [_share_above(rows[-1], 1e-3) for rows in last]
     caption = (
         f"{_when(recording)}, {100 * kept[0]:.0f} % of the units in the last layer of {recording.arms[0]} carry a "
-        f"signal (above 0.001), {100 * kept[1]:.0f} % in {recording.arms[1]}. One input on its way: every column is a layer, "
-        "every row a unit."
+        f"signal (above 0.001), {100 * kept[1]:.0f} % in {recording.arms[1]}. One input on its way: every column "
+        "is a layer, every row a unit."
     )
     return View("one_input", "One input, layer by layer", caption, unit_panels=panels)
 
