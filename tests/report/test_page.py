@@ -252,3 +252,24 @@ def test_the_explorer_shows_measures_by_the_labels_that_their_probes_declare(tmp
     assert (shown["weight_max"]["label"], shown["weight_max"]["log"]) == ("largest weight", True)
     assert (shown["weight_min"]["label"], shown["weight_min"]["log"]) == ("weight min", False)
     assert not shown["activation_mean.post"]["log"]
+
+
+def test_figures_on_the_page_have_colors_for_light_and_dark_and_ids_of_their_own(run: Path) -> None:
+    page = (run / "report.html").read_text()
+    figures = re.findall(r"<figure id=.*?</figure>", page, flags=re.DOTALL)
+    assert len(figures) == 2
+    dark = re.search(r"@media screen and \(prefers-color-scheme: dark\)\{:root\{(--f-.*?)\}\}", page)
+    assert dark is not None
+    known = set(re.findall(r"(--f-[0-9a-f]{6}):", dark.group(1)))
+    used = {name for figure in figures for name in re.findall(r"var\((--f-[0-9a-f]{6}),#", figure)}
+    assert {"--f-ffffff", "--f-1f2933", "--f-c2410c", "--f-0b5fa5"} <= used <= known
+    styles = [style for figure in figures for style in re.findall(r'style="([^"]*)"', figure)]
+    assert not [style for style in styles if re.search(r"(?<!,)#[0-9a-f]{6}", style)]  # no color without a counterpart
+    ids = [found for figure in figures for found in re.findall(r'\bid="([^"]+)"', figure)]
+    assert len(set(ids)) == len(ids)
+
+
+def test_a_name_that_looks_like_a_color_stays_a_name(tree: dict[str, Any]) -> None:
+    tree["arms"] = {"plain": {}, 'fill="#1f2933"': {"model.skip": "identity"}}
+    page = gradlab.run({**tree, "figures": ["training_loss"]}).page()
+    assert 'fill="#1f2933"</text>' in page
