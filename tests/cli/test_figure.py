@@ -46,8 +46,9 @@ def test_without_a_name_the_figures_are_listed_with_a_line_each(run: Path) -> No
 )
 def test_one_call_draws_what_a_slide_needs(run: Path, tmp_path: Path, kind: str, start: bytes) -> None:
     found = cli(
-        "figure", str(run), "gradient_at_start_by_layer", "--facet", "depth", "--color", "skip", "--groups", "depth=3|8",
-        "--label", "skip=none=plain", "--title", "Before training", "--size", "slide", "--to", kind, cwd=tmp_path,
+        "figure", str(run), "gradient_at_start_by_layer", "--facet", "depth", "--color", "skip",
+        "--groups", "depth=3|8", "--label", "skip=none=plain", "--title", "Before training",
+        "--size", "slide", "--to", kind, cwd=tmp_path,
     )  # fmt: skip
     assert found.returncode == 0, found.stderr
     assert found.stdout.strip() == f"gradient_at_start_by_layer.{kind}"

@@ -156,8 +156,9 @@ def test_in_a_browser_the_page_is_quiet_complete_and_safe(browser: Any, run: Pat
     page.wait_for_function("document.documentElement.dataset.ready === 'true'")
     assert noise == []
     assert [url for url in asked if not url.startswith(("data:", "file:"))] == []
-    assert page.evaluate("[...document.images].every((i) => i.complete && i.naturalWidth > 0)")
-    assert page.evaluate("document.images.length") == 2
+    sizes = page.evaluate("[...document.querySelectorAll('figure svg')].map((s) => s.getBoundingClientRect().width)")
+    assert len(sizes) == 2
+    assert min(sizes) > 300
     assert page.locator("h1").inner_text() == f"Is {HOSTILE} a question?"
     assert page.locator(".chart svg").count() >= 10
     page.close()
@@ -181,17 +182,17 @@ def test_in_a_browser_slider_switches_and_tables_work_by_keyboard(browser: Any, 
     page = browser.new_page(viewport={"width": 1280, "height": 900})
     page.goto((run / "report.html").as_uri())
     page.wait_for_function("document.documentElement.dataset.ready === 'true'")
-    for controls, chart in (
-        ("#inside-controls", '[data-scene="1"] .chart >> nth=0'),
-        ("#explorer-controls", "#explorer-chart"),
+    for controls, chart, first, key, then in (
+        ("#inside-controls", '[data-scene="1"] .chart >> nth=0', "0", "ArrowRight", "1"),
+        ("#explorer-controls", "#explorer-chart", "20", "ArrowLeft", "16"),
     ):
         slider, shown = page.locator(f"{controls} input[type=range]"), page.locator(f"{controls} output")
-        assert shown.inner_text() == "20"
+        assert shown.inner_text() == first
         before = page.locator(chart).inner_html()
         slider.focus()
-        page.keyboard.press("ArrowLeft")
-        assert shown.inner_text() == "16"
-        assert slider.get_attribute("aria-valuetext") == "step 16"
+        page.keyboard.press(key)
+        assert shown.inner_text() == then
+        assert slider.get_attribute("aria-valuetext") == f"step {then}"
         assert page.locator(chart).inner_html() != before
         box = page.locator(f"{controls} input[type=checkbox]").first
         box.focus()
@@ -208,6 +209,37 @@ def test_in_a_browser_slider_switches_and_tables_work_by_keyboard(browser: Any, 
     rows = [row.inner_text() for row in table.locator("tbody tr").all()]
     assert first in rows
     page.close()
+
+
+@pytest.mark.browser
+def test_in_a_browser_play_moves_captions_and_leaves_axes_where_they_are(browser: Any, run: Path) -> None:
+    page = browser.new_page(viewport={"width": 1280, "height": 900})
+    page.goto((run / "report.html").as_uri())
+    page.wait_for_function("document.documentElement.dataset.ready === 'true'")
+    caption = page.locator("#inside .caption").first
+    assert caption.inner_text().startswith("Before training")
+    ticks = (
+        "[...document.querySelectorAll('[data-scene=\"0\"] .chart text')].map((t) => t.textContent)"
+        ".filter((t) => /^[10⁻¹²³⁴⁵⁶⁷⁸⁹⁰.]+$/.test(t))"
+    )
+    before = page.evaluate(ticks)
+    page.locator("#inside-controls button").click()
+    page.locator("#inside .caption", has_text="After 20 steps").first.wait_for(timeout=20_000)
+    assert page.evaluate(ticks) == before
+    page.close()
+
+
+@pytest.mark.browser
+def test_in_a_browser_figures_follow_a_dark_screen(browser: Any, run: Path) -> None:
+    colors = {}
+    for scheme in ("light", "dark"):
+        page = browser.new_page(color_scheme=scheme)
+        page.goto((run / "report.html").as_uri())
+        colors[scheme] = page.evaluate(
+            "[...document.querySelectorAll('figure svg')].map((s) => getComputedStyle(s.querySelector('path')).fill)"
+        )
+        page.close()
+    assert colors == {"light": ["rgb(255, 255, 255)"] * 2, "dark": ["rgb(20, 24, 28)"] * 2}
 
 
 @pytest.mark.browser

@@ -6,6 +6,7 @@ Markdown and print get the last step (`drawing.py`).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,15 +64,32 @@ class View:
 
     name: str
     title: str
-    caption: str
+    captions: tuple[str, ...]
+    """What to see at each inspected step."""
     panels: tuple[LinePanel, ...] = ()
     unit_panels: tuple[UnitPanel, ...] = ()
+
+    @property
+    def caption(self) -> str:
+        """What to see at the last step."""
+        return self.captions[-1]
 
 
 def make_views(recording: Recording) -> list[View]:
     """The views that the recording has numbers for."""
     found = [_signal(recording), _gradients(recording), _highway(recording), _journey(recording), _units(recording)]
     return [view for view in found if view is not None]
+
+
+Moment = tuple[Inspection, Inspection]
+"""Both networks at one step."""
+
+
+def _captions(recording: Recording, say: Callable[[Moment], str]) -> tuple[str, ...]:
+    """A caption for each inspected step; a network with a smaller budget stays at its own last one."""
+    first, second = recording.inspections
+    moments = [(first[min(k, len(first) - 1)], second[min(k, len(second) - 1)]) for k in range(len(recording.steps))]
+    return tuple(f"{_when(step)}, {say(moment)}" for step, moment in zip(recording.steps, moments, strict=True))
 
 
 def _make_line(recording: Recording, arm: int, read: Any, name: str = "", faint: bool = False) -> PanelLine:
@@ -96,12 +114,16 @@ def _signal(recording: Recording) -> View:
         )
         for arm in (0, 1)
     )  # fmt: skip
-    ends = [_ends(recording, arm, lambda one: one.signal[:, 4]) for arm in (0, 1)]
-    caption = (
-        f"{_when(recording)}, the largest activations go {ends[0]} and {ends[1]}, from the first layer to the last. "
-        "The lines are quantiles of |activation| over one batch."
-    )
-    return View("signal_flow", "Signal flow", caption, panels)
+
+    def say(moment: Moment) -> str:
+        ends = [_say_ends(one.signal[:, 4], name) for one, name in zip(moment, recording.arms, strict=True)]
+        return (
+            f"the largest activations go {ends[0]} and {ends[1]}, from the first layer to the last. The lines are "
+            "quantiles of |activation| over one batch."
+        )
+
+    captions = _captions(recording, say)
+    return View("signal_flow", "Signal flow", captions, panels)
 
 
 def _gradients(recording: Recording) -> View:
@@ -114,18 +136,18 @@ def _gradients(recording: Recording) -> View:
         LinePanel(title, "layer", label, tuple(_make_line(recording, arm, read) for arm in (0, 1)))
         for title, label, read in kinds
     )
-    start = recording.inspections[0][0]
-    kinds_at_start = (
-        ("δ", start.delta),
-        ("x", start.entering),
-        ("their product, the weight gradient,", start.gradient),
-    )
-    parts = [f"{word} {_over(gain_of(np.asarray(values)))}" for word, values in kinds_at_start]
-    caption = (
-        f"Before training, from the first layer of {recording.arms[0]} to the last, {'; '.join(parts)}. A weight "
-        "gradient is about δ × x: it can look alive, or flat, while each of them dies."
-    )
-    return View("gradient_flow", "Gradient flow", caption, panels)
+
+    def say(moment: Moment) -> str:
+        one, product = moment[0], "their product, the weight gradient,"
+        sizes = (("δ", one.delta), ("x", one.entering), (product, one.gradient))
+        parts = [f"{word} {_over(gain_of(np.asarray(values)))}" for word, values in sizes]
+        return (
+            f"from the first layer of {recording.arms[0]} to the last, {'; '.join(parts)}. A weight gradient is about "
+            "δ × x: it can look alive, or flat, while each of them dies."
+        )
+
+    captions = _captions(recording, say)
+    return View("gradient_flow", "Gradient flow", captions, panels)
 
 
 def _highway(recording: Recording) -> View | None:
@@ -151,20 +173,23 @@ def _highway(recording: Recording) -> View | None:
         "end to end", "number, largest first", "singular values of ∂out/∂input",
         tuple(_make_line(recording, arm, lambda one: one.spectrum) for arm in (0, 1)),
     )  # fmt: skip
-    parts = []
-    for arm in (0, 1):
-        start = recording.inspections[arm][0]
-        assert start.highway is not None
-        assert start.branches is not None
-        words = f"{written(float(start.highway[0]), 2)} in {recording.arms[arm]}"
-        if _carries(start):
-            words += f" ({written(float(start.branches[0]), 2)} with the + x of every skip cut out)"
-        parts.append(words)
-    caption = (
-        f"Before training, a change of the output reaches layer 1 multiplied by {' and '.join(parts)}: the largest "
-        "singular value of the product of all Jacobians on the way."
-    )
-    return View("gradient_highway", "The gradient highway", caption, (chain, blocks, spectrum))
+
+    def say(moment: Moment) -> str:
+        parts = []
+        for one, name in zip(moment, recording.arms, strict=True):
+            assert one.highway is not None
+            assert one.branches is not None
+            words = f"{written(float(one.highway[0]), 2)} in {name}"
+            if _carries(one):
+                words += f" ({written(float(one.branches[0]), 2)} with the + x of every skip cut out)"
+            parts.append(words)
+        return (
+            f"a change of the output reaches layer 1 multiplied by {' and '.join(parts)}: the largest singular value "
+            "of the product of all Jacobians on the way."
+        )
+
+    captions = _captions(recording, say)
+    return View("gradient_highway", "The gradient highway", captions, (chain, blocks, spectrum))
 
 
 def _carries(one: Inspection) -> bool:
@@ -177,14 +202,16 @@ def _journey(recording: Recording) -> View:
         UnitPanel(recording.arms[arm], arm, tuple(np.round(one.journey, 6) for one in recording.inspections[arm]))
         for arm in (0, 1)
     )
-    last = [recording.inspections[arm][-1].journey for arm in (0, 1)]
-    kept = [_share_above(rows[-1], 1e-3) for rows in last]
-    caption = (
-        f"{_when(recording)}, {100 * kept[0]:.0f} % of the units in the last layer of {recording.arms[0]} carry a "
-        f"signal (above 0.001), {100 * kept[1]:.0f} % in {recording.arms[1]}. One input on its way: every column "
-        "is a layer, every row a unit."
-    )
-    return View("one_input", "One input, layer by layer", caption, unit_panels=panels)
+
+    def say(moment: Moment) -> str:
+        kept = [100 * _share_above(one.journey[-1], 1e-3) for one in moment]
+        return (
+            f"{kept[0]:.0f} % of the units in the last layer of {recording.arms[0]} carry a signal (above 0.001), "
+            f"{kept[1]:.0f} % in {recording.arms[1]}. One input on its way: every column is a layer, every row a unit."
+        )
+
+    captions = _captions(recording, say)
+    return View("one_input", "One input, layer by layer", captions, unit_panels=panels)
 
 
 def _share_above(row: Any, size: float) -> float:
@@ -201,31 +228,32 @@ def _units(recording: Recording) -> View:
         tuple(_make_line(recording, arm, lambda one: one.dead) for arm in (0, 1)),
         log=False,
     )
-    parts = [
-        f"{100 * float(np.mean(recording.inspections[arm][-1].dead)):.0f} % in {recording.arms[arm]}" for arm in (0, 1)
-    ]
     panels = [dead]
     if any(one.update is not None for arm in recording.inspections for one in arm):
         moved = tuple(_make_line(recording, arm, _update) for arm in (0, 1))
         panels.append(LinePanel("update ratio", "layer", "‖ΔW‖/‖W‖ of the step before", moved))
-    caption = (
-        f"{_when(recording)}, {' and '.join(parts)} of all units are dead: their slope is 0 on the whole batch, so "
-        "they give no gradient and get none."
-    )
-    return View("units", "Dead units and updates", caption, tuple(panels))
+
+    def say(moment: Moment) -> str:
+        shares = [f"{100 * float(np.mean(one.dead)):.0f} %" for one in moment]
+        return (
+            f"{shares[0]} of the units of {recording.arms[0]} and {shares[1]} of those of {recording.arms[1]} are "
+            "dead: their slope is 0 on the whole batch, so they give no gradient and get none."
+        )
+
+    captions = _captions(recording, say)
+    return View("units", "Dead units and updates", captions, tuple(panels))
 
 
 def _update(one: Inspection) -> Any:
     return np.full(len(one.delta), np.nan) if one.update is None else one.update
 
 
-def _when(recording: Recording) -> str:
-    return f"After {counted(recording.steps[-1], 'step')}" if recording.steps[-1] else "Before training"
+def _when(step: int) -> str:
+    return f"After {counted(step, 'step')}" if step else "Before training"
 
 
-def _ends(recording: Recording, arm: int, read: Any) -> str:
-    values = read(recording.inspections[arm][-1])
-    return f"from {written(float(values[0]), 2)} to {written(float(values[-1]), 2)} in {recording.arms[arm]}"
+def _say_ends(values: Any, name: str) -> str:
+    return f"from {written(float(values[0]), 2)} to {written(float(values[-1]), 2)} in {name}"
 
 
 def _over(found: Gain | None) -> str:
