@@ -15,7 +15,7 @@ from gradlab.report.axes_ticks import settle_x, settle_y
 from gradlab.report.charts import Chart, Panels
 from gradlab.report.figures.base import Figure
 from gradlab.report.layout import Box, fit_grid, make_grid, place_chart, tip_id
-from gradlab.report.look import SOFT, WARNING, look, plain, pt
+from gradlab.report.look import SOFT, WARNING, load_matplotlib, look, plain, pt
 from gradlab.report.scheme import Wish, make_scheme
 from gradlab.report.text_size import text_height, wrapped
 
@@ -131,9 +131,14 @@ def _draw_on(chart: Chart, ax: Any) -> None:
         ax.legend()
 
 
+def overview_names(charts: Mapping[str, Chart]) -> list[str]:
+    """The figures of the overview: the first four, those of many panels last."""
+    return sorted(charts, key=lambda name: len(charts[name].panels) > 6)[:4]
+
+
 def draw_overview(charts: Mapping[str, Chart], title: str) -> Any:
     """Up to four charts on one page, under the question."""
-    chosen = sorted(charts.values(), key=lambda chart: len(chart.panels) > 6)[:4]
+    chosen = [charts[name] for name in overview_names(charts)]
     columns = 1 if len(chosen) == 1 else 2
     rows = [chosen[start : start + columns] for start in range(0, len(chosen), columns)]
     width, height = SIZE
@@ -168,7 +173,37 @@ def render_image(canvas: Any, kind: str) -> bytes:
     }
     with look(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing")  # a letter that the font lacks becomes a box
-        canvas.savefig(buffer, format=kind, metadata=undated[kind])
+        fast = {"pil_kwargs": {"compress_level": 4}} if kind == "png" else {}
+        canvas.savefig(buffer, format=kind, metadata=undated[kind], **fast)
+    return buffer.getvalue()
+
+
+def join_images(pictures: Sequence[bytes], title: str) -> bytes:
+    """Up to four PNG files as one, two beside each other, under a title: nothing is drawn a second time."""
+    from PIL import Image
+
+    images = [Image.open(io.BytesIO(picture)).convert("RGB") for picture in pictures]
+    columns = 1 if len(images) == 1 else 2
+    width = max(image.width for image in images)
+    with look():
+        dpi = float(load_matplotlib().rcParams["savefig.dpi"])
+        across = 72 * width * columns / dpi
+        heading = wrapped(title, across - 20, 14, bold=True)
+        canvas = make_canvas(across / 72, (text_height(heading, 14) + 12) / 72)
+        canvas.text(
+            7 / across, 0.5, plain(heading), fontsize=14, fontweight="bold", va="center", ha="left", linespacing=1.1
+        )
+    head = Image.open(io.BytesIO(render_image(canvas, "png"))).convert("RGB")
+    rows = [images[start : start + columns] for start in range(0, len(images), columns)]
+    page = Image.new("RGB", (width * columns, head.height + sum(max(i.height for i in row) for row in rows)), "white")
+    page.paste(head, (0, 0))
+    y = head.height
+    for row in rows:
+        for column, image in enumerate(row):
+            page.paste(image, (column * width, y))
+        y += max(image.height for image in row)
+    buffer = io.BytesIO()
+    page.save(buffer, "png", compress_level=4)
     return buffer.getvalue()
 
 
@@ -182,7 +217,10 @@ def render_images(chart: Chart, kinds: Sequence[str]) -> dict[str, bytes]:
     canvas = draw_one(chart)
     found = {kind: _render(canvas, chart, kind) for kind in kinds if kind != "pdf"}
     if "pdf" in kinds:
-        found["pdf"] = render_chart(chart, "pdf", size="column")
+        own = (
+            isinstance(chart, Panels) and chart.own_labels
+        )  # several views side by side: a column has no room for them
+        found["pdf"] = render_image(canvas, "pdf") if own else render_chart(chart, "pdf", size="column")
     return found
 
 

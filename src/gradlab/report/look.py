@@ -117,7 +117,7 @@ def look(scale: float = 1.0) -> Iterator[None]:
     mpl = load_matplotlib()
     settings: dict[Any, Any] = {
         "figure.dpi": 110,
-        "savefig.dpi": 160,
+        "savefig.dpi": 144,
         "font.size": 10 * scale,
         "axes.titlesize": 11.5 * scale,
         "axes.titleweight": "bold",
