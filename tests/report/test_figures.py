@@ -17,6 +17,7 @@ from gradlab.report.charts import AxisChart, HeatChart, Line, LineChart, Panels,
 from gradlab.report.charts.pareto import Offer
 from gradlab.report.draw import SIZES, draw_one, draw_overview, make_chart, make_charts, render_chart
 from gradlab.report.export import render_csv
+from gradlab.report.look import DARK, GROUND, HUES, dark_colors, shade
 from gradlab.report.pictures import all_charts
 from gradlab.report.requests import FigureRequest
 from gradlab.report.scheme import MOST_CURVES, MOST_PANELS, Wish, make_scheme
@@ -138,6 +139,21 @@ def test_an_ordered_axis_inside_a_panel_goes_from_light_to_dark() -> None:
     light = [sum(int(color[i : i + 2], 16) for i in (1, 3, 5)) for color in plain]
     assert light == sorted(light, reverse=True)
     assert len(set(light)) == 3
+    assert 100 < min(light) < max(light) < 600  # neither black nor white
+
+
+def test_every_color_of_a_scheme_has_a_counterpart_on_a_dark_ground_and_can_be_seen_on_both() -> None:
+    def lightness(color: str) -> float:
+        red, green, blue = (int(color[i : i + 2], 16) / 255 for i in (1, 3, 5))
+        return 0.2126 * red**2.2 + 0.7152 * green**2.2 + 0.0722 * blue**2.2
+
+    known = dark_colors()
+    for hue in HUES:
+        for step in range(7):
+            color = shade(hue, step)
+            light, dark = lightness(color), lightness(known[color])
+            assert 1.05 / (light + 0.05) > 1.7, (hue, step)
+            assert (dark + 0.05) / (lightness(DARK[GROUND]) + 0.05) > 2, (hue, step)
 
 
 def test_facet_color_groups_labels_and_title_are_what_is_asked_for(grid: gradlab.Result) -> None:

@@ -218,7 +218,7 @@ class _Placement:
             text.remove()
         self._labels: list[Any] = []
         rows, columns = self.grid.rows, self.grid.columns
-        x_text, y_text = self.chart.x_label, self.chart.y_label
+        x_text, y_text = self.chart.x_label, "" if self.chart.text_rows else self.chart.y_label  # rows name themselves
         label, title = pt(10) * 1.25, pt(9.2) * 1.3 * self._title_lines() if self.several else 0.0
         height = (top - bottom - (0.0 if self.own else label)) / rows - title - pt(16)
         room = max(height - pt(14) if self.own else top - bottom - pt(30), pt(40))

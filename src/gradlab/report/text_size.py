@@ -7,7 +7,7 @@ from functools import cache
 from textwrap import wrap
 from typing import Any
 
-SAFE = 1.03
+SAFE = 1.05
 """Letters on a grid of pixels are a little wider than their outlines."""
 HEIGHT = 1.2
 """A line of text, as a multiple of its size in points."""

@@ -163,7 +163,7 @@ def _set_whole_ticks(ax: Any, lines: Sequence[Line]) -> None:
 
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     places = np.concatenate([line.x for line in lines if len(line.x)] or [np.ones(1)])
-    if places.min() >= 1:
+    if places.min() == 1:  # from the first layer, step or epoch
         ax.set_xlim(0.5, float(places.max()) + 0.5)
 
 
