@@ -33,7 +33,8 @@ def settle_x(ax: Any, length: float) -> tuple[float, float]:
         ticks = thinned_ticks(given, room)
     else:
         return _settle_words(axis, given, length, size)
-    set_ticks(axis, [(place, plain(text)) for place, text in ticks], rotation=0, ha="center")
+    if given is None or len(ticks) < len(given):  # setting ticks is what costs most in a layout
+        set_ticks(axis, [(place, plain(text)) for place, text in ticks], rotation=0, ha="center")
     if not ticks:
         return 0.0, 0.0
     last = max(ticks)
@@ -55,8 +56,10 @@ def settle_y(ax: Any, length: float) -> float:
             places = sorted(_place(axis, place) * length for place, _ in found)
             return all(b - a >= 1.3 * size for a, b in pairwise(places))
 
-        ticks = thinned_ticks(ticks, room)
-        set_ticks(axis, ticks)
+        fewer = thinned_ticks(ticks, room)
+        if len(fewer) < len(ticks):
+            set_ticks(axis, fewer)
+        ticks = fewer
     return max((text_width(text, size, bold=words) for _, text in ticks), default=0.0)
 
 

@@ -173,7 +173,7 @@ def render_image(canvas: Any, kind: str) -> bytes:
     }
     with look(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing")  # a letter that the font lacks becomes a box
-        fast = {"pil_kwargs": {"compress_level": 4}} if kind == "png" else {}
+        fast = {"pil_kwargs": {"compress_level": 2}} if kind == "png" else {}
         canvas.savefig(buffer, format=kind, metadata=undated[kind], **fast)
     return buffer.getvalue()
 
