@@ -11,7 +11,16 @@ import numpy as np
 
 from gradlab.report.look import plain, pt
 from gradlab.report.text_size import HEIGHT, text_height, text_width, wrapped
-from gradlab.report.ticks import Ticks, fitting, layer_ticks, linear_ticks, log_ticks, set_ticks, thinned_ticks
+from gradlab.report.ticks import (
+    Ticks,
+    drop_minor_ticks,
+    fitting,
+    layer_ticks,
+    linear_ticks,
+    log_ticks,
+    set_ticks,
+    thinned_ticks,
+)
 from gradlab.spec.numerals import written
 
 TURNED = 32
@@ -22,6 +31,7 @@ def settle_x(ax: Any, length: float) -> tuple[float, float]:
     """Ticks along; returns their height, and how far the last label reaches beyond the axis."""
     size = pt(9)
     axis = ax.xaxis
+    drop_minor_ticks(axis)
     given = given_ticks(axis)
 
     def room(ticks: Ticks) -> bool:
@@ -45,6 +55,7 @@ def settle_x(ax: Any, length: float) -> tuple[float, float]:
 def settle_y(ax: Any, length: float) -> float:
     """Ticks upwards; returns the width of the widest label."""
     axis, size = ax.yaxis, pt(9)
+    drop_minor_ticks(axis)
     ticks = given_ticks(axis)
     words = ticks is not None and not all(_is_numeral(text.strip()) for _, text in ticks)
     if ticks is None:

@@ -85,11 +85,16 @@ def thinned_ticks(ticks: Ticks, room: Callable[[Ticks], bool]) -> Ticks:
     return ticks[:1]
 
 
-def set_ticks(axis: Any, ticks: Ticks, **style: Any) -> None:
-    """Give an axis these ticks and no others."""
+def drop_minor_ticks(axis: Any) -> None:
+    """A log axis of matplotlib has ticks, and even labels, between the powers of ten."""
     from matplotlib.ticker import NullLocator
 
     axis.set_minor_locator(NullLocator())
+
+
+def set_ticks(axis: Any, ticks: Ticks, **style: Any) -> None:
+    """Give an axis these ticks and no others."""
+    drop_minor_ticks(axis)
     axis.set_ticks([place for place, _ in ticks], [text for _, text in ticks], **style)
 
 
