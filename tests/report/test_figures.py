@@ -15,7 +15,7 @@ import gradlab
 from gradlab.errors import InvalidInput
 from gradlab.report.charts import AxisChart, HeatChart, Line, LineChart, Panels, ParetoChart
 from gradlab.report.charts.pareto import Offer
-from gradlab.report.draw import SIZES, draw_one, draw_overview, make_chart, make_charts, render_chart
+from gradlab.report.draw import FORMATS, draw_one, draw_overview, make_chart, make_charts, render_chart
 from gradlab.report.export import render_csv
 from gradlab.report.look import DARK, GROUND, HUES, dark_colors, shade
 from gradlab.report.pictures import all_charts
@@ -59,7 +59,7 @@ def check_texts(result: gradlab.Result) -> None:
     assert charts
     found = {}
     for name, chart in charts.items():
-        for size in SIZES:
+        for size in FORMATS:
             canvas = draw_one(chart, size=size)
             wrong = find_collisions(canvas) + find_names_on_data(canvas)
             if wrong:

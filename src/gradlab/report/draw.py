@@ -19,9 +19,9 @@ from gradlab.report.look import SOFT, WARNING, load_matplotlib, look, plain, pt
 from gradlab.report.scheme import Wish, make_scheme
 from gradlab.report.text_size import text_height, wrapped
 
-SIZES = {"page": (6.8, 4.3, 1.0), "column": (3.4, 2.5, 0.74), "slide": (40 / 3, 7.5, 1.8)}
+FORMATS = {"page": (6.8, 4.3, 1.0), "column": (3.4, 2.5, 0.74), "slide": (40 / 3, 7.5, 1.8)}
 """Inches across and down, and the scale of text: across a page, in a column of a paper, on a slide."""
-SIZE = SIZES["page"][:2]
+SIZE = FORMATS["page"][:2]
 ROW, HEAD = 1.55, 1.25
 """Inches of a row of panels, and of everything above and below them."""
 
@@ -80,9 +80,9 @@ def make_canvas(width: float, height: float) -> Any:
 
 def draw_one(chart: Chart, ax: Any = None, *, size: str = "page") -> Any:
     """A matplotlib figure with this chart, or the chart on the given axes."""
-    if size not in SIZES:
-        raise InvalidInput(f"size {size!r}: accepted: {', '.join(SIZES)}{nearest(size, SIZES)}")
-    width, height, scale = SIZES[size]
+    if size not in FORMATS:
+        raise InvalidInput(f"size {size!r}: accepted: {', '.join(FORMATS)}{nearest(size, FORMATS)}")
+    width, height, scale = FORMATS[size]
     with look(scale):
         if ax is not None:
             _draw_on(chart, ax)

@@ -29,7 +29,10 @@ def _advance(letter: str, bold: bool) -> float:
     font.set_size(100, 72)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a letter that the font lacks
-        return float(font.load_char(ord(letter), flags=LoadFlags.NO_HINTING).horiAdvance) / 64
+        try:
+            return float(font.load_char(ord(letter), flags=LoadFlags.NO_HINTING).horiAdvance) / 64
+        except RuntimeError:  # it has no such letter, and a square is drawn
+            return 100.0
 
 
 def text_width(text: str, size: float, *, bold: bool = False) -> float:
