@@ -68,8 +68,8 @@ def test_the_page_holds_everything_and_asks_for_nothing(run: Path) -> None:
     assert re.findall(r'(?:src|href)="(?!data:|#)([^"]*)"', markup) == []
     assert "default-src 'none'" in page
     assert len(page) < 5e6
-    described = re.findall(r'<img src="data:image/svg\+xml;base64,[^"]+" alt="[^"]{30,}"', markup)
-    assert markup.count("<img ") == len(described) == 2
+    described = re.findall(r'<svg role="img" aria-label="[^"]{30,}"', markup)
+    assert markup.count("<svg ") == len(described) == 2
 
 
 def test_names_are_text_wherever_they_stand(run: Path) -> None:
@@ -158,8 +158,9 @@ def test_in_a_browser_the_page_is_quiet_complete_and_safe(browser: Any, run: Pat
     page.wait_for_function("document.documentElement.dataset.ready === 'true'")
     assert noise == []
     assert [url for url in asked if not url.startswith(("data:", "file:"))] == []
-    assert page.evaluate("[...document.images].every((i) => i.complete && i.naturalWidth > 0)")
-    assert page.evaluate("document.images.length") == 2
+    sizes = page.evaluate("[...document.querySelectorAll('figure svg')].map((s) => s.getBoundingClientRect().width)")
+    assert len(sizes) == 2
+    assert min(sizes) > 300
     assert page.locator("h1").inner_text() == f"Is {HOSTILE} a question?"
     assert page.locator(".chart svg").count() >= 10
     page.close()
@@ -183,17 +184,17 @@ def test_in_a_browser_slider_switches_and_tables_work_by_keyboard(browser: Any, 
     page = browser.new_page(viewport={"width": 1280, "height": 900})
     page.goto((run / "report.html").as_uri())
     page.wait_for_function("document.documentElement.dataset.ready === 'true'")
-    for controls, chart in (
-        ("#inside-controls", '[data-scene="1"] .chart >> nth=0'),
-        ("#explorer-controls", "#explorer-chart"),
+    for controls, chart, first, key, then in (
+        ("#inside-controls", '[data-scene="1"] .chart >> nth=0', "0", "ArrowRight", "1"),
+        ("#explorer-controls", "#explorer-chart", "20", "ArrowLeft", "16"),
     ):
         slider, shown = page.locator(f"{controls} input[type=range]"), page.locator(f"{controls} output")
-        assert shown.inner_text() == "20"
+        assert shown.inner_text() == first
         before = page.locator(chart).inner_html()
         slider.focus()
-        page.keyboard.press("ArrowLeft")
-        assert shown.inner_text() == "16"
-        assert slider.get_attribute("aria-valuetext") == "step 16"
+        page.keyboard.press(key)
+        assert shown.inner_text() == then
+        assert slider.get_attribute("aria-valuetext") == f"step {then}"
         assert page.locator(chart).inner_html() != before
         box = page.locator(f"{controls} input[type=checkbox]").first
         box.focus()
@@ -210,6 +211,37 @@ def test_in_a_browser_slider_switches_and_tables_work_by_keyboard(browser: Any, 
     rows = [row.inner_text() for row in table.locator("tbody tr").all()]
     assert first in rows
     page.close()
+
+
+@pytest.mark.browser
+def test_in_a_browser_play_moves_captions_and_leaves_axes_where_they_are(browser: Any, run: Path) -> None:
+    page = browser.new_page(viewport={"width": 1280, "height": 900})
+    page.goto((run / "report.html").as_uri())
+    page.wait_for_function("document.documentElement.dataset.ready === 'true'")
+    caption = page.locator("#inside .caption").first
+    assert caption.inner_text().startswith("Before training")
+    ticks = (
+        "[...document.querySelectorAll('[data-scene=\"0\"] .chart text')].map((t) => t.textContent)"
+        ".filter((t) => /^[10⁻¹²³⁴⁵⁶⁷⁸⁹⁰.]+$/.test(t))"
+    )
+    before = page.evaluate(ticks)
+    page.locator("#inside-controls button").click()
+    page.locator("#inside .caption", has_text="After 20 steps").first.wait_for(timeout=20_000)
+    assert page.evaluate(ticks) == before
+    page.close()
+
+
+@pytest.mark.browser
+def test_in_a_browser_figures_follow_a_dark_screen(browser: Any, run: Path) -> None:
+    colors = {}
+    for scheme in ("light", "dark"):
+        page = browser.new_page(color_scheme=scheme)
+        page.goto((run / "report.html").as_uri())
+        colors[scheme] = page.evaluate(
+            "[...document.querySelectorAll('figure svg')].map((s) => getComputedStyle(s.querySelector('path')).fill)"
+        )
+        page.close()
+    assert colors == {"light": ["rgb(255, 255, 255)"] * 2, "dark": ["rgb(20, 24, 28)"] * 2}
 
 
 @pytest.mark.browser
@@ -254,3 +286,24 @@ def test_the_explorer_shows_measures_by_the_labels_that_their_probes_declare(tmp
     assert (shown["weight_max"]["label"], shown["weight_max"]["log"]) == ("largest weight", True)
     assert (shown["weight_min"]["label"], shown["weight_min"]["log"]) == ("weight min", False)
     assert not shown["activation_mean.post"]["log"]
+
+
+def test_figures_on_the_page_have_colors_for_light_and_dark_and_ids_of_their_own(run: Path) -> None:
+    page = (run / "report.html").read_text()
+    figures = re.findall(r"<figure id=.*?</figure>", page, flags=re.DOTALL)
+    assert len(figures) == 2
+    dark = re.search(r"@media screen and \(prefers-color-scheme: dark\)\{:root\{(--f-.*?)\}\}", page)
+    assert dark is not None
+    known = set(re.findall(r"(--f-[0-9a-f]{6}):", dark.group(1)))
+    used = {name for figure in figures for name in re.findall(r"var\((--f-[0-9a-f]{6}),#", figure)}
+    assert {"--f-ffffff", "--f-1f2933", "--f-c2410c", "--f-0b5fa5"} <= used <= known
+    styles = [style for figure in figures for style in re.findall(r'style="([^"]*)"', figure)]
+    assert not [style for style in styles if re.search(r"(?<!,)#[0-9a-f]{6}", style)]  # no color without a counterpart
+    ids = [found for figure in figures for found in re.findall(r'\bid="([^"]+)"', figure)]
+    assert len(set(ids)) == len(ids)
+
+
+def test_a_name_that_looks_like_a_color_stays_a_name(tree: dict[str, Any]) -> None:
+    tree["arms"] = {"plain": {}, 'fill="#1f2933"': {"model.skip": "identity"}}
+    page = gradlab.run({**tree, "figures": ["training_loss"]}).page()
+    assert 'fill="#1f2933"</text>' in page

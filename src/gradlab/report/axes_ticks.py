@@ -11,7 +11,16 @@ import numpy as np
 
 from gradlab.report.look import plain, pt
 from gradlab.report.text_size import HEIGHT, text_height, text_width, wrapped
-from gradlab.report.ticks import Ticks, fitting, layer_ticks, linear_ticks, log_ticks, set_ticks, thinned_ticks
+from gradlab.report.ticks import (
+    Ticks,
+    drop_minor_ticks,
+    fitting,
+    layer_ticks,
+    linear_ticks,
+    log_ticks,
+    set_ticks,
+    thinned_ticks,
+)
 from gradlab.spec.numerals import written
 
 TURNED = 32
@@ -22,6 +31,7 @@ def settle_x(ax: Any, length: float) -> tuple[float, float]:
     """Ticks along; returns their height, and how far the last label reaches beyond the axis."""
     size = pt(9)
     axis = ax.xaxis
+    drop_minor_ticks(axis)
     given = given_ticks(axis)
 
     def room(ticks: Ticks) -> bool:
@@ -33,7 +43,8 @@ def settle_x(ax: Any, length: float) -> tuple[float, float]:
         ticks = thinned_ticks(given, room)
     else:
         return _settle_words(axis, given, length, size)
-    set_ticks(axis, [(place, plain(text)) for place, text in ticks], rotation=0, ha="center")
+    if given is None or len(ticks) < len(given):  # setting ticks is what costs most in a layout
+        set_ticks(axis, [(place, plain(text)) for place, text in ticks], rotation=0, ha="center")
     if not ticks:
         return 0.0, 0.0
     last = max(ticks)
@@ -44,11 +55,22 @@ def settle_x(ax: Any, length: float) -> tuple[float, float]:
 def settle_y(ax: Any, length: float) -> float:
     """Ticks upwards; returns the width of the widest label."""
     axis, size = ax.yaxis, pt(9)
+    drop_minor_ticks(axis)
     ticks = given_ticks(axis)
     words = ticks is not None and not all(_is_numeral(text.strip()) for _, text in ticks)
     if ticks is None:
         ticks = _maker(axis)(max(2, min(9, int(length / pt(21)))))
         set_ticks(axis, ticks)
+    elif not words and len(ticks) > 1:
+
+        def room(found: Ticks) -> bool:
+            places = sorted(_place(axis, place) * length for place, _ in found)
+            return all(b - a >= 1.3 * size for a, b in pairwise(places))
+
+        fewer = thinned_ticks(ticks, room)
+        if len(fewer) < len(ticks):
+            set_ticks(axis, fewer)
+        ticks = fewer
     return max((text_width(text, size, bold=words) for _, text in ticks), default=0.0)
 
 

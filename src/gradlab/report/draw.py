@@ -14,14 +14,14 @@ from gradlab.errors import InvalidInput, described, nearest
 from gradlab.report.axes_ticks import settle_x, settle_y
 from gradlab.report.charts import Chart, Panels
 from gradlab.report.figures.base import Figure
-from gradlab.report.layout import Box, make_grid, place_chart, tip_id
-from gradlab.report.look import SOFT, WARNING, look, plain, pt
+from gradlab.report.layout import Box, fit_grid, make_grid, place_chart, tip_id
+from gradlab.report.look import SOFT, WARNING, load_matplotlib, look, plain, pt
 from gradlab.report.scheme import Wish, make_scheme
 from gradlab.report.text_size import text_height, wrapped
 
-SIZES = {"page": (6.8, 4.3, 1.0), "column": (3.4, 2.5, 0.74), "slide": (40 / 3, 7.5, 1.8)}
+FORMATS = {"page": (6.8, 4.3, 1.0), "column": (3.4, 2.5, 0.74), "slide": (40 / 3, 7.5, 1.8)}
 """Inches across and down, and the scale of text: across a page, in a column of a paper, on a slide."""
-SIZE = SIZES["page"][:2]
+SIZE = FORMATS["page"][:2]
 ROW, HEAD = 1.55, 1.25
 """Inches of a row of panels, and of everything above and below them."""
 
@@ -54,8 +54,7 @@ def make_chart(measured: Measured, name: str, wish: Wish | None = None) -> Chart
     chart = figure.chart(measured)
     if chart is None:
         return None
-    scheme = make_scheme(measured, wish, chart.along)
-    return chart.arranged(scheme)
+    return chart.arranged(make_scheme(measured, wish, chart.along, each=chart.each_group))
 
 
 # ---------------------------------------------------------------------- drawing
@@ -81,17 +80,18 @@ def make_canvas(width: float, height: float) -> Any:
 
 def draw_one(chart: Chart, ax: Any = None, *, size: str = "page") -> Any:
     """A matplotlib figure with this chart, or the chart on the given axes."""
-    if size not in SIZES:
-        raise InvalidInput(f"size {size!r}: accepted: {', '.join(SIZES)}{nearest(size, SIZES)}")
-    width, height, scale = SIZES[size]
+    if size not in FORMATS:
+        raise InvalidInput(f"size {size!r}: accepted: {', '.join(FORMATS)}{nearest(size, FORMATS)}")
+    width, height, scale = FORMATS[size]
     with look(scale):
         if ax is not None:
             _draw_on(chart, ax)
             return ax.figure
         if size == "page" and isinstance(chart, Panels) and chart.own_labels:
             width = max(width, min(3.2 * len(chart.charts), 9.6))
-        canvas = make_canvas(width, height if size == "slide" else _natural_height(chart, width, height, scale))
-        place_chart(chart, canvas)
+        fixed = size == "slide"
+        canvas = make_canvas(width, height if fixed else _natural_height(chart, width, height, scale))
+        place_chart(chart, canvas, grid=fit_grid(chart, width, height) if fixed else None)
         return canvas
 
 
@@ -131,9 +131,14 @@ def _draw_on(chart: Chart, ax: Any) -> None:
         ax.legend()
 
 
+def overview_names(charts: Mapping[str, Chart]) -> list[str]:
+    """The figures of the overview: the first four, those of many panels last."""
+    return sorted(charts, key=lambda name: len(charts[name].panels) > 6)[:4]
+
+
 def draw_overview(charts: Mapping[str, Chart], title: str) -> Any:
     """Up to four charts on one page, under the question."""
-    chosen = sorted(charts.values(), key=lambda chart: len(chart.panels) > 6)[:4]
+    chosen = [charts[name] for name in overview_names(charts)]
     columns = 1 if len(chosen) == 1 else 2
     rows = [chosen[start : start + columns] for start in range(0, len(chosen), columns)]
     width, height = SIZE
@@ -168,7 +173,37 @@ def render_image(canvas: Any, kind: str) -> bytes:
     }
     with look(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing")  # a letter that the font lacks becomes a box
-        canvas.savefig(buffer, format=kind, metadata=undated[kind])
+        fast = {"pil_kwargs": {"compress_level": 2}} if kind == "png" else {}
+        canvas.savefig(buffer, format=kind, metadata=undated[kind], **fast)
+    return buffer.getvalue()
+
+
+def join_images(pictures: Sequence[bytes], title: str) -> bytes:
+    """Up to four PNG files as one, two beside each other, under a title: nothing is drawn a second time."""
+    from PIL import Image
+
+    images = [Image.open(io.BytesIO(picture)).convert("RGB") for picture in pictures]
+    columns = 1 if len(images) == 1 else 2
+    width = max(image.width for image in images)
+    with look():
+        dpi = float(load_matplotlib().rcParams["savefig.dpi"])
+        across = 72 * width * columns / dpi
+        heading = wrapped(title, across - 20, 14, bold=True)
+        canvas = make_canvas(across / 72, (text_height(heading, 14) + 12) / 72)
+        canvas.text(
+            7 / across, 0.5, plain(heading), fontsize=14, fontweight="bold", va="center", ha="left", linespacing=1.1
+        )
+    head = Image.open(io.BytesIO(render_image(canvas, "png"))).convert("RGB")
+    rows = [images[start : start + columns] for start in range(0, len(images), columns)]
+    page = Image.new("RGB", (width * columns, head.height + sum(max(i.height for i in row) for row in rows)), "white")
+    page.paste(head, (0, 0))
+    y = head.height
+    for row in rows:
+        for column, image in enumerate(row):
+            page.paste(image, (column * width, y))
+        y += max(image.height for image in row)
+    buffer = io.BytesIO()
+    page.save(buffer, "png", compress_level=4)
     return buffer.getvalue()
 
 
@@ -182,7 +217,10 @@ def render_images(chart: Chart, kinds: Sequence[str]) -> dict[str, bytes]:
     canvas = draw_one(chart)
     found = {kind: _render(canvas, chart, kind) for kind in kinds if kind != "pdf"}
     if "pdf" in kinds:
-        found["pdf"] = render_chart(chart, "pdf", size="column")
+        own = (
+            isinstance(chart, Panels) and chart.own_labels
+        )  # several views side by side: a column has no room for them
+        found["pdf"] = render_image(canvas, "pdf") if own else render_chart(chart, "pdf", size="column")
     return found
 
 

@@ -7,21 +7,34 @@ from typing import Any
 import numpy as np
 
 from gradlab.analysis.measured import Measured
+from gradlab.report.look import DASHES, MARKERS, Stroke, dark_colors
+from gradlab.report.scheme import Scheme, make_scheme
 
-MOST_GROUPS, MOST_MOMENTS, MOST_LAYERS = 8, 24, 256
+MOST_NUMBERS, MOST_MOMENTS, MOST_LAYERS = 300_000, 24, 256
+"""Of all groups together, so that the page stays small."""
 FIRST = "grad_l2"
 """What is shown before the reader chooses, if it was measured."""
 
 
 def make_explorer(measured: Measured) -> dict[str, Any] | None:
-    """Medians over seeds by measure, group, moment and layer; None if the inside was not measured."""
+    """Medians over seeds by measure, group, moment and layer; None if the inside was not measured.
+
+    Groups are named and drawn as in the figures; where these have panels, the reader chooses one.
+    """
     names = sorted(measured.measures, key=lambda name: name != FIRST)
-    groups = measured.group_names[:MOST_GROUPS]
-    if not names or max(measured.layer_count(group) for group in groups) > MOST_LAYERS:
+    if not names or max(measured.layer_count(group) for group in measured.group_names) > MOST_LAYERS:
         return None
+    scheme = make_scheme(measured)
+    groups = [group for group in measured.group_names if group in scheme]
     steps = sorted({step for group in groups for step in measured.moments(group)})[:MOST_MOMENTS]
+    each = len(names) * len(steps)
+    while len(groups) > 2 and each * sum(measured.layer_count(group) for group in groups) > MOST_NUMBERS:
+        groups = groups[::2]  # every second one, along every axis
     return {
-        "groups": list(groups),
+        "groups": [measured.names.group(group) for group in groups],
+        "strokes": [_describe_stroke(scheme.strokes[group]) for group in groups],
+        "tips": [scheme.tip(group) for group in groups],
+        "panels": _panels(scheme, groups),
         "left_out": len(measured.group_names) - len(groups),
         "steps": steps,
         "measures": [
@@ -33,6 +46,27 @@ def make_explorer(measured: Measured) -> dict[str, Any] | None:
             }
             for name in names
         ],
+    }
+
+
+def _panels(scheme: Scheme, groups: list[str]) -> list[dict[str, Any]]:
+    """The panels of the figures, each with the places of its groups; none where each would have one curve."""
+    if scheme.ghosts or not scheme.facets:
+        return []
+    titles = list(dict.fromkeys(scheme.panel(group) for group in groups))
+    return [
+        {"title": title, "groups": [place for place, group in enumerate(groups) if scheme.panel(group) == title]}
+        for title in titles
+    ]
+
+
+def _describe_stroke(stroke: Stroke) -> dict[str, Any]:
+    """Colors for light and dark, and the place of dash and marker in the page's own lists."""
+    return {
+        "light": stroke.color,
+        "dark": dark_colors()[stroke.color],
+        "dash": DASHES.index(stroke.dashes),
+        "marker": MARKERS.index(stroke.marker),
     }
 
 

@@ -55,20 +55,27 @@ def make_grid(chart: Chart, width: float) -> Grid:
     return Grid(rows, -(-count // rows))
 
 
-def place_chart(chart: Chart, canvas: Any, box: Box | None = None) -> None:
+def fit_grid(chart: Chart, width: float, height: float) -> Grid:
+    """The grid in which panels are largest, where the height is given too."""
+    count = len(chart.panels)
+    grids = [Grid(-(-count // columns), columns) for columns in range(1, count + 1)]
+    return max(grids, key=lambda grid: min(width / grid.columns, 1.5 * height / grid.rows))
+
+
+def place_chart(chart: Chart, canvas: Any, box: Box | None = None, grid: Grid | None = None) -> None:
     """Draw a chart on a canvas, inside a box of it."""
     width, height = (72 * inches for inches in canvas.get_size_inches())
     box = box or Box(pt(PAD), pt(PAD), width - 2 * pt(PAD), height - 2 * pt(PAD))
-    _Placement(chart, canvas, box).draw()
+    _Placement(chart, canvas, box, grid or make_grid(chart, box.width)).draw()
 
 
 class _Placement:
     """One chart on its way to its places."""
 
-    def __init__(self, chart: Chart, canvas: Any, box: Box) -> None:
+    def __init__(self, chart: Chart, canvas: Any, box: Box, grid: Grid) -> None:
         self.chart, self.canvas, self.box = chart, canvas, box
         self.size = tuple(72 * inches for inches in canvas.get_size_inches())
-        self.grid = make_grid(chart, box.width)
+        self.grid = grid
         self.axes = []
         for index, panel in enumerate(chart.panels):
             ax = canvas.add_axes((0.1, 0.1, 0.8, 0.8), label=f"{box.left:.0f} {box.bottom:.0f} {index}")
@@ -115,7 +122,7 @@ class _Placement:
     def _draw_note(self) -> float:
         used = 0.0
         size = pt(8)
-        for text, color in ((self.chart.note, SOFT), (self.chart.warning, WARNING)):
+        for text, color in ((self.chart.left_out, SOFT), (self.chart.note, SOFT), (self.chart.warning, WARNING)):
             if not text:
                 continue
             lines = wrapped(text, self.box.width, size)
@@ -175,16 +182,12 @@ class _Placement:
         place = ax.get_position()
         size, low, high = pt(9), place.y0 * self.size[1], place.y1 * self.size[1]
         each = 1.12 * size
-        wanted = sorted(((_fraction(ax.yaxis, end.y) * (high - low) + low), end) for end in ends) \
-            if len({end.y for end in ends}) == len(ends) else []  # fmt: skip
-        if not wanted:
+        if len({end.y for end in ends}) < len(ends):
             return False
-        found: list[float] = []
-        for y, _ in wanted:
-            found.append(max(y, found[-1] + each) if found else max(y, low + each / 2))
-        shift = float(np.mean([at - y for at, (y, _) in zip(found, wanted, strict=True)]))
-        found = [at - shift for at in found] if found[0] - shift >= low else found
-        if max(abs(at - y) for at, (y, _) in zip(found, wanted, strict=True)) > 1.1 * size or found[-1] > high + size:
+        wanted = sorted(((_fraction(ax.yaxis, end.y) * (high - low) + low), end) for end in ends)
+        found = _move_apart([y for y, _ in wanted], each)
+        far = max(abs(at - y) for at, (y, _) in zip(found, wanted, strict=True))
+        if far > 1.3 * size or found[-1] > high + size or found[0] < low - size / 2:
             return False
         tips = dict(self.chart.tips)
         for at, (_, end) in zip(found, wanted, strict=True):
@@ -215,7 +218,7 @@ class _Placement:
             text.remove()
         self._labels: list[Any] = []
         rows, columns = self.grid.rows, self.grid.columns
-        x_text, y_text = self.chart.x_label, self.chart.y_label
+        x_text, y_text = self.chart.x_label, "" if self.chart.text_rows else self.chart.y_label  # rows name themselves
         label, title = pt(10) * 1.25, pt(9.2) * 1.3 * self._title_lines() if self.several else 0.0
         height = (top - bottom - (0.0 if self.own else label)) / rows - title - pt(16)
         room = max(height - pt(14) if self.own else top - bottom - pt(30), pt(40))
@@ -247,6 +250,7 @@ class _Placement:
             row, column = self.grid.place(index)
             x = left + first + column * (cell + between)
             y = top - title - pt(2) - tall - row * (tall + gap_y)
+            settle_y(ax, max(tall, pt(20)))
             ax.set_position((x / self.size[0], y / self.size[1], cell / self.size[0], max(tall, 1) / self.size[1]))
             if self.same_y and not self.own and column > 0:
                 ax.tick_params(axis="y", labelleft=False)
@@ -269,7 +273,8 @@ class _Placement:
 
     def _title_lines(self) -> int:
         """How many lines the longest panel title takes in a cell of about the right width."""
-        cell = self.box.width / self.grid.columns - pt(72 if self.own else 30)
+        beside = 72 if self.own else 18 if self.same_y else 40
+        cell = (self.box.width - self._key_width() - pt(30)) / self.grid.columns - pt(beside)
         return max(
             1 + wrapped(p.title, cell, pt(9.2), bold=True).count("\n") if p.title else 0 for p in self.chart.panels
         )
@@ -301,6 +306,22 @@ class _Placement:
             fontsize=wanted,
             linespacing=1.1,
         )
+
+
+def _move_apart(places: Sequence[float], least: float) -> list[float]:
+    """Places in order, moved as little as needed to have at least this distance."""
+    found = list(places)
+    for _ in range(200):
+        moved = False
+        for index in range(len(found) - 1):
+            missing = least - (found[index + 1] - found[index])
+            if missing > 1e-3:
+                found[index] -= missing / 2
+                found[index + 1] += missing / 2
+                moved = True
+        if not moved:
+            break
+    return found
 
 
 def _folded(text: str, room: float, size: float | None = None) -> str:

@@ -53,8 +53,8 @@ def stroke(style: int | Stroke) -> Stroke:
 
 def mix(color: str, other: str, share: float) -> str:
     """A color with a share of another one."""
-    pairs = zip(*((int(c[i : i + 2], 16) for i in (1, 3, 5)) for c in (color, other)), strict=True)
-    return "#" + "".join(f"{round((1 - share) * a + share * b):02x}" for a, b in pairs)
+    mixed = [round((1 - share) * int(color[i : i + 2], 16) + share * int(other[i : i + 2], 16)) for i in (1, 3, 5)]
+    return "#" + "".join(f"{part:02x}" for part in mixed)
 
 
 def shade(color: str, step: int) -> str:
@@ -117,7 +117,7 @@ def look(scale: float = 1.0) -> Iterator[None]:
     mpl = load_matplotlib()
     settings: dict[Any, Any] = {
         "figure.dpi": 110,
-        "savefig.dpi": 160,
+        "savefig.dpi": 144,
         "font.size": 10 * scale,
         "axes.titlesize": 11.5 * scale,
         "axes.titleweight": "bold",

@@ -10,7 +10,7 @@ from gradlab.audits.audit import Audit
 from gradlab.errors import described
 from gradlab.plans.plan import Plan
 from gradlab.report.charts import Chart
-from gradlab.report.draw import draw_overview, make_charts, render_image, render_images
+from gradlab.report.draw import join_images, make_charts, overview_names, render_images
 from gradlab.report.export import render_csv
 from gradlab.report.fairness import mark_unfair
 from gradlab.report.inside.diagnosis import Diagnosis, diagnose
@@ -99,7 +99,7 @@ def draw_files(pictures: Pictures, title: str) -> Drawn:
     drawn = _draw_charts(all_charts(pictures), KINDS)
     files = dict(drawn.files)
     if whole := pictures.without(drawn.broken).charts:
-        files["overview.png"] = render_image(draw_overview(whole, title), "png")
+        files["overview.png"] = join_images([files[f"{name}.png"] for name in overview_names(whole)], title)
     return Drawn(files, drawn.broken)
 
 

@@ -13,6 +13,7 @@ from gradlab.report.charts import Chart
 from gradlab.report.draw import make_chart
 from gradlab.report.fairness import mark_unfair
 from gradlab.report.inside.drawing import view_chart
+from gradlab.report.inside.views import VIEWS
 from gradlab.report.pictures import Pictures
 from gradlab.report.scheme import Wish
 from gradlab.spec.naming import Names, check_labels
@@ -56,7 +57,7 @@ def list_figures(measured: Measured, pictures: Pictures) -> dict[str, str]:
         if name in pictures.charts or _applies(measured, name):
             found[name] = catalog.get("figure", name).summary()
     if pictures.microworld is not None:
-        found |= {view.name: f"Micro-world: {view.title.lower()}." for view in pictures.microworld.views}
+        found |= {view.name: VIEWS[view.name] for view in pictures.microworld.views}
     return found
 
 
@@ -92,7 +93,15 @@ def _figure(measured: Measured, audit: Audit | None, pictures: Pictures, name: s
     if chart is None:
         of = "these groups" if request.groups is not None else "this run"
         raise InvalidInput(f"{name}: {of} have nothing to show in it" if request.groups else f"{name}: nothing in {of}")
-    return mark_unfair(chart, audit)
+    return mark_unfair(_say_shared(chart, measured.names, shown.names), audit)
+
+
+def _say_shared(chart: Chart, before: Names, after: Names) -> Chart:
+    """The chart, with a note on settings that all chosen groups share, and that their names therefore leave out."""
+    first = next(iter(after.groups.values()))
+    shared = [path for path in before.axes if path not in after.axes and path in first.settings and not before.arms]
+    said = ", ".join(before.level(path, first.settings[path]) for path in shared)
+    return replace(chart, note="; ".join(text for text in (f"all: {said}" if said else "", chart.note) if text))
 
 
 def choose(names: Names, wanted: Groups) -> tuple[str, ...]:

@@ -79,10 +79,6 @@ class Scheme:
         """What panels differ in, as a column of a table."""
         return ", ".join(self.names.axis(path) for path in self.facets) or "panel"
 
-    def note(self, text: str) -> str:
-        """A note, with which groups are not shown."""
-        return "; ".join(part for part in (text, self.left_out) if part)
-
     def restyle(self, line: Line) -> Line:
         """A line with its group's name and stroke."""
         return replace(line, label=self.label(line.group), style=self.strokes[line.group])
@@ -92,25 +88,32 @@ class Scheme:
         return replace(points, style=self.strokes[points.group])
 
 
-def make_scheme(measured: Measured, wish: Wish | None = None, along: str = "", *, split: bool = True) -> Scheme:
-    """The scheme of a study's groups; `along` is the path that the x axis is, `split` allows panels."""
+def make_scheme(measured: Measured, wish: Wish | None = None, along: str = "", *, each: bool = False) -> Scheme:
+    """The scheme of a study's groups; `along` is the path that the x axis is, `each` gives every group a panel."""
     wish = wish or Wish()
+    if each:
+        if wish.facet or wish.color:
+            raise InvalidInput("facet and color do not apply: in this figure every group has a panel of its own")
+        shown, left_out = _choose_panels(measured, (ARM,))
+        return Scheme(measured.names, {name: Stroke(HUES[0], MARKERS[0], "-") for name in shown}, left_out=left_out)
     names = measured.names
+    if along or wish.facet or wish.color:  # a curve may then stand for several arms, and is named by what they share
+        names = names.by_settings
     facet = _asked(names, wish.facet, along, "facet")
     color = _asked(names, wish.color, along, "color")
     free = [path for path in names.axes if path != along]
     if names.arms and facet is None and color is None:
-        return _scheme_of_arms(measured, split)
-    hue = color or _main_factor(measured, [path for path in free if path != facet])
+        return _scheme_of_arms(measured)
+    hue = color or _main_factor(measured, names, [path for path in free if path != facet])
     inside = [path for path in free if path not in (hue, facet)]
     facets = [facet] if facet is not None else []
-    if facet is None and split:
+    if facet is None:
         inside, facets = _split(names, hue, inside)
-    ghosts = split and facet is None and not facets and hue is not None and len(names.axes[hue]) > MOST_CURVES
+    ghosts = facet is None and not facets and hue is not None and len(names.axes[hue]) > MOST_CURVES
     if ghosts and hue is not None:
         facets = [hue]
     strokes = {name: _stroke(names, name, hue, inside) for name in names.groups}
-    groups, left_out = _choose_panels(measured, tuple(facets), along)
+    groups, left_out = _choose_panels(measured, tuple(facets))
     return Scheme(
         names, {name: strokes[name] for name in groups}, tuple(facets), ghosts,
         frozenset((*facets, along)), left_out,
@@ -127,21 +130,21 @@ def _asked(names: Names, word: str | None, along: str, what: str) -> str | None:
     return path
 
 
-def _scheme_of_arms(measured: Measured, split: bool) -> Scheme:
+def _scheme_of_arms(measured: Measured) -> Scheme:
     groups = measured.group_names
     strokes = {
         name: Stroke(HUES[i % len(HUES)], MARKERS[i % len(MARKERS)], DASHES[(i + i // len(HUES)) % len(DASHES)])
         for i, name in enumerate(groups)
     }
-    if not split or len(groups) <= MOST_CURVES:
+    if len(groups) <= MOST_CURVES:
         return Scheme(measured.names, strokes)
-    shown, left_out = _choose_panels(measured, (ARM,), "")
+    shown, left_out = _choose_panels(measured, (ARM,))
     return Scheme(measured.names, {name: strokes[name] for name in shown}, (ARM,), True, left_out=left_out)
 
 
-def _main_factor(measured: Measured, free: Sequence[str]) -> str | None:
+def _main_factor(measured: Measured, names: Names, free: Sequence[str]) -> str | None:
     """The first declared factor that has words as levels, or else the first axis of words, or else any."""
-    axes = measured.names.axes
+    axes = names.axes
     words = [path for path in free if not all(map(is_number, axes[path]))]
     declared = [path for path in measured.study.factor if path in free]
     return next(iter([*(path for path in declared if path in words), *words, *declared, *free]), None)
@@ -187,7 +190,7 @@ def _place(names: Names, path: str, value: Any) -> int:
     return [label(each) for each in names.axes[path]].index(label(value))
 
 
-def _choose_panels(measured: Measured, facets: tuple[str, ...], along: str) -> tuple[tuple[str, ...], str]:
+def _choose_panels(measured: Measured, facets: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
     """The groups of at most as many panels as a page holds, and a sentence on those that are left out."""
     names, groups = measured.names, measured.group_names
 
@@ -203,8 +206,8 @@ def _choose_panels(measured: Measured, facets: tuple[str, ...], along: str) -> t
     kept = list(dict.fromkeys([panels[0], panels[-1], *wanted]))[:MOST_PANELS]
     shown = tuple(group for group in groups if panel(group) in kept)
     return shown, (
-        f"shown are {len(shown)} of {len(groups)} groups: the first and the last, the best and the worst, and those "
-        "that claims name; the table and the CSV file of the run have all"
+        f"Shown are {len(shown)} of {len(groups)} groups: the first and the last, the best and the worst, and those "
+        "that claims name. The tables have all."
     )
 
 

@@ -51,7 +51,8 @@ def _say_gain(gain: Gain) -> str:
         return f"keeps its size ({written(gain.in_all, 2)} times over {gain.layers} layers)"
     word, factor = ("loses", 1 / gain.per_layer) if gain.per_layer < 1 else ("gains", gain.per_layer)
     total = max(gain.in_all, 1 / gain.in_all)
-    return f"{word} a factor of {written(factor, 2)} per layer, {written(total, 2)} over {gain.layers} layers"
+    each = written(factor, 2 if factor > EVEN else 3)
+    return f"{word} a factor of {each} per layer, {written(total, 2)} over {gain.layers} layers"
 
 
 def _log(value: float) -> float:
@@ -84,7 +85,7 @@ def _apart(values: Sequence[float]) -> str:
 
 def see_axis(measured: Measured, series: Sequence[Dots], path: str, what: str, *, ordered: bool) -> str:
     """What happens along an axis: from its first value to its last, or its best and worst level."""
-    names = measured.names
+    names = measured.names.by_settings
     found = []
     for dots in series:
         there = [group for group, values in zip(dots.groups, dots.values, strict=True) if len(values)]
@@ -99,7 +100,7 @@ def see_axis(measured: Measured, series: Sequence[Dots], path: str, what: str, *
         return f"{said}{_apart([low, high])}."
     start, end = (names.groups[group].settings[path] for group in (found[0][1][0], found[0][1][-1]))
     parts = [f"{name}: {_say_course(y)}" if name and len(found) > 1 else _say_course(y) for name, _, y in found]
-    return f"{what} from {names.tick(path, start)} to {names.level(path, end)}: {'; '.join(parts)}."
+    return f"{what} from {names.span(path, start, end)}: {'; '.join(parts)}."
 
 
 def _say_course(y: Numbers) -> str:

@@ -32,10 +32,14 @@ def linear_ticks(low: float, high: float, most: int, *, whole: bool = False) -> 
 
 
 def layer_ticks(high: float, most: int) -> Ticks:
-    """1, then round numbers: layers are counted from 1."""
+    """Every layer, every second, or 1 and round numbers: layers are counted from 1."""
+    last = int(high)
+    for step in (1, 2):
+        if -(-last // step) <= most:
+            return [(float(layer), f"{layer:,}") for layer in range(1, last + 1, step)]
     found = [(place, text) for place, text in linear_ticks(1, high, most, whole=True) if place > 1]
-    step = found[1][0] - found[0][0] if len(found) > 1 else 1
-    return [(1.0, "1"), *(tick for tick in found if tick[0] - 1 >= 0.6 * step)]
+    step_found = found[1][0] - found[0][0] if len(found) > 1 else 1
+    return [(1.0, "1"), *(tick for tick in found if tick[0] - 1 >= 0.6 * step_found)]
 
 
 def log_ticks(low: float, high: float, most: int) -> Ticks:
@@ -81,11 +85,16 @@ def thinned_ticks(ticks: Ticks, room: Callable[[Ticks], bool]) -> Ticks:
     return ticks[:1]
 
 
-def set_ticks(axis: Any, ticks: Ticks, **style: Any) -> None:
-    """Give an axis these ticks and no others."""
+def drop_minor_ticks(axis: Any) -> None:
+    """A log axis of matplotlib has ticks, and even labels, between the powers of ten."""
     from matplotlib.ticker import NullLocator
 
     axis.set_minor_locator(NullLocator())
+
+
+def set_ticks(axis: Any, ticks: Ticks, **style: Any) -> None:
+    """Give an axis these ticks and no others."""
+    drop_minor_ticks(axis)
     axis.set_ticks([place for place, _ in ticks], [text for _, text in ticks], **style)
 
 

@@ -55,6 +55,11 @@ class Names:
         found = {path: unordered[path] for path in (*known, *(path for path in unordered if path not in ORDER))}
         return {path: tuple(sorted(v) if all(map(is_number, v)) else v) for path, v in found.items()}
 
+    @cached_property
+    def by_settings(self) -> Names:
+        """The same groups named by their settings, also where the author gave them names."""
+        return Names(list(self.groups.values()), self.catalog, arms=False, labels=self.labels) if self.arms else self
+
     def path(self, word: str) -> str:
         """The full path of an axis that is given by its path, its last word or its name."""
         found = path_of(word, self.axes) or next((path for path in self.axes if self.axis(path) == word), None)
@@ -80,7 +85,16 @@ class Names:
     def tick(self, path: str, value: Any) -> str:
         """A value on an axis that is labeled with its name: `30`."""
         own = self._renamed(path, value)
-        return own if own is not None else _plain(value) if is_number(value) else self.level(path, value)
+        if own is not None:
+            return own
+        said_by_itself = choice_at(path) is not None or isinstance(value, bool)
+        return self.level(path, value) if said_by_itself else _plain(value)
+
+    def span(self, path: str, first: Any, last: Any) -> str:
+        """From one value of an axis to another: `2 to 30 layers`, `width 2 to 256`."""
+        if self.level(path, last).startswith(self.tick(path, last)):
+            return f"{self.tick(path, first)} to {self.level(path, last)}"
+        return f"{self.level(path, first)} to {self.tick(path, last)}"
 
     def group(self, name: str, without: Collection[str] = ()) -> str:
         """A group by what sets it apart, leaving out paths that are said elsewhere; a named arm by its name."""

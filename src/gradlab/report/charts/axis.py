@@ -77,7 +77,7 @@ class AxisChart(Chart):
         if len(titles) == 1:
             return replace(
                 self, series=tuple(d for _, d in named), points=tuple(p for _, p in points), tips=tips,
-                note=scheme.note(self.note),
+                left_out=scheme.left_out,
             )  # fmt: skip
         charts = tuple(
             replace(
@@ -88,10 +88,10 @@ class AxisChart(Chart):
             )
             for title in titles
         )  # fmt: skip
-        note = scheme.note(self.note + ("; gray: the other panels" if scheme.ghosts else ""))
+        note = self.note + ("; gray: the other panels" if scheme.ghosts else "")
         return Panels(
             self.title, self.x_label, self.y_label, charts, scheme.facet_name, same_x=True, note=note,
-            finding=self.finding, warning=self.warning, tips=tips,
+            finding=self.finding, warning=self.warning, left_out=scheme.left_out, tips=tips,
         )  # fmt: skip
 
     def draw_marks(self, ax: Any) -> None:
@@ -154,10 +154,8 @@ class AxisChart(Chart):
         beside = own * shift if self.log_x else own + shift
         style: Any = {"linestyle": s.dashes, "marker": s.marker, "markersize": pt(6)}
         if not self.joined:
-            wide = len(series.values[0]) > 1 if len(series.values) else False
-            style = {"linestyle": "none", "marker": "_" if wide else s.marker, "markersize": pt(13 if wide else 7)}
-            style |= {"markeredgewidth": pt(2.4)} if wide else {}
-        label = legend_text(series.label) if series.label else None
+            style = {"linestyle": "none", "marker": s.marker, "markersize": pt(8)}
+        label = legend_text(series.label) if series.label and not self.ghosts else None
         ax.plot(beside, medians, color=s.color, label=label, **style)
 
     def _shift(self, index: int) -> float:

@@ -58,18 +58,20 @@ class Chart(ABC):
     """Why the comparison must not be trusted; shown above the note, in red. Empty for a fair one."""
     finding: str = field(default="", kw_only=True)
     """What to see in it, in one sentence with this run's numbers; the caption begins with it."""
+    left_out: str = field(default="", kw_only=True)
+    """Which groups it does not show; empty if it shows all."""
     tips: tuple[tuple[str, str], ...] = field(default=(), kw_only=True)
     """(name in the legend, full settings), shown by a tooltip."""
 
     @property
     def full_note(self) -> str:
-        """Warning and note, one below the other."""
-        return "\n".join(text for text in (self.warning, self.note) if text)
+        """Warning, note and what is left out, one below the other."""
+        return "\n".join(text for text in (self.warning, self.note, self.left_out) if text)
 
     @property
     def caption(self) -> str:
-        """What to see, then what the marks are."""
-        parts = (self.warning, self.finding or f"{self.title}.", self.note)
+        """What to see, and which groups are not shown; what the marks are stands in the picture."""
+        parts = (self.warning, self.finding or f"{self.title}.", self.left_out)
         return " ".join(_sentence(text) for text in parts if text)
 
     @property
@@ -86,6 +88,11 @@ class Chart(ABC):
     def shares(self) -> tuple[bool, bool]:
         """Whether all panels have the same x axis, and the same y axis."""
         return False, False
+
+    @property
+    def each_group(self) -> bool:
+        """Whether every group has a panel of its own, however many there are."""
+        return False
 
     def arranged(self, scheme: Scheme) -> Chart:
         """The chart with the scheme's names, strokes and panels; of most kinds nothing changes."""

@@ -119,7 +119,12 @@ class HeatChart(Chart):
         kept = tuple(
             replace(panel, names=(scheme.names.group(panel.group),)) for panel in self.heats if panel.group in scheme
         )
-        return replace(self, heats=kept, note=scheme.note(self.note)) if kept else self
+        return replace(self, heats=kept, left_out=scheme.left_out) if kept else self
+
+    @property
+    def each_group(self) -> bool:
+        """One heat map per group."""
+        return True
 
     @property
     def panels(self) -> tuple[Chart, ...]:

@@ -68,7 +68,7 @@ class LineChart(Chart):
         tips = tuple(dict.fromkeys((scheme.label(line.group), scheme.tip(line.group)) for line in self.lines))
         if len(titles) == 1:
             lines, stars = tuple(line for _, line in named), tuple(p for _, p in points)
-            return replace(self, lines=lines, points=stars, tips=tips, note=scheme.note(self.note))
+            return replace(self, lines=lines, points=stars, tips=tips, left_out=scheme.left_out)
         charts = tuple(
             replace(
                 self,
@@ -81,11 +81,11 @@ class LineChart(Chart):
             )
             for title in titles
         )  # fmt: skip
-        note = scheme.note(self.note + ("; gray: the other panels" if scheme.ghosts else ""))
+        note = self.note + ("; gray: the other panels" if scheme.ghosts else "")
         same_x = len({float(line.x.max()) for line in self.lines if len(line.x)}) == 1
         return Panels(
             self.title, self.x_label, self.y_label, charts, scheme.facet_name, same_x=same_x, note=note,
-            finding=self.finding, warning=self.warning, tips=tips,
+            finding=self.finding, warning=self.warning, left_out=scheme.left_out, tips=tips,
         )  # fmt: skip
 
     def draw_marks(self, ax: Any) -> None:
@@ -94,7 +94,7 @@ class LineChart(Chart):
         for ghost in self.ghosts:
             ax.plot(ghost.x, _lift_zeros(ghost.y, floor), color=GHOST, linewidth=pt(0.8), zorder=1)
         for line in self.lines:
-            _draw_line(line, ax, floor)
+            _draw_line(line, ax, floor, named=not self.ghosts)  # the panel's title names its only line
         draw_points(self.points, ax)
         if (self.log_y and any((line.high > 0).any() for line in self.lines)) or floor is not None:
             log_y(ax)
@@ -143,7 +143,7 @@ def _describe_ends(label: str, x: Numbers, y: Numbers) -> str:
     return f"{label}: {written(float(y[first]))} at {x[first]:g}, {written(float(y[last]))} at {x[last]:g}"
 
 
-def _draw_line(line: Line, ax: Any, floor: float | None) -> None:
+def _draw_line(line: Line, ax: Any, floor: float | None, *, named: bool) -> None:
     s = stroke(line.style)
     y, low, high = (_lift_zeros(values, floor) for values in (line.y, line.low, line.high))
     if not np.array_equal(low, high, equal_nan=True):
@@ -153,7 +153,7 @@ def _draw_line(line: Line, ax: Any, floor: float | None) -> None:
         style = {"linestyle": s.dashes, "linewidth": pt(1.1)}
     elif line.markers and len(line.x) > 24:
         style["markevery"] = -(-len(line.x) // 16)
-    ax.plot(line.x, y, color=s.color, label=legend_text(line.label), **style)
+    ax.plot(line.x, y, color=s.color, label=legend_text(line.label) if named else None, **style)
     if floor is not None and (zero := line.y == 0).any():
         ax.plot(line.x[zero], np.full(zero.sum(), floor), "v", color=s.color, markersize=pt(6), markerfacecolor=GROUND)
 
@@ -163,7 +163,7 @@ def _set_whole_ticks(ax: Any, lines: Sequence[Line]) -> None:
 
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     places = np.concatenate([line.x for line in lines if len(line.x)] or [np.ones(1)])
-    if places.min() >= 1:
+    if places.min() == 1:  # from the first layer, step or epoch
         ax.set_xlim(0.5, float(places.max()) + 0.5)
 
 

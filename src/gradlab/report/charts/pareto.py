@@ -115,6 +115,7 @@ class ParetoChart(Chart):
         marks = [ax.transData.transform((o.cost, o.value)) / per_point for o in self.offers]
         inner = tuple(edge / per_point for edge in (place.x0, place.y0, place.x1, place.y1))
         taken: list[Corners] = [(x - 4, y - 4, x + 4, y + 4) for x, y in marks]
+        taken += [box for offer in self.offers for box in _bars(ax, offer, per_point)]
         number = 0
         for offer, mark in zip(self.offers, marks, strict=True):
             if offer.dominated:
@@ -129,6 +130,17 @@ class ParetoChart(Chart):
                 taken.append(free[0])
                 offset = (free[0][0] - mark[0], free[0][1] - mark[1])
                 _write(ax, legend_text(text), (offer.cost, offer.value), offset, size)
+
+
+def _bars(ax: Any, offer: Offer, per_point: float) -> list[Corners]:
+    """The ranges of an offer, which no name should stand on."""
+    ends = [((low, offer.value), (high, offer.value)) for low, high in [offer.costs or (offer.cost, offer.cost)]]
+    ends += [((offer.cost, low), (offer.cost, high)) for low, high in [offer.values or (offer.value, offer.value)]]
+    found = []
+    for first, last in ends:
+        (x0, y0), (x1, y1) = (ax.transData.transform(end) / per_point for end in (first, last))
+        found.append((x0 - 1, y0 - 1, x1 + 1, y1 + 1))
+    return found
 
 
 def _within(box: Corners, outer: Corners) -> bool:

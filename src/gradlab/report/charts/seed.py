@@ -1,4 +1,4 @@
-"""A chart of groups side by side, every seed a dot, the dots of a seed joined: what paired comparisons look at."""
+"""Groups side by side, every trial a dot; of two groups the dots of a seed are joined, as they are compared."""
 
 from __future__ import annotations
 
@@ -39,10 +39,15 @@ class SeedChart(Chart):
         names = tuple(scheme.names.group(group) for group in self.groups)
         return replace(self, groups=names, styles=tuple(scheme.strokes[group] for group in self.groups))
 
+    @property
+    def joined(self) -> bool:
+        """Whether the dots of a seed are joined: of two groups; between more, lines would suggest an order."""
+        return len(self.groups) == 2
+
     def draw_marks(self, ax: Any) -> None:
         """A thin line for each seed, a dot for each trial, the center as a filled mark with its interval."""
         places = np.arange(len(self.groups), dtype=float)
-        for row in self.values:
+        for row in self.values if self.joined else ():
             ax.plot(places, row, color=SOFT, linewidth=pt(0.8), alpha=0.55, zorder=1)
         for place, center in enumerate(self.centers):
             s = self.styles[place] if self.styles else stroke(place)

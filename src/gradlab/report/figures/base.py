@@ -180,7 +180,7 @@ def axis_chart(
     if not any(len(values) for dots in series for values in dots.values):
         return None
     finite = [float(v) for dots in series for values in dots.values for v in values]
-    joins = "the line joins the medians" if view.numeric else "a bar is their median"
+    joins = "the line joins the medians" if view.numeric else "a large mark is their median"
     note = f"every dot is a seed, {joins}" if measured.seeds_done > 1 else counted(measured.seeds_done, "seed")
     planned = sum(len(measured.planned_seeds[group]) for each in view.series for _, group in each.points)
     missing = planned - len(finite)

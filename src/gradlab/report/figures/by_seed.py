@@ -52,15 +52,16 @@ class BySeed(Figure):
             centers,
             log_y=bool(finite.min() > 0 and finite.max() > APART * finite.min()),
             levels=levels_of(measured, headline.metric) if headline.at.layer is None else (),
-            note=_note(values),
+            note=_note(values, joined=len(groups) == 2),
             finding=_finding(measured, headline.metric, values),
         )
 
 
-def _note(values: NDArray[np.float64]) -> str:
+def _note(values: NDArray[np.float64], *, joined: bool) -> str:
     missing = int(np.count_nonzero(~np.isfinite(values)))
     left = f"; {missing} trials have no finite number and are not drawn" if missing else ""
-    return f"every dot is a trial, a line joins a seed, beside: center and 95 % interval{left}"
+    joins = ", a line joins a seed" if joined else ""
+    return f"every dot is a trial{joins}, beside: center and 95 % interval{left}"
 
 
 def _finding(measured: Measured, metric: str, values: NDArray[np.float64]) -> str:

@@ -54,7 +54,7 @@ class Effects(Figure):
         shares = ", ".join(f"{names.axis(main.path)} {100 * main.share:.0f} %" for main in found.mains)
         finding = f"Of the variance between cells, each factor by itself explains: {shares}."
         return EffectChart(
-            "What each factor does", f"mean {y_label}", "", factors, found.logs, note=note, finding=finding
+            "What each factor does", f"mean {y_label}", "level", factors, found.logs, note=note, finding=finding
         )
 
 

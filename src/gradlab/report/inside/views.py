@@ -6,7 +6,8 @@ Markdown and print get the last step (`drawing.py`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,16 @@ import numpy as np
 from gradlab.audits.start import Gain, gain_of
 from gradlab.report.inside.inspection import Inspection
 from gradlab.report.inside.recording import Recording
-from gradlab.spec.numerals import written
+from gradlab.spec.numerals import counted, written
 
-VIEWS = ("signal_flow", "gradient_flow", "gradient_highway", "one_input", "units")
+VIEWS = {
+    "signal_flow": "How large the activations of two networks are, layer by layer.",
+    "gradient_flow": "The backprop signal δ, the activation x that enters, and their product, layer by layer.",
+    "gradient_highway": "What reaches each layer from the output, with the skips and without their + x.",
+    "one_input": "One input on its way through two networks: unit by layer.",
+    "units": "Dead units and update ratios of two networks, layer by layer.",
+}
+"""What each view shows."""
 
 
 @dataclass(frozen=True)
@@ -56,36 +64,32 @@ class View:
 
     name: str
     title: str
-    caption: str
+    captions: tuple[str, ...]
+    """What to see at each inspected step."""
     panels: tuple[LinePanel, ...] = ()
     unit_panels: tuple[UnitPanel, ...] = ()
-    moments: tuple[str, ...] = ()
-    """What to see in the first panel at each inspected step."""
+
+    @property
+    def caption(self) -> str:
+        """What to see at the last step."""
+        return self.captions[-1]
 
 
 def make_views(recording: Recording) -> list[View]:
     """The views that the recording has numbers for."""
     found = [_signal(recording), _gradients(recording), _highway(recording), _journey(recording), _units(recording)]
-    return [replace(view, moments=_tell_moments(recording, view)) for view in found if view is not None]
+    return [view for view in found if view is not None]
 
 
-def _tell_moments(recording: Recording, view: View) -> tuple[str, ...]:
-    """For every inspected step: how the main line of each arm changes over the layers."""
-    if not view.panels or not view.panels[0].log:
-        return ()
-    main = [next(line for panel in view.panels for line in panel.lines if line.arm == arm) for arm in (0, 1)]
-    found = []
-    for index in range(max(map(len, recording.inspections))):
-        words = [
-            f"{recording.arms[line.arm]} {_over(gain_of(_plain(line.values[min(index, len(line.values) - 1)])))}"
-            for line in main
-        ]
-        found.append(f"From the first layer to the last: {'; '.join(words)}.")
-    return tuple(found)
+Moment = tuple[Inspection, Inspection]
+"""Both networks at one step."""
 
 
-def _plain(values: tuple[float | None, ...]) -> Any:
-    return np.array([np.nan if value is None else value for value in values])
+def _captions(recording: Recording, say: Callable[[Moment], str]) -> tuple[str, ...]:
+    """A caption for each inspected step; a network with a smaller budget stays at its own last one."""
+    first, second = recording.inspections
+    moments = [(first[min(k, len(first) - 1)], second[min(k, len(second) - 1)]) for k in range(len(recording.steps))]
+    return tuple(f"{_when(step)}, {say(moment)}" for step, moment in zip(recording.steps, moments, strict=True))
 
 
 def _make_line(recording: Recording, arm: int, read: Any, name: str = "", faint: bool = False) -> PanelLine:
@@ -110,13 +114,16 @@ def _signal(recording: Recording) -> View:
         )
         for arm in (0, 1)
     )  # fmt: skip
-    ends = [_ends(recording, arm, lambda one: one.signal[:, 4]) for arm in (0, 1)]
-    caption = (
-        "Signal flow: how large the activations of one batch are, layer by layer (95 % of them lie below the top "
-        "line). "
-        f"At the last frame, from the first layer to the last: {ends[0]}; {ends[1]}."
-    )
-    return View("signal_flow", "Signal flow", caption, panels)
+
+    def say(moment: Moment) -> str:
+        ends = [_say_ends(one.signal[:, 4], name) for one, name in zip(moment, recording.arms, strict=True)]
+        return (
+            f"the largest activations go {ends[0]} and {ends[1]}, from the first layer to the last. The lines are "
+            "quantiles of |activation| over one batch."
+        )
+
+    captions = _captions(recording, say)
+    return View("signal_flow", "Signal flow", captions, panels)
 
 
 def _gradients(recording: Recording) -> View:
@@ -129,18 +136,18 @@ def _gradients(recording: Recording) -> View:
         LinePanel(title, "layer", label, tuple(_make_line(recording, arm, read) for arm in (0, 1)))
         for title, label, read in kinds
     )
-    start = recording.inspections[0][0]
-    parts = []
-    product = "their product, the weight gradient,"
-    for word, values in (("δ", start.delta), ("x", start.entering), (product, start.gradient)):
-        parts.append(f"{word} {_over(gain_of(np.asarray(values)))}")
-    caption = (
-        "Gradient flow: a weight gradient is a product of the backprop signal δ and of the activation that enters the "
-        "layer, so it can look alive, or flat, while each of them dies. Before training, from the first layer to "
-        "the last of "
-        f"{recording.arms[0]}, {'; '.join(parts)}."
-    )
-    return View("gradient_flow", "Gradient flow", caption, panels)
+
+    def say(moment: Moment) -> str:
+        one, product = moment[0], "their product, the weight gradient,"
+        sizes = (("δ", one.delta), ("x", one.entering), (product, one.gradient))
+        parts = [f"{word} {_over(gain_of(np.asarray(values)))}" for word, values in sizes]
+        return (
+            f"from the first layer of {recording.arms[0]} to the last, {'; '.join(parts)}. A weight gradient is about "
+            "δ × x: it can look alive, or flat, while each of them dies."
+        )
+
+    captions = _captions(recording, say)
+    return View("gradient_flow", "Gradient flow", captions, panels)
 
 
 def _highway(recording: Recording) -> View | None:
@@ -166,21 +173,23 @@ def _highway(recording: Recording) -> View | None:
         "end to end", "number, largest first", "singular values of ∂out/∂input",
         tuple(_make_line(recording, arm, lambda one: one.spectrum) for arm in (0, 1)),
     )  # fmt: skip
-    parts = []
-    for arm in (0, 1):
-        start = recording.inspections[arm][0]
-        assert start.highway is not None
-        assert start.branches is not None
-        words = f"{recording.arms[arm]} {start.highway[0]:.2g}"
-        if _carries(start):
-            words += f" ({start.branches[0]:.2g} without the + x)"
-        parts.append(words)
-    caption = (
-        "The gradient highway: the product of all Jacobians between the output and a layer, as a whole and with "
-        "the identity "
-        f"term of every skip cut out. Before training it reaches layer 1 with {'; '.join(parts)}."
-    )
-    return View("gradient_highway", "The gradient highway", caption, (chain, blocks, spectrum))
+
+    def say(moment: Moment) -> str:
+        parts = []
+        for one, name in zip(moment, recording.arms, strict=True):
+            assert one.highway is not None
+            assert one.branches is not None
+            words = f"{written(float(one.highway[0]), 2)} in {name}"
+            if _carries(one):
+                words += f" ({written(float(one.branches[0]), 2)} with the + x of every skip cut out)"
+            parts.append(words)
+        return (
+            f"a change of the output reaches layer 1 multiplied by {' and '.join(parts)}: the largest singular value "
+            "of the product of all Jacobians on the way."
+        )
+
+    captions = _captions(recording, say)
+    return View("gradient_highway", "The gradient highway", captions, (chain, blocks, spectrum))
 
 
 def _carries(one: Inspection) -> bool:
@@ -193,14 +202,16 @@ def _journey(recording: Recording) -> View:
         UnitPanel(recording.arms[arm], arm, tuple(np.round(one.journey, 6) for one in recording.inspections[arm]))
         for arm in (0, 1)
     )
-    last = [recording.inspections[arm][-1].journey for arm in (0, 1)]
-    kept = [_share_above(rows[-1], 1e-3) for rows in last]
-    caption = (
-        "One input on its way: every column is a layer, every row a unit. At the last frame "
-        f"{100 * kept[0]:.0f} % of the units of the last layer carry a signal (above .001) in {recording.arms[0]}, "
-        f"{100 * kept[1]:.0f} % in {recording.arms[1]}."
-    )
-    return View("one_input", "One input, layer by layer", caption, unit_panels=panels)
+
+    def say(moment: Moment) -> str:
+        kept = [100 * _share_above(one.journey[-1], 1e-3) for one in moment]
+        return (
+            f"{kept[0]:.0f} % of the units in the last layer of {recording.arms[0]} carry a signal (above 0.001), "
+            f"{kept[1]:.0f} % in {recording.arms[1]}. One input on its way: every column is a layer, every row a unit."
+        )
+
+    captions = _captions(recording, say)
+    return View("one_input", "One input, layer by layer", captions, unit_panels=panels)
 
 
 def _share_above(row: Any, size: float) -> float:
@@ -217,27 +228,32 @@ def _units(recording: Recording) -> View:
         tuple(_make_line(recording, arm, lambda one: one.dead) for arm in (0, 1)),
         log=False,
     )
-    parts = [
-        f"{100 * float(np.mean(recording.inspections[arm][-1].dead)):.0f} % in {recording.arms[arm]}" for arm in (0, 1)
-    ]
     panels = [dead]
     if any(one.update is not None for arm in recording.inspections for one in arm):
         moved = tuple(_make_line(recording, arm, _update) for arm in (0, 1))
         panels.append(LinePanel("update ratio", "layer", "‖ΔW‖/‖W‖ of the step before", moved))
-    caption = (
-        "Units whose slope is 0 on the whole batch give no gradient and get none. At the last frame, over all layers: "
-        f"{' and '.join(parts)}."
-    )
-    return View("units", "Dead units and updates", caption, tuple(panels))
+
+    def say(moment: Moment) -> str:
+        shares = [f"{100 * float(np.mean(one.dead)):.0f} %" for one in moment]
+        return (
+            f"{shares[0]} of the units of {recording.arms[0]} and {shares[1]} of those of {recording.arms[1]} are "
+            "dead: their slope is 0 on the whole batch, so they give no gradient and get none."
+        )
+
+    captions = _captions(recording, say)
+    return View("units", "Dead units and updates", captions, tuple(panels))
 
 
 def _update(one: Inspection) -> Any:
     return np.full(len(one.delta), np.nan) if one.update is None else one.update
 
 
-def _ends(recording: Recording, arm: int, read: Any) -> str:
-    values = read(recording.inspections[arm][-1])
-    return f"{recording.arms[arm]} {values[0]:.2g} to {values[-1]:.2g}"
+def _when(step: int) -> str:
+    return f"After {counted(step, 'step')}" if step else "Before training"
+
+
+def _say_ends(values: Any, name: str) -> str:
+    return f"from {written(float(values[0]), 2)} to {written(float(values[-1]), 2)} in {name}"
 
 
 def _over(found: Gain | None) -> str:
@@ -246,8 +262,6 @@ def _over(found: Gain | None) -> str:
     if found.in_all == 0:
         return "falls to exactly 0"
     if 0.1 <= found.in_all <= 10:
-        return f"hardly changes ({max(found.in_all, 1 / found.in_all):.1f}×)"
-    if not np.isfinite(found.in_all):
-        return "grows beyond all numbers"
+        return f"hardly changes (by a factor of {written(max(found.in_all, 1 / found.in_all), 2)})"
     way = "grows" if found.in_all > 1 else "falls"
     return f"{way} by a factor of {written(max(found.in_all, 1 / found.in_all), 2)}"

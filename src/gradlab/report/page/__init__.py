@@ -92,7 +92,7 @@ def _code(text: str) -> Any:
 def _view_json(view: View) -> dict[str, Any]:
     return {
         "name": view.name,
-        "moments": list(view.moments),
+        "captions": list(view.captions),
         "panels": [_panel_json(panel) for panel in view.panels],
         "heats": [_unit_panel_json(panel) for panel in view.unit_panels],
     }

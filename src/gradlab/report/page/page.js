@@ -46,8 +46,10 @@
   const DASHES = ["solid", [8, 3], [3, 2], [8, 2, 2, 2], [1, 2], [10, 3, 3, 3], [4, 2, 1, 2], [6, 4]];
   const SYMBOLS = ["circle", "rect", "triangle", "diamond", "pin", "roundRect", "arrow", "circle"];
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
+  const arm = (index) => ({ light: LIGHT[index % 8], dark: DARK[index % 8], dash: index % 8, marker: index % 8 });
   const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-  const color = (style) => (dark.matches ? DARK : LIGHT)[style % LIGHT.length];
+  const color = (stroke) => (dark.matches ? stroke.dark : stroke.light);
+  const FAINT = [[6, 3], [2, 2], [6, 2, 2, 2]];
   const SUPER = { "-": "⁻", 0: "⁰", 1: "¹", 2: "²", 3: "³", 4: "⁴", 5: "⁵", 6: "⁶", 7: "⁷", 8: "⁸", 9: "⁹" };
   const tick = (v) => {
     const power = Math.log10(Math.abs(v));
@@ -64,24 +66,44 @@
     return made;
   };
 
-  // The smallest, the largest and the least positive of some numbers.
-  const extent = (values, from = { low: Infinity, high: -Infinity, least: Infinity }) => values.reduce((e, v) => (v === null ? e : {
-    low: Math.min(e.low, v), high: Math.max(e.high, v), least: v > 0 ? Math.min(e.least, v) : e.least }), from);
+  // The ends of a y axis over all values that it will ever show, so that it stands still while the slider moves.
+  const extent = (rows, log) => {
+    let low = Infinity, high = -Infinity, zero = false;
+    for (const row of rows) for (const v of row || []) {
+      if (v === null) continue;
+      if (log && v <= 0) { zero = true; continue; }
+      if (v < low) low = v;
+      if (v > high) high = v;
+    }
+    if (low > high) return null;
+    const round = (v, way) => { const unit = 10 ** Math.floor(Math.log10(Math.abs(v) || 1)); return way(v / unit) * unit; };
+    if (!log) return { low: low < 0 ? round(low, Math.floor) : 0, high: high > 0 ? round(high, Math.ceil) : 0, floor: null };
+    const floor = low / 10;
+    let down = Math.floor(Math.log10(zero ? floor : low) + 1e-9), up = Math.max(Math.ceil(Math.log10(high) - 1e-9), down + 1);
+    const apart = [1, 2, 5, 10, 20, 50].find((n) => (up - down) / n <= 6) || 100;  // decades from label to label
+    down = Math.floor(down / apart) * apart;
+    up = Math.ceil(up / apart) * apart;
+    return { low: 10 ** down, high: 10 ** up, floor: Math.max(floor, 10 ** down) };
+  };
+  const widest = (spans, log) => {
+    const there = spans.filter(Boolean);
+    if (!there.length) return null;
+    return { low: Math.min(...there.map((s) => s.low)), high: Math.max(...there.map((s) => s.high)), floor: log ? Math.min(...there.map((s) => s.floor)) : null };
+  };
 
   // Lines by place; on a log axis exact zeros stand on a floor, marked.
   const lines = (made, spec, series) => {
-    const seen = spec.range || extent(series.flatMap((s) => s.values));
-    const floor = spec.log && seen.least < Infinity ? seen.least / (seen.low <= 0 ? 10 : 1) : null;
-    const fixed = !spec.range || seen.high < seen.low ? {} : floor !== null
-      ? { min: 10 ** Math.floor(Math.log10(floor)), max: 10 ** Math.ceil(Math.log10(seen.high)) }
-      : { min: Math.min(0, seen.low), max: seen.high || 1 };
+    const span = spec.span || extent(series.map((s) => s.values), spec.log);
+    const floor = spec.log && span ? span.floor : null;
+    const needed = series.reduce((sum, s) => sum + 48 + 7 * Math.min(s.name.length, 44), 0);
+    const rows = Math.min(4, Math.ceil(needed / Math.max(made.getWidth(), 1)));
     const lift = (v) => (v === null ? null : floor !== null && v <= 0 ? floor : v);
     const soft = css("--soft"), line = css("--line");
     made.setOption({
       animation: false, aria: { enabled: true },
       title: { text: spec.title, textStyle: { fontSize: 13, color: css("--ink") }, left: 0, top: 0 },
-      grid: { left: 66, right: 14, top: spec.legend ? 60 : 38, bottom: 42 },
-      legend: spec.legend ? { top: 20, left: 0, itemWidth: 22, textStyle: { color: soft, fontSize: 11 } } : undefined,
+      grid: { left: 66, right: 14, top: 38, bottom: 44 + 19 * rows },
+      legend: { bottom: 0, left: 0, itemWidth: 26, itemHeight: 9, type: "plain", textStyle: { color: css("--ink"), fontSize: 12 }, selectedMode: false, formatter: (name) => (name.length > 44 ? name.slice(0, 43) + "…" : name) },
       tooltip: {
         trigger: "axis", confine: true, backgroundColor: css("--ground"), borderColor: line, textStyle: { color: css("--ink"), fontSize: 12 },
         formatter: (points) => {
@@ -97,11 +119,11 @@
       },
       xAxis: { type: "value", name: spec.x, nameLocation: "middle", nameGap: 26, min: 1, max: Math.max(2, ...series.map((s) => s.values.length)), minInterval: 1,
         axisLabel: { color: soft }, nameTextStyle: { color: soft }, splitLine: { show: false }, axisLine: { lineStyle: { color: line } } },
-      yAxis: { ...fixed, type: floor !== null ? "log" : "value", name: spec.y, nameLocation: "middle", nameGap: 52, nameTextStyle: { color: soft },
+      yAxis: { type: floor !== null ? "log" : "value", min: span ? span.low : null, max: span ? span.high : null, name: spec.y, nameLocation: "middle", nameGap: 52, nameTextStyle: { color: soft },
         axisLabel: { color: soft, formatter: tick, hideOverlap: true }, splitLine: { lineStyle: { color: line } } },
       series: series.map((s) => ({
-        name: s.name, type: "line", showSymbol: !s.faint, symbol: SYMBOLS[s.style % 8], symbolSize: 5, connectNulls: false,
-        itemStyle: { color: color(s.style) }, lineStyle: { color: color(s.style), width: s.faint ? 1 : 2, opacity: s.faint ? 0.75 : 1, type: s.faint ? "dotted" : DASHES[s.style % 8] },
+        name: s.name, type: "line", showSymbol: !s.faint, symbol: SYMBOLS[s.stroke.marker], symbolSize: 5, connectNulls: false,
+        itemStyle: { color: color(s.stroke) }, lineStyle: { color: color(s.stroke), width: s.faint ? 1.2 : 2, opacity: s.faint ? 0.85 : 1, type: s.faint ? FAINT[s.nth % 3] : DASHES[s.stroke.dash] },
         data: s.values.map((v, i) => ({ value: [i + 1, lift(v)], raw: v })).filter((d) => d.value[1] !== null),
       })),
     }, true);
@@ -129,7 +151,7 @@
     label.append(text, input);
     return label;
   };
-  const slider = (steps, tell, first = steps.length - 1) => {
+  const slider = (steps, first, tell) => {
     const input = document.createElement("input");
     Object.assign(input, { type: "range", min: 0, max: steps.length - 1, value: first, step: 1 });
     const shown = document.createElement("output");
@@ -141,46 +163,44 @@
     input.addEventListener("input", say);
     const label = labeled("after step", input);
     label.append(shown);
-    return { label, say, input };
-  };
-  // Plays a slider to its end, again from the start if it stands there.
-  const player = (range, pause = 600) => {
-    const button = document.createElement("button");
+    const play = document.createElement("button");
+    play.type = "button";
     let timer = null;
-    const stop = () => { clearInterval(timer); timer = null; button.textContent = "▶ Play"; };
-    button.type = "button";
+    const stop = () => { clearInterval(timer); timer = null; play.textContent = "▶ play"; };
+    const next = () => {
+      if (+input.value >= steps.length - 1) return stop();
+      input.value = +input.value + 1;
+      say();
+    };
     stop();
-    button.addEventListener("click", () => {
+    play.addEventListener("click", () => {
       if (timer) return stop();
-      if (+range.input.value === +range.input.max) { range.input.value = 0; range.say(); }
-      button.textContent = "⏸ Pause";
-      timer = setInterval(() => {
-        range.input.value = +range.input.value + 1;
-        range.say();
-        if (+range.input.value === +range.input.max) stop();
-      }, pause);
+      if (+input.value >= steps.length - 1) { input.value = 0; say(); }
+      timer = setInterval(next, 700);
+      play.textContent = "❚❚ pause";
     });
-    range.input.addEventListener("input", stop);
-    return button;
+    return { label, say, play };
   };
-  const switches = (names, tell) => {
+  const switches = (names, strokes, tips, tell) => {
     const field = document.createElement("fieldset"), legend = document.createElement("legend");
     legend.textContent = "show";
     field.append(legend);
-    const on = names.map(() => true);
+    const on = names.map(() => true), labels = [];
     names.forEach((name, index) => {
       const box = document.createElement("input"), swatch = document.createElement("span"), label = document.createElement("label");
       Object.assign(box, { type: "checkbox", checked: true });
       swatch.className = "swatch";
-      swatch.style.borderTopStyle = index ? "dashed" : "solid";
-      const paint = () => { swatch.style.borderColor = color(index); };
+      swatch.style.borderTopStyle = strokes[index].dash ? "dashed" : "solid";
+      const paint = () => { swatch.style.borderColor = color(strokes[index]); };
       paint();
       dark.addEventListener("change", paint);
       box.addEventListener("change", () => { on[index] = box.checked; tell(); });
       label.append(box, swatch, name);
+      if (tips) label.title = tips[index];
+      labels.push(label);
       field.append(label);
     });
-    return { field, on };
+    return { field, on, labels };
   };
 
   // ------------------------------------------------------------------ every layer
@@ -191,17 +211,26 @@
     const select = document.createElement("select");
     spec.measures.forEach((m, i) => select.append(new Option(m.label, i)));
     let moment = spec.steps.length - 1;
-    const arms = switches(spec.groups, () => draw());
+    const arms = switches(spec.groups, spec.strokes, spec.tips, () => draw());
+    const panel = document.createElement("select");
+    spec.panels.forEach((p, i) => panel.append(new Option(p.title, i, false, i === spec.panels.length - 1)));
+    const inside = (i) => !spec.panels.length || spec.panels[panel.value].groups.includes(i);
     const draw = () => {
       const m = spec.measures[select.value];
-      const series = spec.groups.map((name, i) => ({ name, style: i, values: m.values[i][moment] }))
-        .filter((s, i) => arms.on[i] && s.values);
-      lines(made, { title: m.label, x: "layer", y: m.label, log: m.log }, series);
+      arms.labels.forEach((label, i) => { label.hidden = !inside(i); });
+      const series = spec.groups.map((name, i) => ({ name, stroke: spec.strokes[i], values: m.values[i][moment] }))
+        .filter((s, i) => inside(i) && arms.on[i] && s.values);
+      const ever = m.values.flatMap((frames, i) => (inside(i) ? frames : []));
+      lines(made, { title: m.label, x: "layer", y: m.label, log: m.log, span: extent(ever, m.log) }, series);
     };
     select.addEventListener("change", draw);
     controls.append(labeled("measure", select));
+    if (spec.panels.length) {
+      panel.addEventListener("change", draw);
+      controls.append(labeled("groups", panel));
+    }
     if (spec.steps.length > 1) {
-      const range = slider(spec.steps, (value) => { moment = value; draw(); });
+      const range = slider(spec.steps, moment, (value) => { moment = value; draw(); });
       controls.append(range.label);
       range.say();
     }
@@ -214,35 +243,32 @@
   if (data.scenes.length) {
     const controls = document.getElementById("inside-controls");
     let moment = 0;
-    const arms = switches(data.arms, () => drawings.forEach((draw) => draw()));
+    const arms = switches(data.arms, data.arms.map((_, i) => arm(i)), null, () => drawings.forEach((draw) => draw()));
     const drawings = [];
     const at = (frames) => frames[Math.min(moment, frames.length - 1)];
     document.querySelectorAll("[data-scene]").forEach((place) => {
       const scene = data.scenes[place.dataset.scene], places = [...place.children];
-      const words = place.parentElement.querySelector(".moment");
-      drawings.push(() => { words.textContent = scene.moments.length ? `Step ${data.steps[moment].toLocaleString("en")}. ${scene.moments[Math.min(moment, scene.moments.length - 1)]}` : ""; });
-      // one scale over all steps, shared by panels that show the same quantity
-      const ranges = {};
-      scene.panels.forEach((panel) => {
-        ranges[panel.y] = extent(panel.series.flatMap((s) => s.frames.flat()), ranges[panel.y]);
-      });
+      const caption = place.parentElement.querySelector(".caption");
+      drawings.push(() => { caption.textContent = scene.captions[Math.min(moment, scene.captions.length - 1)]; });
+      const spans = scene.panels.map((panel) => extent(panel.series.flatMap((s) => s.frames), panel.log));
       scene.panels.forEach((panel, i) => {
         const made = chart(places[i]);
-        const own = { ...panel, range: ranges[panel.y], legend: panel.series.length > 1 };
-        drawings.push(() => lines(made, own, panel.series.filter((s) => arms.on[s.arm])
-          .map((s) => ({ name: s.name, style: s.arm, faint: s.faint, values: at(s.frames) }))));
+        const alike = spans.filter((_, j) => scene.panels[j].y === panel.y);  // both networks on one scale
+        const spec = { ...panel, span: widest(alike, panel.log) };
+        const nth = (s) => panel.series.filter((o) => o.arm === s.arm && o.faint).indexOf(s);
+        drawings.push(() => lines(made, spec, panel.series.filter((s) => arms.on[s.arm])
+          .map((s) => ({ name: s.name, stroke: arm(s.arm), faint: s.faint, nth: nth(s), values: at(s.frames) }))));
       });
       scene.heats.forEach((spec, i) => {
         const made = chart(places[scene.panels.length + i]);
-        drawings.push(() => {
-          const every = scene.heats.flatMap((h) => h.frames.flat(2)).filter((v) => v !== null).map(Math.abs).sort((a, b) => a - b);
-          heat(made, spec, at(spec.frames), every[Math.floor(0.99 * (every.length - 1))] || 1);
-        });
+        const every = scene.heats.flatMap((h) => h.frames.flat(2)).filter((v) => v !== null).map(Math.abs).sort((a, b) => a - b);
+        const limit = every[Math.floor(0.99 * (every.length - 1))] || 1;
+        drawings.push(() => heat(made, spec, at(spec.frames), limit));
       });
     });
     if (data.steps.length > 1) {
-      const range = slider(data.steps, (value) => { moment = value; drawings.forEach((draw) => draw()); }, 0);
-      controls.append(player(range), range.label);
+      const range = slider(data.steps, 0, (value) => { moment = value; drawings.forEach((draw) => draw()); });
+      controls.append(range.play, range.label);
       range.say();
     }
     controls.append(arms.field);
