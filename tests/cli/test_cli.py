@@ -111,7 +111,7 @@ def test_list_show_and_schema_print_studies(tmp_path: Path) -> None:
         (("run", "small.yaml", "--set", "train.lr=-1"), "base.train.lr"),
         (("run", "small.yaml", "--set", "nonsense"), "path=value"),
         (("run", "small.yaml", "--seeds", "0"), "--seeds"),
-        (("run", "small.yaml", "--quick"), "defines no reduced budget"),
+        (("run", "small.yaml", "--quick"), "has no reduced budget"),
         (("run", "."), "is a folder"),
         (("run",), "STUDY"),
         (("fly",), "fly"),

@@ -47,18 +47,18 @@ class File(Task):
         try:
             return sha256(Path(self.path).read_bytes()).hexdigest()
         except OSError as error:
-            raise DataError(f"data file {shortened(self.path)}: {error.strerror or error}") from None
+            raise DataError(f"{self.path}: {error.strerror or error}", where="data.path") from None
 
     def _stat(self) -> os.stat_result:
         """Stat the file and refuse anything but a regular file: reading a pipe or a device could block forever."""
         try:
             found = os.stat(self.path)
         except OSError as error:
-            raise DataError(f"data file {shortened(self.path)}: {error.strerror or error}") from None
+            raise DataError(f"{self.path}: {error.strerror or error}", where="data.path") from None
         except ValueError as error:  # not a valid file name
-            raise DataError(f"data.path: {shortened(self.path)} is not a valid file name: {error}") from None
+            raise DataError(f"{shortened(self.path)} is not a valid file name: {error}", where="data.path") from None
         if not stat.S_ISREG(found.st_mode):
-            raise DataError(f"data file {shortened(self.path)}: it is a folder, a pipe or a device, not a regular file")
+            raise DataError(f"{self.path} is a folder, a pipe or a device, not a regular file", where="data.path")
         return found
 
     def facts(self) -> Facts:

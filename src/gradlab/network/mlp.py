@@ -238,13 +238,15 @@ def _lay_out(model: Model, input_width: int, output_width: int, catalog: Catalog
     width = model.width
     if model.stem == "none" and input_width != width:
         raise StudyError(
-            f"model.stem: without a stem the input width {input_width} has to be the model's width {width}; "
-            f"use stem: linear or width: {input_width}"
+            f"without a stem the input width {input_width} has to be the model's width {width}; "
+            f"use stem: linear or width: {input_width}",
+            where="model.stem",
         )
     if model.head == "none" and output_width != width:
         raise StudyError(
-            f"model.head: without a head the output width {output_width} has to be the model's width {width}; "
-            f"use head: linear or width: {output_width}"
+            f"without a head the output width {output_width} has to be the model's width {width}; "
+            f"use head: linear or width: {output_width}",
+            where="model.head",
         )
     skip: Skip = model.skip.build(catalog)
     activation: Activation = model.activation.build(catalog)

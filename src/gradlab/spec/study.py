@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from gradlab.spec.axes import Axis
-from gradlab.spec.base import Frozen, spec_error
+from gradlab.spec.base import NAME_PATTERN, Frozen, spec_error
 from gradlab.spec.claims import Claim
 from gradlab.spec.config import Measure, Target
 from gradlab.spec.place import At, Label, Text
@@ -35,7 +35,7 @@ def list_seeds(seeds: int | tuple[int, ...]) -> tuple[int, ...]:
     return tuple(range(seeds)) if isinstance(seeds, int) else seeds
 
 
-Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,59}$")]
+Name = Annotated[str, Field(pattern=NAME_PATTERN)]
 Tree = Mapping[str, Any]
 
 
@@ -133,16 +133,16 @@ class Study(Frozen):
         if self.arms is not None and self.axes is not None:
             raise spec_error("a study has arms or axes, not both", where="axes")
         if self.arms is not None and not self.arms:
-            raise spec_error("a study needs at least one arm", where="arms")
+            raise spec_error("a study needs arms or axes, and `arms` is empty", where="arms")
         if self.arms is not None and self.zip is not None:
             raise spec_error("zip belongs to axes; a study has arms or axes, not both", where="zip")
         for name, axes in (("axes", self.axes), ("zip", self.zip)):
             if axes is not None and not axes:
-                raise spec_error("a study needs at least one axis", where=name)
+                raise spec_error(f"a study needs arms or axes, and `{name}` is empty", where=name)
         lengths = {path: len(values) for path, values in (self.zip or {}).items()}
         if len(set(lengths.values())) > 1:
             counted = ", ".join(f"{path} has {length}" for path, length in lengths.items())
-            raise spec_error(f"zipped axes must have equally many values; {counted}", where="zip")
+            raise spec_error(f"zipped axes need the same number of values; {counted}", where="zip")
         for path in set(self.zip or ()) & set(self.axes or ()):
             raise spec_error(f"{path} is also an axis; list it in only one of the two", where=f"zip.{path}")
         return self
