@@ -87,7 +87,9 @@ class Study(Frozen):
     noun: ClassVar[str] = "study"
 
     name: Name = "study"
+    """The name of its run folder; default: the file's name."""
     question: Text
+    """What the study asks, in one sentence."""
     source: Text | None = None
     """The write-up whose claim this is."""
     factor: tuple[str, ...] = ()
@@ -97,7 +99,9 @@ class Study(Frozen):
     parts: tuple[str, ...] = ()
     """Python files with the user's own parts. They are executed."""
     base: Tree
+    """What all arms share."""
     arms: Mapping[Label, Tree] | None = None
+    """Named arms, each with the settings in which it differs from the base. Give arms or axes."""
     axes: Mapping[str, Axis] | None = None
     """Paths with their values: every combination is a group."""
     zip: Mapping[str, Axis] | None = None
