@@ -1,4 +1,4 @@
-"""Write the generated pages: docs/cli.md (help of every command) and the list of parts in docs/parts.md.
+"""Write the generated pages: the command line, the lists of parts, of study fields and of metrics.
 
 python scripts/make_docs.py             # write
 python scripts/make_docs.py --check     # list what is out of date, exit 1
@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 from gradlab.parts import BUILT_IN, FOLDERS
+from reference_pages import fields_page, metrics_page
 
 DOCS = Path(__file__).parent.parent / "docs"
 START, END = "<!-- generated: parts -->", "<!-- end of generated -->"
@@ -57,11 +58,16 @@ def parts_list() -> str:
 
 
 def main() -> int:
-    """Write both pages, or check them."""
+    """Write the pages, or check them."""
     parts = DOCS / "parts.md"
     text = parts.read_text(encoding="utf8")
     before, after = text.split(START)[0], text.split(END)[1]
-    wanted = {DOCS / "cli.md": cli_page(), parts: before + parts_list() + after}
+    wanted = {
+        DOCS / "cli.md": cli_page(),
+        DOCS / "reference/study-fields.md": fields_page(),
+        DOCS / "reference/metrics.md": metrics_page(),
+        parts: before + parts_list() + after,
+    }
     stale = [
         page for page, content in wanted.items() if not page.exists() or page.read_text(encoding="utf8") != content
     ]

@@ -15,10 +15,33 @@ A message says what is wrong, where, and what to do. The command line prints it 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from difflib import get_close_matches
+from typing import Self
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C, SIGTERM or SIGHUP; finished trials are kept."""
+
+
+Where = tuple[str | int, ...]
+"""Keys and list positions (from 0) from the top of a study; a key may be a dotted path."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is wrong, and which field of the study it is about."""
+
+    message: str
+    where: Where = ()
+
+    def __str__(self) -> str:
+        path = write_path(self.where)
+        return f"{path}: {self.message}" if path else self.message
+
+
+def write_path(where: Where) -> str:
+    """Return a path for people, with list items counted from 1: `claims.1.metric` is the metric of the first claim."""
+    return ".".join(str(key + 1) if isinstance(key, int) else key for key in where)
 
 
 class GradlabError(Exception):
@@ -28,9 +51,21 @@ class GradlabError(Exception):
 
 
 class InvalidInput(GradlabError):
-    """The user's input cannot be used as written."""
+    """The user's input cannot be used as written. `where` is the field of the study that is wrong, if it is one."""
 
     exit_code = 2
+
+    def __init__(self, message: str = "", *, where: str | Where = (), problems: tuple[Problem, ...] = ()) -> None:
+        super().__init__(message)
+        path = ((where,) if where else ()) if isinstance(where, str) else where
+        self.problems = problems or (Problem(message, path),)
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.problems))
+
+    def below(self, *above: str | int) -> Self:
+        """Return the same error about a field further down: `above` comes before its path."""
+        return type(self)(problems=tuple(Problem(found.message, (*above, *found.where)) for found in self.problems))
 
 
 class StudyError(InvalidInput):
@@ -57,6 +92,13 @@ def nearest(name: object, accepted: Iterable[str]) -> str:
     """Return a hint with the accepted word closest to `name`, or an empty string."""
     close = get_close_matches(str(name), list(accepted), n=1, cutoff=0.6)
     return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def offer(name: object, accepted: Iterable[str]) -> str:
+    """Return the end of a refusal: the accepted word closest to `name`, if there is one, then all accepted words."""
+    words = list(accepted)
+    hint, listed = nearest(name, words), ", ".join(words) or "none"
+    return f"{hint} Accepted: {listed}" if hint else f"; accepted: {listed}"
 
 
 def described(error: BaseException) -> str:

@@ -110,10 +110,10 @@ def test_list_show_and_schema_print_studies(tmp_path: Path) -> None:
     [
         (("run", "idenity"), "did you mean 'identity'?"),
         (("run", "nowhere.yaml"), "nowhere.yaml: No such file"),
-        (("run", "small.yaml", "--set", "train.lr=-1"), "base.train.lr"),
+        (("run", "small.yaml", "--set", "train.lr=-1"), "--set train.lr=-1: must be above 0, not -1"),
         (("run", "small.yaml", "--set", "nonsense"), "path=value"),
         (("run", "small.yaml", "--seeds", "0"), "--seeds"),
-        (("run", "small.yaml", "--quick"), "defines no reduced budget"),
+        (("run", "small.yaml", "--quick"), "has no reduced budget"),
         (("run", "."), "is a folder"),
         (("run",), "STUDY"),
         (("fly",), "fly"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import random
+import re
 from typing import Any
 
 import pytest
@@ -31,6 +32,9 @@ KEYS = [
     "early_stopping", "patience", "by", "min_delta", "best", "weights", "log", "schedule", "test_path", "test_rows",
 ]  # fmt: skip
 
+JARGON = re.compile(r"[Ii]nput should|valid (integer|number|string|dict|tuple|list|bool)|pydantic|cannot be used here")
+"""Words of the machinery, and of messages for kinds of problem that have no message of their own."""
+
 scalars = st.one_of(st.sampled_from(WORDS), st.sampled_from(ODD), st.text(max_size=8), st.integers(), st.floats())
 trees = st.recursive(
     scalars,
@@ -48,6 +52,7 @@ def attempt(tree: Any) -> None:
         gradlab.plan(tree) if isinstance(tree, dict) else files.check_tree(tree, "x")
     except InvalidInput as error:
         assert str(error)
+        assert not JARGON.search(str(error))
 
 
 def places(tree: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:

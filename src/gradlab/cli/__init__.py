@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 import typer
 
 from gradlab.cli import commands
-from gradlab.cli.output import drop_stdout, json_only, visible
+from gradlab.cli.output import drop_stdout, fold, json_only, visible
 from gradlab.errors import INTERRUPTED, GradlabError
 from gradlab.notices import open_missing_streams, say
 
@@ -98,7 +98,7 @@ def main() -> NoReturn:
     try:
         app()(standalone_mode=True)
     except GradlabError as error:
-        say(visible(str(error)))
+        say(fold(visible(str(error))))
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         say("interrupted")

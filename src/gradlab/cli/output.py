@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
+import textwrap
 import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -29,6 +31,25 @@ def visible(text: str) -> str:
     if text.isprintable() and _BLANK.isdisjoint(text):
         return text
     return "".join(_escape_character(c) if _is_hidden(c) and c not in "\n\t" else c for c in text)
+
+
+def fold(text: str) -> str:
+    """Break the lines of a message between words at the width of the terminal; leave text for a file as it is."""
+    if not sys.stderr.isatty():
+        return text
+    width, first = max(40, shutil.get_terminal_size().columns), "gradlab: "
+    lines = [
+        textwrap.fill(
+            line.strip(),
+            width - 1,
+            initial_indent=" " * (len(line) - len(line.lstrip()) + (len(first) if index == 0 else 2)),
+            subsequent_indent="    ",
+            break_on_hyphens=False,
+            break_long_words=False,
+        )
+        for index, line in enumerate(text.splitlines())
+    ]
+    return "\n".join(lines)[len(first) :]
 
 
 def _is_hidden(letter: str) -> bool:

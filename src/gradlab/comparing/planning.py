@@ -10,10 +10,11 @@ from typing import Any
 from pydantic import ValidationError
 
 from gradlab.comparing.source import describe_setting, hash_code, numerics
-from gradlab.errors import InvalidInput, shortened
+from gradlab.errors import InvalidInput, StudyError, shortened
 from gradlab.plans.code import CodePlan, code_plan
 from gradlab.spec.code import CodeStudy
 from gradlab.spec.messages import study_error
+from gradlab.spec.source import Source
 
 Train = Callable[..., Any]
 Arms = Mapping[str, Any] | Sequence[str]
@@ -52,11 +53,13 @@ def plan_comparison(train: Train, arms: Arms, seeds: int | Sequence[int] = 5, **
         "claims": (claims,) if isinstance(claims, Mapping) else claims,
         "code": code.model_dump(),
     }
+    source = Source("compare", {key: value for key, value in tree.items() if value is not None})
     try:
-        study = CodeStudy.model_validate({key: value for key, value in tree.items() if value is not None})
+        return code_plan(CodeStudy.model_validate(source.tree), numerics())
     except ValidationError as error:
-        raise study_error(error, "compare") from None
-    return code_plan(study, numerics())
+        raise source.place(study_error(error, source.tree)) from None
+    except StudyError as error:
+        raise source.place(error) from None
 
 
 def split_arguments(arms: Arms) -> dict[str, tuple[tuple[Any, ...], dict[str, Any]]]:

@@ -83,7 +83,7 @@ class File(Task):
         try:
             return sha256(Path(path).read_bytes()).hexdigest()
         except OSError as error:
-            raise DataError(f"data file {shortened(path)}: {error.strerror or error}") from None
+            raise DataError(f"{shortened(path)[1:-1]}: {error.strerror or error}", where="data.path") from None
 
     def facts(self) -> Facts:
         """Read the files to find their sizes."""
@@ -128,13 +128,15 @@ class File(Task):
             elif (rows := getattr(self, f"{word}_rows")) is not None:
                 if not rows[0] < rows[1] <= n:
                     raise StudyError(
-                        f"data.{word}_rows: rows {rows[0]:,} up to {rows[1]:,} (not included) are not rows of a file "
-                        f"with {n:,} samples"
+                        f"rows {rows[0]:,} up to {rows[1]:,} (not included) are not rows of a file with {n:,} samples",
+                        where=f"data.{word}_rows",
                     )
                 fixed[word] = np.arange(*rows)
         validation, test = (fixed.get(word, np.empty(0, np.intp)) for word in ("validation", "test"))
         if len(np.intersect1d(validation, test)):
-            raise StudyError("data.test_rows: some rows are also in validation_rows; a sample belongs to one split")
+            raise StudyError(
+                "some rows are also in validation_rows; a sample belongs to one split", where="data.test_rows"
+            )
         rest = np.setdiff1d(np.arange(n), np.concatenate([validation, test]))
         drawn = [0 if word in fixed else int(len(rest) * getattr(self, word)) for word in ("validation", "test")]
         if len(rest) - sum(drawn) < 1:
@@ -154,16 +156,18 @@ class File(Task):
     def _check(self) -> None:
         """Refuse two ways of saying the same thing."""
         if not self.path:
-            raise StudyError("data.path: name the file with the samples")
+            raise StudyError("name the file with the samples", where="data.path")
         for word in ("validation", "test"):
             path, rows = getattr(self, f"{word}_path"), getattr(self, f"{word}_rows")
             if path and rows is not None:
-                raise StudyError(f"data.{word}_rows: the {word} samples come from {word}_path; give one of them")
+                raise StudyError(
+                    f"the {word} samples come from {word}_path; give one of them", where=f"data.{word}_rows"
+                )
             if (path or rows is not None) and getattr(self, word) != self.default(word):
                 other = f"{word}_path" if path else f"{word}_rows"
-                raise StudyError(f"data.{word}: the {word} samples come from {other}; leave the fraction out")
+                raise StudyError(f"the {word} samples come from {other}; leave the fraction out", where=f"data.{word}")
             if getattr(self, f"{word}_target_path") and not path:
-                raise StudyError(f"data.{word}_target_path: it belongs to {word}_path, which is not given")
+                raise StudyError(f"it belongs to {word}_path, which is not given", where=f"data.{word}_target_path")
 
 
 def _source(path: str, target_path: str) -> Source:
@@ -176,9 +180,11 @@ def _stat(path: str) -> os.stat_result:
     try:
         found = os.stat(path)
     except OSError as error:
-        raise DataError(f"data file {shortened(path)}: {error.strerror or error}") from None
+        raise DataError(f"{shortened(path)[1:-1]}: {error.strerror or error}", where="data.path") from None
     except ValueError as error:  # not a valid file name
-        raise DataError(f"data.path: {shortened(path)} is not a valid file name: {error}") from None
+        raise DataError(f"{shortened(path)} is not a valid file name: {error}", where="data.path") from None
     if not stat.S_ISREG(found.st_mode):
-        raise DataError(f"data file {shortened(path)}: it is a folder, a pipe or a device, not a regular file")
+        raise DataError(
+            f"{shortened(path)[1:-1]} is a folder, a pipe or a device, not a regular file", where="data.path"
+        )
     return found

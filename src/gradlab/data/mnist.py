@@ -47,8 +47,9 @@ class Mnist(Task):
         """784 pixels in, 10 classes out."""
         if self.train + self.validation > TRAIN:
             raise StudyError(
-                f"data.validation: {self.train:,} training and {self.validation:,} validation images are more "
-                f"than MNIST's {TRAIN:,}; make one of them smaller"
+                f"{self.train:,} training and {self.validation:,} validation images are more "
+                f"than MNIST's {TRAIN:,}; make one of them smaller",
+                where="data.validation",
             )
         size = (TRAIN + TEST) * PIXELS
         return Facts(PIXELS, 10, self.train, 10, size, validation=self.validation, test=self.test)

@@ -48,4 +48,4 @@ def initial_parameters(mlp: MLP, choice: InitChoice, streams: Streams, catalog: 
 def check_bias(init: Init, choice: InitChoice) -> None:
     """`bias: same` needs a distribution of single entries."""
     if choice.bias == "same" and not init.elementwise:
-        raise StudyError(f"model.init.bias: 'same' has no meaning for the init {init.name!r}; use zeros")
+        raise StudyError(f"'same' has no meaning for the init {init.name!r}; use zeros", where="model.init.bias")

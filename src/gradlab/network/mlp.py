@@ -284,14 +284,16 @@ def _lay_out(model: Model, input_width: int, output_width: int, catalog: Catalog
     widths = model.layer_widths
     if model.stem == "none" and model.widths is None and input_width != model.width:
         raise StudyError(
-            f"model.stem: without a stem the input width {input_width} has to be the model's width {model.width}; "
-            f"use stem: linear or width: {input_width}"
+            f"without a stem the input width {input_width} has to be the model's width {model.width}; "
+            f"use stem: linear or width: {input_width}",
+            where="model.stem",
         )
     if model.head == "none" and output_width != widths[-1]:
         other = "width:" if model.widths is None else "a last width of"
         raise StudyError(
-            f"model.head: without a head the output width {output_width} has to be the model's width {widths[-1]}; "
-            f"use head: linear or {other} {output_width}"
+            f"without a head the output width {output_width} has to be the model's width {widths[-1]}; "
+            f"use head: linear or {other} {output_width}",
+            where="model.head",
         )
     skip: Skip = model.skip.build(catalog)
     stem, inner, head = _layers(model, skip, input_width, output_width, catalog)

@@ -37,7 +37,7 @@ from gradlab.parts.loading import PartFile as PartFile
 from gradlab.parts.loading import load_file as load_file
 from gradlab.parts.part import Part as Part
 from gradlab.parts.part import StandIn as StandIn
-from gradlab.parts.part import explain as explain
+from gradlab.parts.part import with_article as with_article
 
 if TYPE_CHECKING:
     from gradlab.audits.caveats.base import Caveat as Caveat

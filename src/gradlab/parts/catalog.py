@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gradlab.errors import GradlabError, PartError, described, nearest, shortened
+from gradlab.errors import GradlabError, PartError, described, offer, shortened
 from gradlab.parts.folders import built_in, built_in_names
 from gradlab.parts.loading import NAME, PartFile, load_file
 from gradlab.parts.part import Part, StandIn, with_article
@@ -61,8 +61,7 @@ class Catalog:
             if not self.executed and isinstance(name, str) and NAME.fullmatch(name):
                 return type("StandIn", (StandIn,), {"part": kind, "name": name, "__doc__": StandIn.__doc__})
             accepted = self.names(kind)
-            there = f"{', '.join(accepted)}{nearest(name, accepted)}"
-            raise PartError(f"{shortened(name)} is not {with_article(kind)}; accepted: {there}")
+            raise PartError(f"{shortened(name)} is not {with_article(kind)}{offer(name, accepted)}")
         return self._own.get((kind, name)) or built_in(kind, name)
 
     def make(self, kind: str, name: str, parameters: Mapping[str, Any]) -> Any:

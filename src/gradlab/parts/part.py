@@ -9,7 +9,7 @@ from functools import cache
 from types import ModuleType
 from typing import Any, ClassVar, Self, dataclass_transform
 
-from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic import ConfigDict, TypeAdapter
 
 from gradlab.errors import PartError
 
@@ -114,13 +114,6 @@ def parts_of(module: ModuleType) -> dict[tuple[str, str], type[Part]]:
         if own and getattr(value, "name", None) is not None:
             found[getattr(value, "part", ""), value.name] = value
     return found
-
-
-def explain(error: ValidationError) -> tuple[str, object, str]:
-    """Field, value and message of the first thing wrong with a part's parameters."""
-    first = error.errors()[0]
-    where = ".".join(str(p) for p in first["loc"])
-    return where, first.get("input"), first["msg"]
 
 
 def with_article(kind: str) -> str:

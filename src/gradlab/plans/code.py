@@ -91,7 +91,7 @@ def code_plan(study: CodeStudy, numerics: str) -> CodePlan:
             try:
                 chosen(claim, [arm.group for arm in plan.groups])
             except StudyError as error:
-                raise StudyError(f"claims.{index}.{error}") from None
+                raise error.below("claims", index) from None
     return plan
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from gradlab.data.base import Facts, Task
 from gradlab.engines.base import Engine
-from gradlab.errors import StudyError, nearest, shortened
+from gradlab.errors import InvalidInput, StudyError, Where, nearest, offer, shortened
 from gradlab.network.initial import check_bias
 from gradlab.network.losses.base import Loss
 from gradlab.network.mlp import MLP
@@ -18,7 +18,7 @@ from gradlab.parts import Catalog
 from gradlab.plans.cost import NOMINAL_SPEED, Cost, Speed, measure_speed, trial_cost
 from gradlab.plans.resources import available_bytes
 from gradlab.spec.config import Config
-from gradlab.spec.expand import Group
+from gradlab.spec.expand import Group, place_in_study
 from gradlab.spec.files import Resolved
 from gradlab.spec.place import At
 from gradlab.spec.selection import chosen
@@ -136,28 +136,43 @@ class Plan:
 
 def make_plan(resolved: Resolved) -> Plan:
     """Check every group and list every trial; a `StudyError` if a group cannot be trained."""
+    try:
+        return _make_plan(resolved)
+    except InvalidInput as error:
+        raise resolved.source.place(error) from None
+
+
+def _make_plan(resolved: Resolved) -> Plan:
     study, catalog = resolved.study, resolved.catalog
     if len(resolved.groups) * len(study.trial_seeds) > MAX_TRIALS:
         raise StudyError(
-            f"{study.name}: {len(resolved.groups):,} groups × {len(study.trial_seeds):,} seeds are more than "
-            f"{MAX_TRIALS:,} trials"
+            f"{len(resolved.groups):,} groups × {len(study.trial_seeds):,} seeds are more than {MAX_TRIALS:,} trials",
+            where="seeds",
         )
     planned = []
     for group in resolved.groups:
         try:
             task: Task = group.config.data.build(catalog)
             found = PlannedGroup(group, *_check_group(group.config, task, catalog))
-        except StudyError as error:
-            raise StudyError(f"{study.name}: in {group.name!r}: {error}") from None
+        except InvalidInput as error:
+            raise _name_group(place_in_study(error, study, group.name), group, resolved) from None
         content = group_content(group.config, study.seed, catalog, task)
         planned.append(replace(found, id=group_id(content, found.numerics), content=content))
     plan = Plan(resolved, tuple(planned), ())
     _check_memory(plan)
-    try:
-        _check_references(plan)
-    except StudyError as error:
-        raise StudyError(f"{study.name}: {error}") from None
+    _check_references(plan)
     return replace(plan, trials=list_trials(resolved, [found.id for found in planned]))
+
+
+def _name_group(error: InvalidInput, group: Group, resolved: Resolved) -> InvalidInput:
+    """Return the error with the name of the group, unless the path says it or it is the only one."""
+    if len(resolved.groups) == 1:
+        return error
+    problems = (
+        p if p.where[:2] == ("arms", group.name) else replace(p, message=f"{p.message} (in {group.name!r})")
+        for p in error.problems
+    )
+    return type(error)(problems=tuple(problems))
 
 
 def list_trials(resolved: Resolved, ids: Sequence[str]) -> tuple[Trial, ...]:
@@ -175,15 +190,17 @@ def _check_references(plan: Plan) -> None:
     study = plan.resolved.study
     if study.headline is not None:
         for planned in plan.groups:
-            _check_metric("headline", study.headline.metric, study.headline.at, planned, plan)
+            _check_metric(("headline",), study.headline.metric, study.headline.at, planned, plan)
     by_name = {planned.group.name: planned for planned in plan.groups}
     for index, entry in enumerate(study.published):
         if entry.arms not in by_name:
             hint = nearest(entry.arms, by_name)
-            raise StudyError(f"published.{index}.arms: {shortened(entry.arms)} is not a group of this study{hint}")
+            raise StudyError(
+                f"{shortened(entry.arms)} is not a group of this study{hint}", where=("published", index, "arms")
+            )
         for at in entry.at.places():
             for metric in entry.metric.split("/"):
-                _check_metric(f"published.{index}", metric.strip(), at, by_name[entry.arms], plan)
+                _check_metric(("published", index), metric.strip(), at, by_name[entry.arms], plan)
     if not plan.resolved.quick:
         _check_claims(plan)
 
@@ -195,21 +212,23 @@ def _check_claims(plan: Plan) -> None:
     for index, claim in enumerate(plan.resolved.study.claims):
         if claim.metric is None:
             continue
-        where = f"claims.{index}"
+        where = ("claims", index)
         try:
             named = chosen(claim, groups)
         except StudyError as error:
-            raise StudyError(f"{where}.{error}") from None
+            raise error.below(*where) from None
         for name in dict.fromkeys(name for row in named for name in row):
             for at in claim.at.places():
                 for metric in claim.metric.split("/") if claim.metric != "diverged" else ():
                     _check_metric(where, metric.strip(), at, by_name[name], plan)
         if claim.figure is not None and claim.figure not in plan.resolved.catalog.names("figure"):
             accepted = plan.resolved.catalog.names("figure")
-            raise StudyError(f"{where}.figure: {shortened(claim.figure)} is not known{nearest(claim.figure, accepted)}")
+            raise StudyError(
+                f"{shortened(claim.figure)} is not known{offer(claim.figure, accepted)}", where=(*where, "figure")
+            )
 
 
-def _check_metric(where: str, metric: str, at: At, planned: PlannedGroup, plan: Plan) -> None:
+def _check_metric(where: Where, metric: str, at: At, planned: PlannedGroup, plan: Plan) -> None:
     config, catalog = planned.group.config, plan.resolved.catalog
     chosen = catalog.names("probe") if config.measure.probes == "all" else config.measure.probes
     measures = [m for name in chosen for m in catalog.get("probe", name).measures]  # type: ignore[attr-defined]
@@ -219,32 +238,40 @@ def _check_metric(where: str, metric: str, at: At, planned: PlannedGroup, plan: 
         hint = nearest(metric, accepted)
         if metric in (*METRICS, *OPTIONAL, *FROM_CURVES, *measures):
             hint = "; give at.layer" if at.layer is None else "; leave at.layer out"
-        raise StudyError(f"{where}.metric: {shortened(metric)} is not a {kind}{hint}")
+        raise StudyError(f"{shortened(metric)} is not a {kind}{hint}", where=(*where, "metric"))
     if at.layer is None:
         _check_metric_exists(where, metric, planned)
         return
     layers = planned.cost.layers
     if isinstance(at.layer, int) and at.layer > layers:
-        raise StudyError(f"{where}.at.layer: there is no layer {at.layer}; {planned.group.name!r} has {layers} layers")
+        raise StudyError(
+            f"there is no layer {at.layer}; {planned.group.name!r} has {layers} layers", where=(*where, "at.layer")
+        )
     step = 0 if at.step == "start" else at.step if isinstance(at.step, int) else planned.cost.steps
     moments = moments_of(config.measure, planned.cost.steps)
     if step not in moments:
-        raise StudyError(f"{where}.at.step: layers are not measured after step {step}; add it to measure.layers")
+        raise StudyError(
+            f"layers are not measured after step {step}; add it to measure.layers", where=(*where, "at.step")
+        )
 
 
-def _check_metric_exists(where: str, metric: str, planned: PlannedGroup) -> None:
+def _check_metric_exists(where: Where, metric: str, planned: PlannedGroup) -> None:
     if metric in FROM_CURVES:
         return
     config = planned.group.config
     kind = {**METRICS, **OPTIONAL}[metric].kind
     if kind == "steps" and config.measure.target is None:
-        raise StudyError(f"{where}.metric: {metric!r} needs measure.target")
+        raise StudyError(f"{metric!r} needs measure.target", where=(*where, "metric"))
     if metric == "epochs_trained" and config.train.early_stopping is None:
-        raise StudyError(f"{where}.metric: {metric!r} needs train.early_stopping")
+        raise StudyError(f"{metric!r} needs train.early_stopping", where=(*where, "metric"))
     if metric in OPTIONAL and metric != "epochs_trained" and config.measure.best is None:
-        raise StudyError(f"{where}.metric: {metric!r} needs measure.best, the metric that chooses the best epoch")
+        raise StudyError(
+            f"{metric!r} needs measure.best, the metric that chooses the best epoch", where=(*where, "metric")
+        )
     if kind == "accuracy" and planned.classes is None:
-        raise StudyError(f"{where}.metric: {metric!r} does not exist because the task is a regression")
+        raise StudyError(
+            f"there is no {metric!r}: the task is a regression, so it has no accuracy", where=(*where, "metric")
+        )
 
 
 def _check_group(config: Config, task: Task, catalog: Catalog) -> tuple[Cost, int | None, str, str, str | None, str]:
@@ -255,8 +282,9 @@ def _check_group(config: Config, task: Task, catalog: Catalog) -> tuple[Cost, in
         kinds = {n: catalog.get("loss", n) for n in catalog.names("loss")}
         fitting = [n for n, kind in kinds.items() if kind.targets == wanted and kind.for_training]  # type: ignore[attr-defined]
         raise StudyError(
-            f"train.loss: {loss.name!r} compares with {loss.targets}, but the task {task.name!r} has {wanted}; "
-            f"use {' or '.join(fitting)}" + (", or data.kind: regression" if "kind" in task.parameter_names() else "")
+            f"{loss.name!r} compares with {loss.targets}, but the task {task.name!r} has {wanted}; "
+            f"use {' or '.join(fitting)}" + (", or data.kind: regression" if "kind" in task.parameter_names() else ""),
+            where="train.loss",
         )
     _check_epoch_metrics(config, facts, task, catalog)
     _check_probe_batch(config, facts, task)
@@ -272,7 +300,7 @@ def _check_group(config: Config, task: Task, catalog: Catalog) -> tuple[Cost, in
     engine: Engine = config.train.engine.build(catalog)
     if refusal := engine.refusal(config, catalog):
         raise StudyError(
-            f"train.engine: the engine {engine.name!r} cannot train this: {refusal}; use auto or reference"
+            f"the engine {engine.name!r} cannot train this: {refusal}; use auto or reference", where="train.engine"
         )
     chosen, reason = engine.choose(config, catalog)
     numerics = engine.numerics_of(config, catalog)
@@ -314,20 +342,21 @@ def _check_epoch_metrics(config: Config, facts: Facts, task: Task, catalog: Cata
             continue
         metric = METRICS[name]
         if metric.kind == "accuracy" and facts.classes is None:
-            raise StudyError(f"{where}: the task {task.name!r} is a regression and has no accuracy")
+            raise StudyError(f"the task {task.name!r} is a regression and has no accuracy", where=where)
         for split, rows in (("validation", facts.validation), ("test", facts.test)):
             if metric.split == split and rows == 0:
-                raise StudyError(f"{where}: the task {task.name!r} has no {split} samples")
+                raise StudyError(f"the task {task.name!r} has no {split} samples", where=where)
 
 
 def _check_probe_batch(config: Config, facts: Facts, task: Task) -> None:
     batch = config.measure.probe.batch
     if batch == "fresh" and not task.draws_fresh:
         raise StudyError(
-            f"measure.probe.batch: the task {task.name!r} cannot draw fresh samples; use train, validation or test"
+            f"the task {task.name!r} cannot draw fresh samples; use train, validation or test",
+            where="measure.probe.batch",
         )
     if (batch == "validation" and not facts.validation) or (batch == "test" and not facts.test):
-        raise StudyError(f"measure.probe.batch: the task {task.name!r} has no {batch} samples; use train")
+        raise StudyError(f"the task {task.name!r} has no {batch} samples; use train", where="measure.probe.batch")
 
 
 def _check_size(config: Config, facts: Facts) -> None:
@@ -336,8 +365,9 @@ def _check_size(config: Config, facts: Facts) -> None:
     least = 4 * (sum(a * b for a, b in pairwise(widths)) if config.model.depth > 1 else width * facts.input_width)
     if free and least > free:
         raise StudyError(
-            f"model.width: {config.model.depth} layers of width {width:,} need more than {least / 2**30:,.0f} GiB, "
-            f"and {free / 2**30:,.0f} GiB are free"
+            f"{config.model.depth} layers of width {width:,} need more than {least / 2**30:,.0f} GiB, "
+            f"and {free / 2**30:,.0f} GiB are free",
+            where="model.width",
         )
 
 
@@ -354,7 +384,7 @@ def _check_memory(plan: Plan) -> None:
     for planned in plan.groups:
         if free and planned.cost.bytes > free:
             raise StudyError(
-                f"{plan.resolved.study.name}: a trial of {planned.group.name!r} needs about "
+                f"a trial of {planned.group.name!r} needs about "
                 f"{planned.cost.bytes / 2**30:,.1f} GiB, and {free / 2**30:,.1f} GiB are free; "
                 "make width, depth, batch or samples smaller"
             )

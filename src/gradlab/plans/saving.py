@@ -22,6 +22,7 @@ from gradlab.plans.tuning import assemble, resolved_at, resolved_candidates, unt
 from gradlab.spec.code import CodeStudy
 from gradlab.spec.expand import to_full_tree
 from gradlab.spec.files import Resolved, to_yaml
+from gradlab.spec.messages import study_error
 from gradlab.spec.yaml_text import dump
 from gradlab.trials.trial import group_id, trial_id
 
@@ -193,7 +194,9 @@ def restored_code(tree: Mapping[str, Any], source: str) -> CodePlan:
     try:
         study = CodeStudy.model_validate(tree["tree"])
         plan = code.plan_arms(study, [group["numerics"] for group in tree["groups"]])
-    except (ValidationError, ValueError) as error:
+    except ValidationError as error:
+        raise StoreError(f"{source} is damaged: {study_error(error, tree['tree'])}") from None
+    except ValueError as error:
         raise StoreError(f"{source} is damaged: {error}") from None
     if [group["id"] for group in tree["groups"]] != [arm.id for arm in plan.groups]:
         raise StoreError(f"{source} is damaged: its arms do not match their ids")

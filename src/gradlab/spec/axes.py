@@ -98,7 +98,7 @@ def expand_range(raw: Any) -> Any:
     try:
         return Range.model_validate(raw).values()
     except ValidationError as error:
-        where, message = first_problem(error)
+        where, message = first_problem(error, raw)
         raise spec_error(message, where=where) from None
 
 

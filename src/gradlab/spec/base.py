@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import BaseModel, ConfigDict, model_validator
 from pydantic_core import PydanticCustomError
 
-from gradlab.errors import nearest, shortened
+from gradlab.errors import offer, shortened
 
 Scale = float | Literal["1/sqrt(depth)", "1/depth"]
 """A number, or one that follows from the depth."""
@@ -19,6 +19,15 @@ def scale_value(scale: Scale, depth: int) -> float:
     if scale == "1/sqrt(depth)":
         return float(depth**-0.5)
     return 1 / depth if isinstance(scale, str) else float(scale)
+
+
+NAME_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,59}$"
+LABEL_PATTERN = r"^[^\x00-\x1f\x7f]+$"
+PATTERNS = {
+    NAME_PATTERN: "use at most 60 of a–z, 0–9, '.', '_' and '-', starting with a letter or a digit",
+    LABEL_PATTERN: "use a single line without control characters",
+}
+"""What a pattern asks for, in words."""
 
 
 class Frozen(BaseModel):
@@ -52,11 +61,7 @@ class Frozen(BaseModel):
         accepted = [field.alias or name for name, field in cls.model_fields.items()]
         for key in raw:
             if key not in accepted and cls.model_config.get("extra") != "allow":
-                raise spec_error(
-                    f"unknown key {shortened(key)} in {cls.noun}; "
-                    f"accepted: {', '.join(accepted)}{nearest(key, accepted)}",
-                    where=str(key),
-                )
+                raise spec_error(f"unknown key {shortened(key)} in {cls.noun}{offer(key, accepted)}", where=str(key))
         return cls._add_default_names(raw)
 
     @classmethod

@@ -14,9 +14,10 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import ConfigDict, ValidationError, ValidationInfo, model_serializer, model_validator
 
-from gradlab.errors import PartError, nearest, shortened
-from gradlab.parts import BUILT_IN, Catalog, explain
+from gradlab.errors import PartError, offer, shortened
+from gradlab.parts import BUILT_IN, Catalog, with_article
 from gradlab.spec.base import Frozen, Scale, spec_error
+from gradlab.spec.messages import first_problem, shown
 
 
 class Choice(Frozen):
@@ -39,7 +40,7 @@ class Choice(Frozen):
         if isinstance(raw, str):
             raw = {cls.key: raw}
         if not isinstance(raw, Mapping):
-            raise spec_error(f"{shortened(raw)} is neither a name nor a mapping with the key {cls.key!r}", value=raw)
+            raise spec_error(f"the name of {with_article(cls.part)} was expected, not {shown(raw)}", value=raw)
         if cls.key not in raw:
             raise spec_error(f"the key {cls.key!r} is missing: it names the {cls.part}", where=cls.key)
         catalog: Catalog = (info.context or {}).get("catalog", BUILT_IN)
@@ -57,15 +58,13 @@ class Choice(Frozen):
             if not part.accepts(key):
                 names = [*accepted, *cls.own_fields()]
                 raise spec_error(
-                    f"unknown key {shortened(key)} of {cls.part} {raw[cls.key]!r}; "
-                    f"accepted: {', '.join(names) or 'none'}{nearest(key, names)}",
-                    where=str(key),
+                    f"unknown key {shortened(key)} of {cls.part} {raw[cls.key]!r}{offer(key, names)}", where=str(key)
                 )
         try:
             return own | part.parse(rest).parameters()
         except ValidationError as error:
-            where, value, message = explain(error)
-            raise spec_error(f"{message}, not {shortened(value)}", where=where) from None
+            where, message = first_problem(error, rest)
+            raise spec_error(message, where=where) from None
 
     @model_serializer(mode="plain")
     def _serialize(self) -> Any:

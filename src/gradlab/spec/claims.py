@@ -24,7 +24,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import ConfigDict, Field, model_validator
 
-from gradlab.errors import nearest, shortened
+from gradlab.errors import offer, shortened
 from gradlab.spec.base import Frozen, spec_error
 from gradlab.spec.place import At, Label, Layer, Text
 from gradlab.spec.published import Number, Origin
@@ -96,9 +96,7 @@ class Claim(Frozen):
         if self.op is None:
             raise spec_error(f"give what is claimed of {self.metric!r}: one of {', '.join(OPS)}", where="op")
         if self.op not in OPS:
-            raise spec_error(
-                f"{shortened(self.op)} is not known; accepted: {', '.join(OPS)}{nearest(self.op, OPS)}", where="op"
-            )
+            raise spec_error(f"{shortened(self.op)} is not known{offer(self.op, OPS)}", where="op")
         if self.metric is None:
             raise spec_error("name the metric of the claim", where="metric")
         _check_value(self)

@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from gradlab.errors import StudyError, nearest, shortened
+from gradlab.errors import InvalidInput, Problem, StudyError, Where, nearest, offer, shortened
 from gradlab.parts import Catalog
 from gradlab.spec.config import BASE_SECTIONS, Config
 from gradlab.spec.messages import study_error
@@ -44,13 +44,13 @@ def expand(study: Study, catalog: Catalog) -> tuple[Group, ...]:
         groups.append(Group(name, {path: value_at(tree, path) for path in varied}, config))
     for name, count in Counter(group.name for group in groups).items():
         if count > 1:
-            raise StudyError(f"axes: two points are called {name!r}; a value is listed twice")
+            raise StudyError(f"two points are called {name!r}; a value is listed twice", where="axes")
     check_labels(study.labels, groups, catalog)
     absent = object()
     for path in study.factor:
         known = path in varied or path in ALTERNATIVES
         if not known and value_at(groups[0].config.model_dump(mode="json"), path, absent) is absent:
-            raise StudyError(f"factor: {path!r} is not a path of this study{nearest(path, varied)}")
+            raise StudyError(f"{path!r} is not a path of this study{nearest(path, varied)}", where="factor")
     return tuple(groups)
 
 
@@ -59,7 +59,7 @@ def resolve_groups(
 ) -> list[Config]:
     """The configurations of groups, given by name, with further values by path; `written` is where those stand."""
     variants = {name: overrides for name, overrides, _ in _variants(study)}
-    return [_resolve(study, {**dict(flatten(variants[name])), **own}, written, catalog) for name, own in values]
+    return [_resolve(study, {**dict(flatten(variants[name])), **own}, (written,), catalog) for name, own in values]
 
 
 def own_paths(study: Study) -> dict[str, tuple[str, ...]]:
@@ -92,62 +92,74 @@ def _leaves(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, An
             yield f"{prefix}{key}", value
 
 
-def _variants(study: Study) -> list[tuple[str, Mapping[str, Any], str]]:
-    """Return (name, overrides, path in the file) of each group."""
+def _variants(study: Study) -> list[tuple[str, Mapping[str, Any], Where]]:
+    """Return (name, overrides, path in the study) of each group."""
     if study.arms is not None:
-        return [(name, overrides, f"arms.{name}") for name, overrides in study.arms.items()]
+        return [(name, overrides, ("arms", name)) for name, overrides in study.arms.items()]
     if study.axes is None and study.zip is None:
-        return [("all", {}, "base")]
+        return [("all", {}, ("base",))]
     together = study.zip or {}
     rows = [dict(zip(together, values, strict=True)) for values in zip(*together.values(), strict=True)] or [{}]
     axes = study.axes or {}
     if len(rows) * prod(len(values) for values in axes.values()) > MAX_GROUPS:
-        raise StudyError(f"axes: the grid has more than {MAX_GROUPS:,} points")
+        raise StudyError(f"the grid has more than {MAX_GROUPS:,} points", where="axes")
     points = [row | dict(zip(axes, values, strict=True)) for row in rows for values in product(*axes.values())]
-    return [(_name_point(point), point, "axes" if axes else "zip") for point in points]
+    return [(_name_point(point), point, ("axes" if axes else "zip",)) for point in points]
 
 
 def _name_point(point: Mapping[str, Any]) -> str:
     return ", ".join(f"{path.split('.')[-1]}={label(value)}" for path, value in point.items())
 
 
-def _resolve(study: Study, overrides: Mapping[str, Any], written: str, catalog: Catalog) -> Config:
+def _resolve(study: Study, overrides: Mapping[str, Any], written: Where, catalog: Catalog) -> Config:
     for section in overrides:
         if str(section).split(".")[0] not in BASE_SECTIONS:
             raise StudyError(
-                f"{written}.{section}: {shortened(section)} is not a path below base; it starts with "
-                f"{', '.join(BASE_SECTIONS)}{nearest(str(section).split('.')[0], BASE_SECTIONS)}"
+                f"{shortened(section)} is not a path below base"
+                f"{offer(str(section).split('.')[0], BASE_SECTIONS)}, each followed by a field",
+                where=(*written, str(section)),
             )
     if "measure" in study.base:
-        raise StudyError("base.measure: measure belongs to the study, not to its base; move it one level up")
+        raise StudyError("measure belongs to the study, not to its base; move it one level up", where="base.measure")
     try:
         tree = with_all(study.base, overrides)
     except StudyError as error:
-        raise StudyError(f"{written}.{error}") from None
-    changed = [path for path, _ in flatten(overrides)]
-
-    def place(path: str) -> str:
-        here = any(path == c or path.startswith(c + ".") or c.startswith(path + ".") for c in changed)
-        return f"{written}.{path}" if here else f"base.{path}"
-
+        raise error.below(*written) from None
     try:
         return Config.model_validate(tree | {"measure": study.measure}, context={"catalog": catalog})
     except ValidationError as error:
-        raise study_error(error, "", place) from None
+        raise place_below(study_error(error, tree), overrides, written) from None
 
 
-def _check_known(path: str, value: str, accepted: list[str]) -> None:
+def place_in_study(error: InvalidInput, study: Study, group: str) -> InvalidInput:
+    """Return an error about a group's configuration with the paths of the study: in its arm, its axes or the base."""
+    return next((place_below(error, own, where) for name, own, where in _variants(study) if name == group), error)
+
+
+def place_below(error: InvalidInput, overrides: Mapping[str, Any], written: Where) -> InvalidInput:
+    """Return an error with its fields where they are written: among the overrides at `written`, or in the base."""
+    changed = [path for path, _ in flatten(overrides)]
+
+    def place(problem: Problem) -> Problem:
+        path = ".".join(map(str, problem.where))
+        if not path or path.partition(".")[0] not in BASE_SECTIONS:
+            return problem
+        here = any(path == c or path.startswith(c + ".") or c.startswith(path + ".") for c in changed)
+        return Problem(problem.message, (*(written if here else ("base",)), *problem.where))
+
+    return type(error)(problems=tuple(map(place, error.problems)))
+
+
+def _check_known(path: str, index: int, value: str, accepted: list[str]) -> None:
     if value not in accepted:
-        raise StudyError(
-            f"{path}: {shortened(value)} is not known; accepted: {', '.join(accepted)}{nearest(value, accepted)}"
-        )
+        raise StudyError(f"{shortened(value)} is not known{offer(value, accepted)}", where=(path, index))
 
 
 def _check_probes(study: Study, catalog: Catalog) -> None:
-    for probe in () if study.measure.probes == "all" else study.measure.probes:
-        _check_known("measure.probes", probe, catalog.names("probe"))
+    for index, probe in enumerate(() if study.measure.probes == "all" else study.measure.probes):
+        _check_known("measure.probes", index, probe, catalog.names("probe"))
 
 
 def _check_figures(study: Study, catalog: Catalog) -> None:
-    for figure in study.figures or ():
-        _check_known("figures", figure, catalog.names("figure"))
+    for index, figure in enumerate(study.figures or ()):
+        _check_known("figures", index, figure, catalog.names("figure"))

@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
-from gradlab.errors import StudyError, nearest, shortened
+from gradlab.errors import InvalidInput, PartError, StudyError, offer, shortened
 from gradlab.parts import BUILT_IN, Catalog
 from gradlab.spec import yaml_text
 from gradlab.spec.config import BASE_SECTIONS
 from gradlab.spec.expand import Group, expand
 from gradlab.spec.messages import study_error
 from gradlab.spec.paths import ALTERNATIVES, flatten, with_value
+from gradlab.spec.source import Source
 from gradlab.spec.study import Study
 from gradlab.spec.tuning import override_tune, reduce_tune
 
 DATA_PATHS = ("path", "target_path", "validation_path", "validation_target_path", "test_path", "test_target_path")
 """Parameters of a task that name a file."""
+
+Override = str | tuple[str, Any]
+"""A change of a study: `path=value`, or a path and its value."""
 
 
 @dataclass(frozen=True)
@@ -32,19 +36,24 @@ class Resolved:
     groups: tuple[Group, ...]
     catalog: Catalog
     quick: bool = False
+    source: Source = field(default_factory=Source, compare=False, repr=False)
+    """Where its fields were written, for messages."""
 
 
-def read(path: Path) -> dict[str, Any]:
-    """Read the raw tree of a study file; the default name comes from the file name."""
+def read(path: Path, called: str = "") -> tuple[dict[str, Any], Source]:
+    """Read a study file: its raw tree, and where its fields stand. Messages call it `called`, or by its path."""
+    name = called or str(path)
     try:
         text = path.read_text(encoding="utf8")
     except UnicodeDecodeError:
-        raise StudyError(f"{path}: not a UTF-8 text file") from None
+        raise StudyError(f"{name}: not a UTF-8 text file") from None
     except (OSError, ValueError) as error:
-        raise StudyError(f"{str(path)[:200]}: {getattr(error, 'strerror', None) or error}") from None
-    tree = check_tree(yaml_text.parse(text, str(path)), str(path))
+        raise StudyError(f"{name[:200]}: {getattr(error, 'strerror', None) or error}") from None
+    raw, lines = yaml_text.parse_with_lines(text, name)
+    tree = check_tree(raw, name)
+    source = Source(name, dict(tree), lines)
     tree.setdefault("name", name_from(path.stem))
-    return _resolve_paths(tree, path.resolve().parent)
+    return _resolve_paths(tree, path.resolve().parent), source
 
 
 def _resolve_paths(tree: dict[str, Any], folder: Path) -> dict[str, Any]:
@@ -82,10 +91,13 @@ def _resolve_data_paths(tree: Any, folder: Path) -> Any:
 def check_tree(raw: Any, source: str) -> dict[str, Any]:
     """Return the raw tree as a dict; a `StudyError` if it is not a mapping."""
     if not isinstance(raw, Mapping):
-        raise StudyError(
-            f"{source}: a study is a mapping with a question, a base and arms or axes, not {shortened(raw)}"
-        )
+        found = "it is empty" if raw is None else f"this is {_kind(raw)}"
+        raise StudyError(f"{source}: a study needs a question, a base, and arms or axes; {found}")
     return dict(raw)
+
+
+def _kind(raw: Any) -> str:
+    return f"a list of {len(raw)} items" if isinstance(raw, list) else f"the single value {shortened(raw)}"
 
 
 def name_from(stem: str) -> str:
@@ -93,16 +105,26 @@ def name_from(stem: str) -> str:
     return re.sub(r"[^a-z0-9._-]+", "-", stem.lower()).strip("-._")[:60] or "study"
 
 
-def apply_overrides(tree: Mapping[str, Any], overrides: Iterable[str | tuple[str, Any]]) -> dict[str, Any]:
+def apply_overrides(tree: Mapping[str, Any], overrides: Iterable[Override]) -> dict[str, Any]:
     """Apply `path=value` texts or pairs in order; paths below data, model and train belong to the base."""
     result = dict(tree)
     for override in overrides:
         path, value = parse_override(override)
-        result = _override(result, path, value)
+        try:
+            result = _override(result, path, value)
+        except StudyError as error:
+            raise StudyError(f"{name_override(override)[1]}: {error.problems[0].message}") from None
     return result
 
 
-def parse_override(text: str | tuple[str, Any]) -> tuple[str, Any]:
+def name_override(override: Override) -> tuple[str, str]:
+    """Return the path of an override, and what the user wrote."""
+    if isinstance(override, str):
+        return override.partition("=")[0].strip(), f"--set {shortened(override, 60)[1:-1]}"
+    return override[0], f"overrides[{override[0]!r}]"
+
+
+def parse_override(text: Override) -> tuple[str, Any]:
     """Return the path and the value of an override, given as `path=value` or as a pair."""
     if not isinstance(text, str):
         return text
@@ -110,7 +132,7 @@ def parse_override(text: str | tuple[str, Any]) -> tuple[str, Any]:
     path = path.strip()
     if not equals or not path:
         raise StudyError(f"--set {shortened(text)}: write it as path=value, such as train.lr=3e-4")
-    return path, yaml_text.parse(value, f"--set {path}")
+    return path, yaml_text.parse(value, name_override(text)[1])
 
 
 def _override(tree: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
@@ -118,22 +140,18 @@ def _override(tree: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
     if first in BASE_SECTIONS:
         for swept in ("axes", "zip"):
             if isinstance(tree.get(swept), Mapping) and path in tree[swept]:
-                raise StudyError(f"--set {path}: the study sweeps it; set {swept}.{path}=[…] instead")
+                raise StudyError(f"the study sweeps {path}; set {swept}.{path}=[…] instead")
             other = f"{first}.{ALTERNATIVES.get(path)}"
             if isinstance(tree.get(swept), Mapping) and other in tree[swept]:
-                raise StudyError(f"--set {path}: the study sweeps {other}; set {swept}.{other}=[…] instead")
+                raise StudyError(f"the study sweeps {other}; set {swept}.{other}=[…] instead")
         base = tree.get("base")
         return tree | {"base": with_value(base if isinstance(base, Mapping) else {}, path, value)}
     if first not in Study.model_fields:
-        accepted = [*BASE_SECTIONS, *Study.model_fields]
-        raise StudyError(
-            f"--set {path}: {first!r} is not a field of a study; a path starts with one of "
-            f"{', '.join(accepted)}{nearest(first, accepted)}"
-        )
+        raise StudyError(f"{first!r} is not a field of a study{offer(first, [*BASE_SECTIONS, *Study.model_fields])}")
     if first in ("axes", "zip") and rest:
         axes = tree.get(first) or {}
         if not isinstance(axes, Mapping):
-            raise StudyError(f"{first}: give a mapping from paths to lists of values, not {shortened(axes)}")
+            raise StudyError(f"the study's `{first}` is {shortened(axes)}, not a mapping from paths to lists of values")
         return tree | {first: {**axes, rest: value if isinstance(value, list | Mapping) else [value]}}
     if first == "tune" and rest:
         return tree | {"tune": override_tune(tree.get("tune"), rest, value)}
@@ -148,13 +166,13 @@ def _override_arm(arms: Any, path: str, value: Any) -> dict[str, Any]:
         if path.startswith(name + "."):
             below, own = path[len(name) + 1 :], known[name] or {}
             if not isinstance(own, Mapping):
-                raise StudyError(f"arms.{name}: give a mapping from paths to values, not {shortened(own)}")
+                raise StudyError(f"the study's arm {name!r} is {shortened(own)}, not a mapping from paths to values")
             kept = {p: v for p, v in flatten(own) if p != below and not p.startswith(below + ".")}
             return {**known, name: {**kept, below: value}}
-    raise StudyError(f"--set arms.{path}: the study's arms are {', '.join(map(str, known)) or 'none'}")
+    raise StudyError(f"the study has no such arm; its arms are {', '.join(map(str, known)) or 'none'}")
 
 
-def with_overrides(tree: Mapping[str, Any], overrides: Iterable[str | tuple[str, Any]], seeds: Any) -> dict[str, Any]:
+def with_overrides(tree: Mapping[str, Any], overrides: Iterable[Override], seeds: Any) -> dict[str, Any]:
     """Return the tree with overrides and, if given, another number or list of seeds."""
     changed = apply_overrides(tree, overrides)
     if seeds is not None:
@@ -162,45 +180,59 @@ def with_overrides(tree: Mapping[str, Any], overrides: Iterable[str | tuple[str,
     return changed
 
 
-def check_quick(tree: Mapping[str, Any], source: str) -> None:
+def check_quick(tree: Mapping[str, Any], source: Source) -> None:
     """Raise a `StudyError` if the study's reduced form cannot be run."""
-    try:
-        resolve(quick_form(tree), "")
-    except StudyError as error:
-        raise StudyError(f"{source}: quick: {error}") from None
+    resolve(quick_form(tree, source), source.with_quick(tree.get("quick")))
 
 
-def quick_form(tree: Mapping[str, Any]) -> dict[str, Any]:
+def quick_form(tree: Mapping[str, Any], source: Source) -> dict[str, Any]:
     """Return the tree with its `quick` overrides applied."""
     quick = tree.get("quick")
     if not isinstance(quick, Mapping) or not quick:
-        raise StudyError("quick: this study defines no reduced budget (a `quick:` section with overrides)")
+        raise source.place(StudyError("this study has no reduced budget (a section `quick:` with overrides)"))
     result = dict(tree)
     changes = list(flatten(quick))
     if "tune" in result and not any(path.split(".")[0] == "tune" for path, _ in changes):
         result["tune"] = reduce_tune(result["tune"])
     for path, value in changes:
-        result = _override(result, path, value)
+        try:
+            result = _override(result, path, value)
+        except StudyError as error:
+            raise source.place(StudyError(error.problems[0].message, where=("quick", path))) from None
     return result
 
 
-def resolve(tree: Mapping[str, Any], source: str, *, quick: bool = False, catalog: Catalog | None = None) -> Resolved:
+def resolve(
+    tree: Mapping[str, Any], source: Source | str, *, quick: bool = False, catalog: Catalog | None = None
+) -> Resolved:
     """Resolve a raw tree to a study with its parts loaded and every group checked; `quick` only marks it as reduced.
 
     If a `catalog` is given, the part files that the study names are not loaded.
     """
+    written = Source(source, tree) if isinstance(source, str) else source
+    try:
+        return _resolve(tree, written, quick, catalog)
+    except InvalidInput as error:
+        raise written.place(error) from None
+    except RecursionError:
+        raise StudyError(f"{written.name}: nested too deeply") from None
+
+
+def _resolve(tree: Mapping[str, Any], source: Source, quick: bool, catalog: Catalog | None) -> Resolved:
     try:
         study = Study.model_validate(tree)
     except ValidationError as error:
-        raise study_error(error, source) from None
-    except RecursionError:
-        raise StudyError(f"{source}: nested too deeply") from None
+        raise study_error(error, tree) from None
     if catalog is None:
-        catalog = Catalog.with_files(study.parts) if study.parts else BUILT_IN
+        catalog = _load_parts(study.parts) if study.parts else BUILT_IN
+    return Resolved(study, expand(study, catalog), catalog, quick, source)
+
+
+def _load_parts(paths: tuple[str, ...]) -> Catalog:
     try:
-        return Resolved(study, expand(study, catalog), catalog, quick)
-    except StudyError as error:
-        raise StudyError(f"{source}: {error}" if source else str(error)) from None
+        return Catalog.with_files(paths)
+    except PartError as error:
+        raise error.below("parts") from None
 
 
 def to_yaml(study: Study) -> str:

@@ -1,77 +1,137 @@
-"""Turn pydantic's errors into messages that a user can act on: path, value, what is accepted, nearest name."""
+"""Turn validation errors into messages that a user can act on: what was expected, what was found, the nearest name."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import ValidationError
 
-from gradlab.errors import StudyError, nearest, shortened
+from gradlab.errors import Problem, StudyError, Where, nearest, shortened, write_path
+from gradlab.spec.base import PATTERNS
 
 _BRANCH = re.compile(r"^(tuple\[|literal\[|constrained-|function-|model-|dict|int$|float$|str$|lax-or|list\[|Taper$)")
-_MAX_SHOWN = 5
+"""How the accepted forms of a field with several appear in an error's place."""
+_EXPECTED = {
+    "int_type": "a whole number",
+    "int_parsing": "a whole number",
+    "int_parsing_size": "a whole number of usual size",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "float_parsing": "a number",
+    "finite_number": "a finite number",
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+    "string_type": "text",
+    "tuple_type": "a list",
+    "list_type": "a list",
+    "dict_type": "a mapping (key: value)",
+    "mapping_type": "a mapping (key: value)",
+    "model_type": "a mapping (key: value)",
+    "model_attributes_type": "a mapping (key: value)",
+    "dataclass_type": "a mapping (key: value)",
+    "dataclass_exact_type": "a mapping (key: value)",
+    "none_required": "nothing",
+}
+"""What a type of error says that the value should have been."""
+_BOUNDS = {
+    "greater_than": ("above", "gt"),
+    "greater_than_equal": ("at least", "ge"),
+    "less_than": ("below", "lt"),
+    "less_than_equal": ("at most", "le"),
+}
 
 
-def study_error(error: ValidationError, source: str, place: Callable[[str], str] = lambda path: path) -> StudyError:
-    """Return a `StudyError` with one line per problem; `place` maps a path to where it is written in the file."""
-    lines: list[str] = []
-    for problem in _drop_other_branches(error.errors()):
-        line = f"{place(_path(problem))}: {_message(problem)}"
-        if line not in lines:
-            lines.append(line)
-    more = len(lines) - _MAX_SHOWN
-    shown = lines[:_MAX_SHOWN] + ([f"… and {more} more"] if more > 0 else [])
-    head = f"{source}: " if source else ""
-    body = shown[0] if len(shown) == 1 else "\n  " + "\n  ".join(shown)
-    return StudyError(head + body)
+def study_error(error: ValidationError, tree: Any) -> StudyError:
+    """Return a `StudyError` with the problems of a tree, each with its place in the tree."""
+    return StudyError(problems=find_problems(error, tree))
 
 
-def first_problem(error: ValidationError) -> tuple[str, str]:
+def first_problem(error: ValidationError, tree: Any) -> tuple[str, str]:
     """Return path and message of the first problem; the path is empty if the problem is the whole value."""
-    problem = _drop_other_branches(error.errors())[0]
-    return "" if _path(problem) == "study" else _path(problem), _message(problem)
+    found = find_problems(error, tree)[0]
+    return write_path(found.where), found.message
 
 
-def _drop_other_branches(problems: list[Any]) -> list[Any]:
-    """Keep, for a field with several accepted forms, the problems of the form that was probably meant.
+def find_problems(error: ValidationError, tree: Any) -> tuple[Problem, ...]:
+    """Return what is wrong with a tree, each field once."""
+    by_field: dict[Where, list[Any]] = {}
+    for number, problem in enumerate(error.errors()):
+        path, branch = _place(problem, tree)
+        field = path[:branch] if branch is not None else (*path, f"\0{number}")  # only forms of one field are grouped
+        by_field.setdefault(field, []).append((path, problem))
+    found = [problem for same in by_field.values() for problem in _of_meant_form(same)]
+    return tuple(dict.fromkeys(found))
 
-    That is the form that got furthest: problems inside the value rank before problems with its type.
+
+def shown(value: object) -> str:
+    """Return a value as a study file has it, shortened to fit in a message."""
+    if value is None:
+        return "nothing"
+    return str(value).lower() if isinstance(value, bool) else shortened(value)
+
+
+def _place(problem: Any, tree: Any) -> tuple[Where, int | None]:
+    """Return the path of a problem, and how many keys of it are above the first choice between accepted forms."""
+    path: list[str | int] = []
+    branch, here = None, tree
+    for key in problem["loc"]:
+        inside = isinstance(here, Mapping) and key in here
+        if inside or (isinstance(here, list | tuple) and isinstance(key, int)):
+            path.append(str(key) if isinstance(here, Mapping) else key)
+            here = here[key] if inside or key < len(here) else None
+        elif isinstance(key, str) and _BRANCH.match(key):
+            branch = len(path) if branch is None else branch
+        elif key != "[key]":
+            path.append(key)
+            here = None
+    below = problem.get("ctx", {}).get("where")
+    return (*path, below) if below else tuple(path), branch
+
+
+def _of_meant_form(same: list[tuple[Where, Any]]) -> list[Problem]:
+    """Return the problems of the accepted form that was probably meant: of the one that got furthest.
+
+    If no form fits the value's type, the value is the problem, and all forms are what was expected.
     """
-
-    def rank(problem: Any) -> tuple[int, bool]:
-        other_form = problem["type"] == "literal_error" and not isinstance(problem.get("input"), str)
-        return len(_path(problem)), not (other_form or problem["type"].endswith(("_type", "too_short")))
-
-    by_field: dict[str, list[Any]] = {}
-    for problem in problems:
-        branches = [i for i, key in enumerate(problem["loc"]) if isinstance(key, str) and _BRANCH.match(key)]
-        field = problem["loc"][: branches[0]] if branches else problem["loc"]
-        key = ".".join(map(str, field)) if branches else f"{'.'.join(map(str, field))} {len(by_field)}"
-        by_field.setdefault(key, []).append(problem)
-    kept = []
-    for same in by_field.values():
-        best = max(map(rank, same))
-        chosen = [problem for problem in same if rank(problem) == best]
-        kept += (
-            chosen
-            if best[1]
-            else chosen[:1]
-            if len(same) > 1 and not _literal_errors(same)
-            else _literal_errors(same) or chosen
-        )
-    return kept
+    wrong_type = [(path, problem) for path, problem in same if _expectations(problem)]
+    inside = [pair for pair in same if pair not in wrong_type and not _is_too_short(pair[1])]
+    longest = max(len(path) for path, _ in inside or same)
+    chosen = [pair for pair in inside or same if len(pair[0]) == longest]
+    if inside or not wrong_type:
+        return [Problem(_message(problem), path) for path, problem in chosen]
+    alike = [problem for path, problem in wrong_type if len(path) == longest] or [problem for _, problem in wrong_type]
+    value = alike[0].get("input")
+    literals = [word for problem in alike for word in _literals(problem)]
+    expected = list(dict.fromkeys(word for problem in alike for word in _expectations(problem)))
+    path = next(path for path, problem in wrong_type if problem is alike[0])
+    return [Problem(f"{_either(expected)} was expected, not {shown(value)}{_hint(value, literals)}", path)]
 
 
-def _literal_errors(problems: list[Any]) -> list[Any]:
-    return [problem for problem in problems if problem["type"] == "literal_error"]
+def _hint(value: object, literals: list[str]) -> str:
+    if isinstance(value, bool) and literals:
+        return " (YAML reads yes, on, no and off as true and false)"
+    return nearest(value, literals)
 
 
-def _path(problem: Any) -> str:
-    keys = [str(key) for key in problem["loc"] if key != "[key]" and not (isinstance(key, str) and _BRANCH.match(key))]
-    where = problem.get("ctx", {}).get("where")
-    return ".".join([*keys, where] if where else keys) or "study"
+def _is_too_short(problem: Any) -> bool:
+    return bool(problem["type"] == "too_short")
+
+
+def _literals(problem: Any) -> list[str]:
+    return re.findall(r"'([^']*)'", problem["ctx"]["expected"]) if problem["type"] == "literal_error" else []
+
+
+def _expectations(problem: Any) -> list[str]:
+    """Return what the value should have been; empty if the problem is not its type."""
+    if problem["type"] == "literal_error":
+        return _literals(problem)
+    return [_EXPECTED[problem["type"]]] if problem["type"] in _EXPECTED else []
+
+
+def _either(words: list[str]) -> str:
+    return f"{', '.join(words[:-1])} or {words[-1]}" if len(words) > 1 else words[0]
 
 
 def _message(problem: Any) -> str:
@@ -79,9 +139,21 @@ def _message(problem: Any) -> str:
     if kind == "gradlab":
         return str(context["message"])
     if kind == "missing":
-        return "is missing"
-    message = problem["msg"][0].lower() + problem["msg"][1:]
-    if kind in ("literal_error", "enum"):
-        accepted = re.findall(r"'([^']*)'", context["expected"])
-        return f"{shortened(value)} is not accepted; use {context['expected']}{nearest(value, accepted)}"
-    return f"{message}, not {shortened(value)}"
+        return "missing"
+    if expected := _expectations(problem):
+        return f"{_either(expected)} was expected, not {shown(value)}{_hint(value, _literals(problem))}"
+    if kind in _BOUNDS:
+        words, key = _BOUNDS[kind]
+        return f"must be {words} {_number(context[key])}, not {shown(value)}"
+    if kind in ("string_too_short", "too_short"):
+        least = context["min_length"]
+        return "must not be empty" if least == 1 else f"needs at least {least} items"
+    if kind in ("string_too_long", "too_long"):
+        return f"must have at most {context['max_length']:,} {'characters' if kind.startswith('string') else 'items'}"
+    if kind == "string_pattern_mismatch":
+        return f"{PATTERNS.get(context['pattern'], 'is not accepted')}, not {shown(value)}"
+    return f"{shown(value)} cannot be used here"
+
+
+def _number(value: float) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:,g}"

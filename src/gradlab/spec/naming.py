@@ -181,7 +181,9 @@ def check_labels(labels: Mapping[str, str], groups: Sequence[Condition], catalog
             continue
         if not equals or axis not in words:
             hint = nearest(axis, words if equals else names)
-            raise StudyError(f"labels: {shortened(key)} is neither a group nor axis=level of this study{hint}")
+            raise StudyError(
+                f"{shortened(key)} is neither a group nor axis=level of this study{hint}", where=("labels", key)
+            )
         path = next(path for path in paths if axis in (path, path.split(".")[-1]))
         kind = choice_at(path)
         there = [group.settings[path] for group in groups if path in group.settings]
@@ -189,7 +191,7 @@ def check_labels(labels: Mapping[str, str], groups: Sequence[Condition], catalog
             continue
         known = catalog.names(kind.part)
         if catalog.executed and level not in known:
-            raise StudyError(f"labels: {shortened(key)}: there is no {kind.part} {level!r}{nearest(level, known)}")
+            raise StudyError(f"there is no {kind.part} {level!r}{nearest(level, known)}", where=("labels", key))
 
 
 def is_number(value: Any) -> bool:

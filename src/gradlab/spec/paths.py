@@ -71,7 +71,7 @@ def with_value(tree: Mapping[str, Any], path: str, value: Any) -> dict[str, Any]
 def _with_value(tree: Mapping[str, Any], path: str, value: Any, above: str) -> dict[str, Any]:
     key, _, rest = path.partition(".")
     if not key or path.endswith("."):
-        raise StudyError(f"{shortened(path)} is not a path; write it like model.init.scale")
+        raise StudyError(f"{shortened(path)} is not a path; write it like model.init.scale", where=path)
     copy, here = dict(tree), above + key
     if not rest:
         copy[key] = _renamed(choice_at(here), copy.get(key), value)
@@ -82,7 +82,7 @@ def _with_value(tree: Mapping[str, Any], path: str, value: Any, above: str) -> d
     if isinstance(below, str):
         below = {(choice_at(here) or Choice).key: below}
     if not isinstance(below, Mapping):
-        raise StudyError(f"{path}: {key!r} is {shortened(below)}, it has nothing below it")
+        raise StudyError(f"{key!r} is {shortened(below)}; it has nothing below it", where=path)
     copy[key] = _with_value(below, rest, value, f"{here}.")
     return copy
 

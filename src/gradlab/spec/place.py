@@ -6,9 +6,9 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from gradlab.spec.base import Frozen
+from gradlab.spec.base import LABEL_PATTERN, Frozen
 
-Label = Annotated[str, Field(min_length=1, max_length=80, pattern=r"^[^\x00-\x1f\x7f]+$")]
+Label = Annotated[str, Field(min_length=1, max_length=80, pattern=LABEL_PATTERN)]
 Text = Annotated[str, Field(min_length=1, max_length=2000)]
 LayerNumber = Annotated[int, Field(ge=1, strict=True)]
 OverLayers = Literal["smallest", "largest"]

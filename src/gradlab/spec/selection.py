@@ -31,12 +31,14 @@ def chosen(claim: Claim, groups: Sequence[Condition]) -> tuple[tuple[str, ...], 
     axes = axes_of(groups)
     there = [group for group in groups if _is_at(group, claim.at.axes, axes)]
     if not there:
-        raise StudyError(f"at: no group has {label(claim.at.axes)}")
+        raise StudyError(f"no group has {label(claim.at.axes)}", where="at")
     if claim.effects is not None:
         for axis in claim.effects:
             if path_of(axis, axes) is None:
                 words = [known.split(".")[-1] for known in axes]
-                raise StudyError(f"effects: {shortened(axis)} is not an axis of this study; it has {', '.join(words)}")
+                raise StudyError(
+                    f"{shortened(axis)} is not an axis of this study; it has {', '.join(words)}", where="effects"
+                )
         return (tuple(group.name for group in there),)
     if claim.op in BEST:
         return tuple((*claimed, *others) for claimed, others in list_contenders(claim, groups))
@@ -60,7 +62,7 @@ def list_contenders(claim: Claim, groups: Sequence[Condition]) -> tuple[tuple[tu
     ]
     found = [(own, others) for own, others in found if own]
     if not all(others for _, others in found):
-        raise StudyError("arms: there is no other group to compare with; name fewer arms")
+        raise StudyError("there is no other group to compare with; name fewer arms", where="arms")
     return tuple(found)
 
 
@@ -76,14 +78,15 @@ def _is_at(group: Condition, at: Mapping[str, Any], axes: Mapping[str, Any]) -> 
         if path is None:
             words = [known.split(".")[-1] for known in axes]
             raise StudyError(
-                f"at.{axis}: {shortened(axis)} is not an axis of this study; it has {', '.join(words) or 'none'}, "
-                f"and a claim may also name step and layer{nearest(axis, [*words, 'step', 'layer'])}"
+                f"{shortened(axis)} is not an axis of this study; it has {', '.join(words) or 'none'}, "
+                f"and a claim may also name step and layer{nearest(axis, [*words, 'step', 'layer'])}",
+                where=("at", axis),
             )
         values = wanted if isinstance(wanted, list | tuple) else [wanted]
         for value in values:
             if not any(matches(own, value) for own in axes[path]):
                 raise StudyError(
-                    f"at.{axis}: {shortened(value)} is not on the axis; it has {_format_values(axes[path])}"
+                    f"{shortened(value)} is not on the axis; it has {_format_values(axes[path])}", where=("at", axis)
                 )
         if not any(matches(group.settings[path], value) for value in values):
             return False
@@ -112,7 +115,7 @@ def _select(selector: str, groups: Sequence[Condition], axes: Mapping[str, Any])
         if fitting:
             return fitting
     names = [group.name for group in groups]
-    raise StudyError(f"arms: {shortened(selector)} is not a group of this study{nearest(selector, names)}")
+    raise StudyError(f"{shortened(selector)} is not a group of this study{nearest(selector, names)}", where="arms")
 
 
 def _path(axis: str, axes: Mapping[str, Any]) -> str:
@@ -128,10 +131,12 @@ def _pair_groups(claim: Claim, picked: Sequence[Sequence[Condition]]) -> tuple[t
     named = {part.partition("=")[0] for selector in claim.selectors for part in selector.split(", ")}
     tables = [{_other_settings(group, named): group.name for group in groups} for groups in picked]
     if any(len(table) < len(groups) for table, groups in zip(tables, picked, strict=True)):
-        raise StudyError("arms: several groups match an arm, and it is ambiguous how to pair them; narrow them by at")
+        raise StudyError(
+            "several groups match an arm, and it is ambiguous how to pair them; narrow them by `at`", where="arms"
+        )
     shared = [key for key in tables[0] if all(key in table for table in tables[1:])]
     if not shared:
-        raise StudyError("arms: the groups of the arms have no common settings to pair them by")
+        raise StudyError("the groups of the arms have no common settings to pair them by", where="arms")
     return tuple(tuple(table[key] for table in tables) for key in shared)
 
 
@@ -145,8 +150,9 @@ def _rows_along(claim: Claim, groups: Sequence[Condition], axes: Mapping[str, An
     if path is None:
         words = [known.split(".")[-1] for known in axes]
         raise StudyError(
-            f"along: {shortened(claim.along)} is not an axis of this study; it has {', '.join(words) or 'none'}"
-            f"{nearest(claim.along, words)}"
+            f"{shortened(claim.along)} is not an axis of this study; it has {', '.join(words) or 'none'}"
+            f"{nearest(claim.along, words)}",
+            where="along",
         )
     rows: dict[Any, list[Condition]] = {}
     for group in groups:
@@ -156,7 +162,7 @@ def _rows_along(claim: Claim, groups: Sequence[Condition], axes: Mapping[str, An
         order.sort()
     found = [sorted(row, key=lambda group: order.index(group.settings[path])) for row in rows.values()]
     if any(len(row) < 2 for row in found):
-        raise StudyError(f"along: fewer than two groups are along {path}")
+        raise StudyError(f"fewer than two groups are along {path}", where="along")
     return [tuple(group.name for group in row) for row in found]
 
 

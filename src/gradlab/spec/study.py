@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from gradlab.spec.axes import Axis
-from gradlab.spec.base import Frozen, spec_error
+from gradlab.spec.base import NAME_PATTERN, Frozen, spec_error
 from gradlab.spec.claims import Claim
 from gradlab.spec.config import Measure, Target
 from gradlab.spec.place import At, Label, Text
@@ -36,7 +36,7 @@ def list_seeds(seeds: int | tuple[int, ...]) -> tuple[int, ...]:
     return tuple(range(seeds)) if isinstance(seeds, int) else seeds
 
 
-Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,59}$")]
+Name = Annotated[str, Field(pattern=NAME_PATTERN)]
 Tree = Mapping[str, Any]
 
 
@@ -105,7 +105,9 @@ class Study(Frozen):
     noun: ClassVar[str] = "study"
 
     name: Name = "study"
+    """The name of its run folder; default: the file's name."""
     question: Text
+    """What the study asks, in one sentence."""
     source: Text | None = None
     """The write-up whose claim this is."""
     factor: tuple[str, ...] = ()
@@ -115,7 +117,9 @@ class Study(Frozen):
     parts: tuple[str, ...] = ()
     """Python files with the user's own parts. They are executed."""
     base: Tree
+    """What all arms share."""
     arms: Mapping[Label, Tree] | None = None
+    """Named arms, each with the settings in which it differs from the base. Give arms or axes."""
     axes: Mapping[str, Axis] | None = None
     """Paths with their values: every combination is a group."""
     zip: Mapping[str, Axis] | None = None
@@ -159,16 +163,16 @@ class Study(Frozen):
         if self.arms is not None and self.axes is not None:
             raise spec_error("a study has arms or axes, not both", where="axes")
         if self.arms is not None and not self.arms:
-            raise spec_error("a study needs at least one arm", where="arms")
+            raise spec_error("a study needs arms or axes, and `arms` is empty", where="arms")
         if self.arms is not None and self.zip is not None:
             raise spec_error("zip belongs to axes; a study has arms or axes, not both", where="zip")
         for name, axes in (("axes", self.axes), ("zip", self.zip)):
             if axes is not None and not axes:
-                raise spec_error("a study needs at least one axis", where=name)
+                raise spec_error(f"a study needs arms or axes, and `{name}` is empty", where=name)
         lengths = {path: len(values) for path, values in (self.zip or {}).items()}
         if len(set(lengths.values())) > 1:
             counted = ", ".join(f"{path} has {length}" for path, length in lengths.items())
-            raise spec_error(f"zipped axes must have equally many values; {counted}", where="zip")
+            raise spec_error(f"zipped axes need the same number of values; {counted}", where="zip")
         for path in set(self.zip or ()) & set(self.axes or ()):
             raise spec_error(f"{path} is also an axis; list it in only one of the two", where=f"zip.{path}")
         for path in self.tune.paths if self.tune is not None else ():

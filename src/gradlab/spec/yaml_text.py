@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from typing import Any
 
 import yaml
 
-from gradlab.errors import StudyError, shortened
+from gradlab.errors import StudyError, Where, shortened
 
 MAX_LENGTH = 1_000_000
 """Maximum number of characters."""
@@ -30,9 +30,7 @@ class _Loader(yaml.SafeLoader):
         for key_node, _ in node.value:
             key = self.construct_object(key_node, deep=True)
             if not isinstance(key, str | int | float | bool):
-                raise yaml.MarkedYAMLError(
-                    problem="a key must be a string or a number", problem_mark=key_node.start_mark
-                )
+                raise yaml.MarkedYAMLError(problem="a key must be text or a number", problem_mark=key_node.start_mark)
             if key in seen:
                 raise yaml.MarkedYAMLError(problem=f"the key {key!r} is duplicated", problem_mark=key_node.start_mark)
             seen.add(key)
@@ -52,22 +50,67 @@ _Loader.add_implicit_resolver(
 )
 
 
+_IN_WORDS = (
+    ("mapping values are not allowed", "a second ':' on the same line; put the text in quotes"),
+    ("'\\t'", "a tab; indent with spaces"),
+    ("could not find expected ':'", "the ':' after a key is missing"),
+    ("expected ',' or ']'", "a list that starts with '[' is not closed, or a ',' is missing"),
+    ("expected ',' or '}'", "a mapping that starts with '{' is not closed, or a ',' is missing"),
+    ("<block end>", "the indentation does not match the lines above"),
+    ("found unexpected end of stream", "a quote is not closed"),
+    ("found unexpected ':'", "a ':' where none can be; put the text in quotes"),
+    ("expected alphabetic or numeric character", "'&' and '*' have a meaning in YAML; put the text in quotes"),
+    ("cannot start any token", "this character cannot start a value; put the text in quotes"),
+    ("could not determine a constructor", "a tag ('!…') is not accepted; put the text in quotes"),
+    ("expected a single document", "'---' starts a second document; a study is one"),
+)
+"""What PyYAML says about a syntax error, and what it means."""
+
+
 def parse(text: str, source: str) -> Any:
     """Parse a YAML text; a `StudyError` names source, line and column."""
+    return parse_with_lines(text, source)[0]
+
+
+def parse_with_lines(text: str, source: str) -> tuple[Any, dict[Where, int]]:
+    """Parse a YAML text; also return the line of every key and list item by its path, counted from 1."""
     if len(text) > MAX_LENGTH:
         raise StudyError(f"{source}: longer than {MAX_LENGTH:,} characters, too long for a study")
+    loader = None
     try:
-        return yaml.load(text, Loader=_Loader)
+        loader = _Loader(text)
+        node = loader.get_single_node()
+        if node is None:
+            return None, {}
+        return loader.construct_document(node), dict(_lines(node, ()))
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        where = f" line {mark.line + 1}, column {mark.column + 1}:" if mark else ""
-        raise StudyError(f"{source}:{where} {error.problem or error.context}") from None
+        where = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+        raise StudyError(f"{source}{where}: {_in_words(error.problem or error.context or '')}") from None
     except yaml.YAMLError as error:
         raise StudyError(f"{source}: {' '.join(str(error).split())}") from None
     except RecursionError:
         raise StudyError(f"{source}: nested too deeply") from None
     except ValueError as error:
         raise StudyError(f"{source}: {shortened(str(error))}") from None
+    finally:
+        if loader is not None:
+            loader.dispose()
+
+
+def _in_words(problem: str) -> str:
+    return next((words for known, words in _IN_WORDS if known in problem), problem)
+
+
+def _lines(node: yaml.Node, above: Where) -> Iterator[tuple[Where, int]]:
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            yield (*above, key.value), key.start_mark.line + 1
+            yield from _lines(value, (*above, key.value))
+    elif isinstance(node, yaml.SequenceNode):
+        for index, item in enumerate(node.value):
+            yield (*above, index), item.start_mark.line + 1
+            yield from _lines(item, (*above, index))
 
 
 class _Dumper(yaml.SafeDumper):

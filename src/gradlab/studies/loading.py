@@ -13,8 +13,9 @@ from gradlab.plans.plan import Plan
 from gradlab.plans.tuning import plan_study
 from gradlab.spec import files
 from gradlab.spec.config import BASE_SECTIONS
-from gradlab.spec.files import Resolved
+from gradlab.spec.files import Override, Resolved
 from gradlab.spec.paths import label, value_at
+from gradlab.spec.source import Source
 from gradlab.spec.study import Study
 
 Overrides = Mapping[str, Any] | Sequence[str]
@@ -33,12 +34,13 @@ def load(
         refuse_options(study, overrides, seeds, quick)
         return study
     if isinstance(study, Study):
-        tree, source = study.model_dump(mode="json", exclude_unset=True), study.name
+        tree = study.model_dump(mode="json", exclude_unset=True)
+        source = Source(study.name, tree)
     elif isinstance(study, Mapping):
-        tree, source = files.check_tree(study, "study"), str(study.get("name", "study"))
+        tree = files.check_tree(study, "study")
+        source = Source(str(study.get("name", "study")), tree)
     else:
-        path = studies.locate(str(study))
-        tree, source = files.read(path), str(study)
+        tree, source = files.read(studies.locate(str(study)), str(study))
     changes = _parse_overrides(overrides)
     with blaming(bool(tree.get("parts"))):
         return _resolve(tree, source, changes, seeds, quick)
@@ -68,7 +70,7 @@ def python_call(study: object, overrides: Overrides, seeds: object, quick: bool)
     return f"gradlab.run({', '.join([*words, *(['quick=True'] if quick else [])])})"
 
 
-def _describe_changes(tree: Mapping[str, Any], changes: Sequence[str | tuple[str, Any]]) -> list[str]:
+def _describe_changes(tree: Mapping[str, Any], changes: Sequence[Override]) -> list[str]:
     """What overrides change of the set-up that was published: `model.depth 40, not 20`; nothing if none was."""
     claims = tree.get("claims")
     claimed = any(
@@ -90,21 +92,23 @@ def _describe_changes(tree: Mapping[str, Any], changes: Sequence[str | tuple[str
     return found
 
 
-def _resolve(tree: Mapping[str, Any], source: str, changes: Any, seeds: Any, quick: bool) -> Resolved:
+def _resolve(tree: Mapping[str, Any], source: Source, changes: list[Override], seeds: Any, quick: bool) -> Resolved:
     told = _describe_changes(tree, changes)
     if told:
         earlier = tree.get("changed")
         tree = {**tree, "changed": [*(earlier if isinstance(earlier, list) else ()), *told]}
-    full = files.with_overrides(tree, changes, seeds)
+    changed = [files.name_override(change) for change in changes] + ([("seeds", "seeds")] if seeds is not None else [])
     if not quick:
+        full, source = files.with_overrides(tree, changes, seeds), source.with_overrides(changed)
         resolved = files.resolve(full, source)
         if resolved.study.quick:  # report a mistake in the quick form now, not when it is first used
             files.check_quick(full, source)
         return resolved
-    return files.resolve(files.with_overrides(files.quick_form(tree), changes, seeds), source, quick=True)
+    reduced = files.with_overrides(files.quick_form(tree, source), changes, seeds)
+    return files.resolve(reduced, source.with_quick(tree.get("quick")).with_overrides(changed), quick=True)
 
 
-def _parse_overrides(overrides: Any) -> list[str | tuple[str, Any]]:
+def _parse_overrides(overrides: Any) -> list[Override]:
     if isinstance(overrides, str):
         return [overrides]
     if isinstance(overrides, Mapping):

@@ -144,7 +144,7 @@ def steps_of(moments: Moments, steps: int, field: str) -> list[int]:
         elif when == "log":
             chosen |= {2**power for power in range(steps.bit_length()) if 2**power <= steps}
         elif when > steps:
-            raise StudyError(f"{field}: step {when} is beyond the budget of {steps} steps")
+            raise StudyError(f"step {when} is beyond the budget of {steps} steps", where=field)
         else:
             chosen.add(when)
     return sorted(chosen)

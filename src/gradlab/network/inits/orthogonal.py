@@ -17,7 +17,7 @@ class Orthogonal(Init):
 
     def quantile(self, u: Draw, fan_in: int, fan_out: int) -> Draw:
         """Entries of an orthogonal matrix are not independent."""
-        raise StudyError("model.init.bias: 'same' has no meaning for an orthogonal init; use zeros")
+        raise StudyError("'same' has no meaning for an orthogonal init; use zeros", where="model.init.bias")
 
     def weights(self, u: Draw) -> Draw:
         """Orthonormal columns, or rows where there are fewer of them."""
