@@ -31,8 +31,9 @@ INDEX = ir.IntType(64)
 
 @dataclass(frozen=True)
 class Registers:
-    """What a tile may fill: bytes of a vector, and heights of tiles of two vectors, the tallest first."""
+    """What a tile may fill: number and bytes of vectors, and heights of tiles of two vectors, the tallest first."""
 
+    count: int
     bytes: int
     heights: tuple[int, ...]
 
@@ -47,7 +48,7 @@ def registers(context: Any) -> Registers:
     12 × 2 accumulators leave 8 vectors for what is multiplied, 6 × 2 leave 4.
     """
     features = context.codegen().magic_tuple()[2].split(",")
-    return Registers(64, (12, 4, 2, 1)) if "+avx512f" in features else Registers(32, (6, 4, 2, 1))
+    return Registers(32, 64, (12, 4, 2, 1)) if "+avx512f" in features else Registers(16, 32, (6, 4, 2, 1))
 
 
 ACCUMULATE = 1
@@ -87,7 +88,7 @@ def make_strip(vectors: int, *, half: bool = False) -> Any:
                 return context.get_dummy_value()  # no columns are left for half a vector
             done = cgutils.alloca_once_value(builder, ir.Constant(INDEX, 0))
             for height in machine.heights if vectors <= 2 else (1,):
-                with _while_left(builder, done, rows, height) as r:
+                with while_left(builder, done, rows, height) as r:
                     emit = _Emitter(builder, arrays, height, vectors, lanes)
                     at_c = builder.add(c0, builder.mul(r, cr))
                     emit.start(at_c, cr, j0, flags)
@@ -103,7 +104,7 @@ def make_strip(vectors: int, *, half: bool = False) -> Any:
 
 
 @contextmanager
-def _while_left(builder: Any, done: Any, rows: Any, height: int) -> Iterator[Any]:
+def while_left(builder: Any, done: Any, rows: Any, height: int) -> Iterator[Any]:
     """Repeat what is emitted inside while `height` rows are left; gives the first of them."""
     test, body, after = (builder.append_basic_block(name) for name in ("left", "tile", "covered"))
     builder.branch(test)
