@@ -102,6 +102,15 @@ def test_widths_with_remainders_agree_with_the_reference(width: int, batch: int)
     assert_agree(s, "tiles")
 
 
+@pytest.mark.parametrize(("inputs", "width"), [(15, 16), (17, 24), (5, 256)])
+@pytest.mark.parametrize("skip", ["none", "identity", "add_then_activate"])
+def test_layers_that_take_turns_in_one_gradient_do_not_disturb_each_other(inputs: int, width: int, skip: str) -> None:
+    model = {"stem": "linear", "head": "linear", "depth": 3, "width": width, "skip": skip, "activation": "relu"}
+    task = {"task": "identity", "dim": inputs, "samples": 40}
+    for more in ({"optimizer": "sgd"}, {"optimizer": "momentum", "lr": 1e-3}, {"clip": 0.5}):
+        assert_agree(setup(model, task, **more), "tiles")
+
+
 @pytest.mark.parametrize("norm", ["none", "batch"])
 def test_a_classifier_agrees_in_losses_accuracies_and_evaluations(norm: str) -> None:
     s = classifier(epochs=2, steps=None)
