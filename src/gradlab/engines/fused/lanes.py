@@ -96,7 +96,7 @@ class _Group:
     """All arrays of a group of networks; the last axis runs over the networks."""
 
     def __init__(self, setups: Sequence[Setup]) -> None:
-        from gradlab.engines.fused.kernels.lanes import NETS
+        from gradlab.engines.fused.kernels.lane_rows import NETS
         from gradlab.engines.fused.kernels.update import NUMBERS
 
         first = setups[0]
@@ -146,7 +146,8 @@ class _Group:
         return Stretch(losses[lane, :seen], correct[lane, :seen], self._sizes[:seen], seconds)
 
     def _advance(self, start: int, stop: int) -> None:
-        from gradlab.engines.fused.kernels.lanes import NETS, train_lanes
+        from gradlab.engines.fused.kernels.lane_rows import NETS
+        from gradlab.engines.fused.kernels.lanes import train_lanes
 
         losses, correct = np.empty((stop - start, NETS)), np.zeros((stop - start, NETS), np.int64)
         began, rates = perf_counter(), self._rates[start:stop]
@@ -154,21 +155,23 @@ class _Group:
         self._sizes = np.full(stop - start, self._lanes.n)
         self._latest = start, _by_lane(losses), _by_lane(correct), (perf_counter() - began) / len(self.setups)
         own = self._parameters
-        self._theta, self._before, self._ended = map(_by_lane, (own.theta, own.before, own.ended))
+        self._theta, self._before, self._ended = _by_lane(own.theta), _by_lane(own.before), _by_lane(own.ended)
         self.done = stop
 
     def get_theta(self, lane: int) -> Array:
         """Return the parameters of a network, now or at divergence."""
-        return (self._theta if self._parameters.ended_at[lane] < 0 else self._ended)[lane]
+        theta: Array = (self._theta if self._parameters.ended_at[lane] < 0 else self._ended)[lane]
+        return theta
 
     def get_before(self, lane: int) -> Array:
         """Return the parameters before the latest step."""
-        return self._before[lane]
+        before: Array = self._before[lane]
+        return before
 
 
 def _by_lane(numbers: Array) -> Array:
     """Return a copy with one row per network."""
-    from gradlab.engines.fused.kernels.lanes import NETS
+    from gradlab.engines.fused.kernels.lane_rows import NETS
 
     return np.ascontiguousarray(numbers.reshape(-1, NETS).T)
 
