@@ -110,6 +110,9 @@ def run(
             report["workloads"].append(_sweep(modules))
         elif key == "H":
             report["workloads"].append(_study(modules))
+        if report["workloads"]:  # what is measured is said at once: the whole table takes a quarter of an hour
+            found = report["workloads"][-1]["ratios"]
+            say("   " + ", ".join(f"{name} {ratio:.2f} × slower" for name, ratio in found.items()))
     report["probes"] = _probe_cost(rounds) if "B" in workloads else None
     report["sgemm_gflops"] = max(report["sgemm_gflops"], sgemm_peak())
     for row in report["workloads"]:
