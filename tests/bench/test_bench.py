@@ -32,13 +32,14 @@ def test_bench_prints_json_and_writes_table_and_chart(tmp_path: Path) -> None:
     assert 0 < row["share_of_peak"] < 2
     assert {variant["variant"] for variant in row["systems"]["gradlab"]["variants"]} == {
         "fused",
+        "fused, dense",
         "fused, BLAS",
         "reference",
     }
     assert report["probes"] is None  # probes are timed on workload B
     text = (tmp_path / "here/bench.txt").read_text()
     for peer, version in report["peers"].items():
-        assert f"{peer} {version or 'not find_installed'}" in text
+        assert f"{peer} {version or 'not installed'}" in text
     assert (tmp_path / "here/bench.png").read_bytes().startswith(b"\x89PNG")
 
 

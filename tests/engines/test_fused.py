@@ -104,6 +104,30 @@ def test_widths_with_remainders_agree_with_the_reference(width: int, batch: int)
     assert_agree(s, "tiles")
 
 
+def test_tanh_by_arithmetic_is_within_its_stated_error() -> None:
+    from gradlab.engines.fused.kernels.elementwise import activate
+    from gradlab.engines.fused.kernels.supported import TANH
+
+    x = np.arange(0x30800000, 0x41400000, 1009, dtype=np.uint32).view(np.float32)  # 2⁻³⁰ to 12
+    x = np.concatenate([x, -x, np.float32([0, 40, -1e30, np.inf, -np.inf])])
+    found, exact = np.empty_like(x), np.tanh(x.astype(np.float64))
+    activate(TANH, np.float32(0), x, found, len(x))
+    error = np.abs(found - exact)
+    assert error.max() <= 3.8e-7
+    assert (error <= 6.4 * np.spacing(np.abs(exact).astype(np.float32))).all()
+    activate(TANH, np.float32(0), np.full(1, np.nan, np.float32), found, 1)
+    assert np.isnan(found[0])
+
+
+@pytest.mark.parametrize(("inputs", "width"), [(15, 16), (17, 24), (5, 256)])
+@pytest.mark.parametrize("skip", ["none", "identity", "add_then_activate"])
+def test_layers_that_take_turns_in_one_gradient_do_not_disturb_each_other(inputs: int, width: int, skip: str) -> None:
+    model = {"stem": "linear", "head": "linear", "depth": 3, "width": width, "skip": skip, "activation": "relu"}
+    task = {"task": "identity", "dim": inputs, "samples": 40}
+    for more in ({"optimizer": "sgd"}, {"optimizer": "momentum", "lr": 1e-3}, {"clip": 0.5}):
+        assert_agree(setup(model, task, **more), "tiles")
+
+
 @pytest.mark.parametrize("norm", ["none", "batch"])
 def test_a_classifier_agrees_in_losses_accuracies_and_evaluations(norm: str) -> None:
     s = classifier(epochs=2, steps=None)

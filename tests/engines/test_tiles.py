@@ -26,9 +26,13 @@ digest = sha256()
 for dtype in ("float32", "float64"):
     rng = np.random.default_rng(0)
     for rows, columns, P in [(1, 8, 3), (5, 24, 7), (13, 16, 300), (27, 40, 64), (1, 72, 31), (12, 136, 520)]:
-        A, B, C, E, Q = (rng.standard_normal(600 * 600).astype(dtype) for _ in range(5))
-        for flags in (0, 1, 2 | 4 | 8 | 16, 2 | 8 | 32, 4 | 64, 128):
+        A, B, C, E, Q, M = (rng.standard_normal(600 * 600).astype(dtype) for _ in range(6))
+        for flags in (0, 1, 2 | 4 | 8 | 16, 2 | 8 | 32, 4 | 16):
             call(address(True, dtype), A, 1, 600, B, 200, C, columns, E, Q, flags, rows, columns, P)
+            digest.update(C.tobytes() + Q.tobytes())
+        for flags in (64, 128):  # with the mask of another product
+            call(address(True, dtype), A, 1, 600, B, 200, C, columns, E, M, 8 | 256, rows, columns, P)
+            call(address(True, dtype), B, 1, 600, A, 200, C, columns, M, Q, flags, rows, columns, P)
             digest.update(C.tobytes() + Q.tobytes())
 print(registers(cpu_target.target_context).bytes, digest.hexdigest())
 """
@@ -52,6 +56,30 @@ for precision in ("float32", "float64"):
         digest.update(outcome.theta.tobytes() + outcome.curves[0].values.tobytes())
 print(registers(cpu_target.target_context).bytes, digest.hexdigest())
 """
+LANES = """
+from hashlib import sha256
+from gradlab.engines.fused import Fused
+from gradlab.trials import prepare
+from gradlab import plan
+from numba.core.registry import cpu_target
+from gradlab.engines.fused.kernels.tile import registers
+
+digest = sha256()
+for precision in ("float32", "float64"):
+    for width, activation, optimizer in ((1, "relu", "sgd"), (7, "tanh", "adam"), (16, "tanh", "nesterov")):
+        tree = {
+            "question": "Do lanes depend on the machine?", "seeds": 3, "measure": {"layers": []},
+            "base": {
+                "data": {"task": "identity", "dim": 3, "samples": 11},
+                "model": {"depth": 2, "width": width, "activation": activation},
+                "train": {"loss": "mse", "optimizer": {"kind": optimizer, "weight_decay": 0.01}, "lr": 0.05,
+                          "batch": "full", "steps": 20, "precision": precision},
+            },
+        }
+        for outcome in Fused().train_together([prepare(trial) for trial in plan(tree).trials], [None] * 3):
+            digest.update(outcome.theta.tobytes() + outcome.curves[0].values.tobytes())
+print(registers(cpu_target.target_context).bytes, digest.hexdigest())
+"""
 
 
 def bits(code: str, **environment: str) -> tuple[int, str]:
@@ -72,7 +100,11 @@ AVX2 = {"NUMBA_CPU_NAME": "haswell", "NUMBA_CPU_FEATURES": "+avx,+avx2,+fma"}
 
 
 @pytest.mark.skipif(not has_wide_vectors(), reason="this machine has vectors of one length")
-@pytest.mark.parametrize("code", [PRODUCTS, pytest.param(TRAINING, marks=pytest.mark.slow)], ids=["products", "trials"])
+@pytest.mark.parametrize(
+    "code",
+    [PRODUCTS, pytest.param(TRAINING, marks=pytest.mark.slow), pytest.param(LANES, marks=pytest.mark.slow)],
+    ids=["products", "trials", "lanes"],
+)
 def test_eight_and_sixteen_lanes_give_the_same_bits(code: str) -> None:
     wide, narrow = bits(code), bits(code, **AVX2)
     assert (wide[0], narrow[0]) == (64, 32)

@@ -14,7 +14,7 @@ def lines(report: dict[str, Any]) -> list[str]:
     machine = report["machine"]
     found = [
         f"{machine['processor']}, 1 core, Python {machine['python']}, numpy {machine['packages']['numpy']}, "
-        + ", ".join(f"{name} {version or 'not find_installed'}" for name, version in report["peers"].items()),
+        + ", ".join(f"{name} {version or 'not installed'}" for name, version in report["peers"].items()),
         f"sgemm peak {report['sgemm_gflops']:.0f} GFLOP/s; medians of {report['rounds']} rounds, systems in turn",
         "",
     ]

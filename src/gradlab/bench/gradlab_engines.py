@@ -24,8 +24,11 @@ def variants(setup: Setup) -> dict[str, Callable[[], float]]:
 
         return run
 
+    path = Fused().numerics_of(setup.trial.config, setup.trial.catalog)
+    dense = {"fused, dense": make_timer(Fused(products="tiles"))} if path.endswith("-sparse") else {}
     return {
         "fused": make_timer(Fused()),
+        **dense,
         "fused, BLAS": make_timer(Fused(products="blas")),
         "reference": make_timer(Reference()),
     }

@@ -98,13 +98,13 @@ class _Group:
     """All arrays of a group of networks; the last axis runs over the networks."""
 
     def __init__(self, setups: Sequence[Setup]) -> None:
-        from gradlab.engines.fused.kernels.lanes import NETS
+        from gradlab.engines.fused.kernels.lane_rows import NETS
         from gradlab.engines.fused.kernels.update import NUMBERS
 
         first = setups[0]
         dtype, n, mlp = first.dtype, len(first.dataset.train), first.mlp
         filled = [*setups, *[first] * (NETS - len(setups))]  # unused lanes repeat the first network
-        self.setups, self._size, self.done = setups, mlp.layout.size, 0
+        self.setups, self.done = setups, 0
         self.no_running: list[Running] = [None] * len(mlp.layers)
         table, numbers = _table(first)
         rows = [setup.dataset.gather(setup.dataset.train, dtype) for setup in filled]
@@ -145,26 +145,37 @@ class _Group:
         start, losses, correct, seconds = self._latest
         ended = int(self._parameters.ended_at[lane])
         seen = stop - start if ended < 0 else ended + 1 - start
-        return Stretch(losses[:seen, lane], correct[:seen, lane], self._sizes[:seen], seconds)
+        return Stretch(losses[lane, :seen], correct[lane, :seen], self._sizes[:seen], seconds)
 
     def _advance(self, start: int, stop: int) -> None:
-        from gradlab.engines.fused.kernels.lanes import NETS, train_lanes
+        from gradlab.engines.fused.kernels.lane_rows import NETS
+        from gradlab.engines.fused.kernels.lanes import train_lanes
 
         losses, correct = np.empty((stop - start, NETS)), np.zeros((stop - start, NETS), np.int64)
         began, rates = perf_counter(), self._rates[start:stop]
         train_lanes(self._lanes, self._rule, rates, start, self._parameters, self._space, losses, correct)
         self._sizes = np.full(stop - start, self._lanes.n)
-        self._latest = start, losses, correct, (perf_counter() - began) / len(self.setups)
+        self._latest = start, _by_lane(losses), _by_lane(correct), (perf_counter() - began) / len(self.setups)
+        own = self._parameters
+        self._theta, self._before, self._ended = _by_lane(own.theta), _by_lane(own.before), _by_lane(own.ended)
         self.done = stop
 
     def get_theta(self, lane: int) -> Array:
         """Return the parameters of a network, now or at divergence."""
-        whole = self._parameters.theta if self._parameters.ended_at[lane] < 0 else self._parameters.ended
-        return whole.reshape(self._size, -1)[:, lane].copy()
+        theta: Array = (self._theta if self._parameters.ended_at[lane] < 0 else self._ended)[lane]
+        return theta
 
     def get_before(self, lane: int) -> Array:
         """Return the parameters before the latest step."""
-        return self._parameters.before.reshape(self._size, -1)[:, lane].copy()
+        before: Array = self._before[lane]
+        return before
+
+
+def _by_lane(numbers: Array) -> Array:
+    """Return a copy with one row per network."""
+    from gradlab.engines.fused.kernels.lane_rows import NETS
+
+    return np.ascontiguousarray(numbers.reshape(-1, NETS).T)
 
 
 def _table(setup: Setup) -> tuple[Array, int]:

@@ -200,10 +200,10 @@ def describe_rule(setup: Setup) -> Rule:
 
 def optimizer_numbers(setup: Setup) -> tuple[float, float, float, float]:
     """Return the settings of an update besides its rate: μ, α or β₁; β₂; ε; weight decay."""
-    own = setup.optimizer.parameters()
-    first = own.get("beta1", own.get("momentum", own.get("alpha", 0.0)))
-    names = ("beta2", "epsilon", "weight_decay")
-    return float(first), *(float(own.get(name, 0.0)) for name in names)  # type: ignore[return-value]
+    own = setup.optimizer
+    first = getattr(own, "beta1", getattr(own, "momentum", getattr(own, "alpha", 0.0)))
+    b, epsilon, decay = (getattr(own, name, 0.0) for name in ("beta2", "epsilon", "weight_decay"))
+    return float(first), float(b), float(epsilon), float(decay)
 
 
 def _get_max_steps(setup: Setup) -> int:

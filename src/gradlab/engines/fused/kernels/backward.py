@@ -27,6 +27,7 @@ from gradlab.engines.fused.kernels.layout import (
     INSIDE,
     INVERSE,
     KC,
+    KEPT,
     KP,
     LAST,
     NORM,
@@ -35,6 +36,7 @@ from gradlab.engines.fused.kernels.layout import (
     SHIFT,
     X_HAT,
     B,
+    G,
     H,
     K,
     T,
@@ -45,13 +47,13 @@ from gradlab.engines.fused.kernels.normalize import norm_backward
 from gradlab.engines.fused.kernels.product import column_sums, input_gradient, product
 from gradlab.engines.fused.kernels.sparse import sparse_gradient
 from gradlab.engines.fused.kernels.supported import NONE
-from gradlab.engines.fused.kernels.tile import ADD_BEFORE, KEEP, MASK, MASKED_COPY
+from gradlab.engines.fused.kernels.tile import ACCUMULATE, ADD_BEFORE, KEEP, MASK, MASKED_COPY
 from gradlab.engines.fused.kernels.update import update
 
 
 @kernel
 def parameter_gradients(network, index, space, delta, gradient, n):
-    """dW = Xᵀ δ and db = Σ δ of one layer."""
+    """dW = Xᵀ δ and db = Σ δ of one layer; `gradient` is laid out like θ."""
     at, layer = network.product, network.table[index]
     x, g = window(space.work, layer[IN]), window(gradient, layer[W])
     if network.sparse and index == 0:
@@ -67,7 +69,8 @@ def parameter_gradients(network, index, space, delta, gradient, n):
 def backward_fast(network, rule, parameters, space, at_once, n):
     """`buffers[0]` holds dL/d output; four buffers take turns as dh (the stream's gradient) and δ.
 
-    With `at_once`, each layer is updated as soon as its gradient has been used: it is still in the cache.
+    With `at_once`, each layer is updated as soon as its gradient has been used: it is still in the cache, and the next
+    layer of its shape takes its place.
     """
     table, at, simd, place, has_skip = network.table, network.product, network.simd, network.place, network.has_skip
     theta, work, buffers = parameters.theta, space.work, space.buffers
@@ -76,25 +79,30 @@ def backward_fast(network, rule, parameters, space, at_once, n):
     stream, spare, delta, other = buffers[0], buffers[1], buffers[2], buffers[3]
     top = table[last]
     if top[ACT] == supported.RELU:  # no head: the output is that of a ReLU, or the stream after it
-        post = window(work, top[POST])
-        slope_times(supported.RELU, theta.dtype.type(0), post, post, stream, delta, n * top[HP])
+        kept = window(work, top[KEPT])
+        if simd:
+            none = ACCUMULATE | MASKED_COPY  # of a sum of no terms
+            product(at, stream, 0, 0, stream, 0, stream, top[HP], stream, stream, delta, kept, none, n, top[HC], 0)
+        else:
+            slope_times(supported.RELU, theta.dtype.type(0), kept, kept, stream, delta, n * top[HP])
     elif after and top[BLOCK] >= 0:  # a linear layer whose output joins a stream: δ equals the stream's gradient
         scale_into(stream, theta.dtype.type(1), delta, n * top[HP])
     else:  # a head: its output is z
         stream, delta = delta, stream
     for index in range(last, -1, -1):
         layer = table[index]
-        parameter_gradients(network, index, space, delta, parameters.gradient, n)
+        shift = layer[G] - layer[W] if at_once else 0
+        parameter_gradients(network, index, space, delta, window(parameters.gradient, shift), n)
         if index == 0:
             if at_once:
-                update(rule.kind, rule.numbers, parameters, layer[W], layer[END])
+                update(rule.kind, rule.numbers, parameters, layer[W], layer[END], layer[G])
             return
         below = table[index - 1]
         relu = below[ACT] == supported.RELU
         adds = has_skip and layer[BLOCK] >= 0
         flags = ADD_BEFORE if adds else 0
         along = stream if place == AFTER else delta
-        w, t, mask = window(theta, layer[W]), window(space.transposes, layer[T]), window(work, below[POST])
+        w, t, mask = window(theta, layer[W]), window(space.transposes, layer[T]), window(work, below[KEPT])
         k, kc, kp, h, hp = layer[K], layer[KC], layer[KP], layer[H], layer[HP]
         if after and below[BLOCK] >= 0:
             flags |= MASKED_COPY if relu else KEEP
@@ -105,7 +113,7 @@ def backward_fast(network, rule, parameters, space, at_once, n):
             input_gradient(at, simd, delta, w, t, other, along, other, mask, flags, n, k, kc, kp, h, hp)
         delta, other = other, delta
         if at_once:
-            update(rule.kind, rule.numbers, parameters, layer[W], layer[END])
+            update(rule.kind, rule.numbers, parameters, layer[W], layer[END], layer[G])
 
 
 @kernel

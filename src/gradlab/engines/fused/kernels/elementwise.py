@@ -19,7 +19,8 @@ _ROOT_HALF, _INVERSE_ROOT_2PI = math.sqrt(0.5), 1 / math.sqrt(2 * math.pi)
 _ROOT_2_OVER_PI, _CUBE = math.sqrt(2 / math.pi), 0.044715
 
 
-# tanh x ≈ x P(x²)/Q(x²) for |x| ≤ 9: rational least squares on relative error, 1.3e-9 before rounding to float32
+# tanh x ≈ x P(x²)/Q(x²) for |x| ≤ 9: rational least squares on relative error, 1.3e-9 before rounding to float32;
+# with the rounding of every operation at most 6.4 ulp and 3.8e-7 from tanh x (a third of all float32 from 2⁻³⁰ to 12)
 P5, P4, P3, P2, P1, P0 = (
     np.float32(c)
     for c in (

@@ -21,6 +21,7 @@ from gradlab.engines.fused.kernels.layout import (
     IN,
     INSIDE,
     INVERSE,
+    KEPT,
     KP,
     LAST,
     NORM,
@@ -41,7 +42,7 @@ from gradlab.engines.fused.kernels.normalize import norm_forward
 from gradlab.engines.fused.kernels.product import product
 from gradlab.engines.fused.kernels.sparse import sparse_layer
 from gradlab.engines.fused.kernels.supported import NONE
-from gradlab.engines.fused.kernels.tile import ADD_AFTER, ADD_BEFORE, BIAS, KEEP, RELU
+from gradlab.engines.fused.kernels.tile import ADD_AFTER, ADD_BEFORE, BIAS, KEEP_MASK, RELU
 
 
 @kernel
@@ -62,16 +63,16 @@ def forward_fast(network, theta, space, sparse, n):
         if layer[B] >= 0:
             flags, bias = BIAS, window(theta, layer[B])
         if layer[HIDDEN] and layer[ACT] == supported.RELU:
-            flags |= RELU
+            flags |= RELU | KEEP_MASK
         if has_skip and layer[BLOCK] >= 0:
-            flags |= ADD_BEFORE if place == INSIDE else KEEP | ADD_AFTER
+            flags |= ADD_BEFORE if place == INSIDE else ADD_AFTER
         x, w, out = window(work, layer[IN]), window(theta, layer[W]), window(work, layer[STREAM])
-        entry, post = window(work, layer[ENTRY]), window(work, layer[POST])
+        entry, kept = window(work, layer[ENTRY]), window(work, layer[KEPT])
         k, kp, hc, hp = layer[K], layer[KP], layer[HC], layer[HP]
         if sparse and index == 0:
-            sparse_layer(network, space.held, w, out, bias, entry, post, post, flags, n, k, hc, hp)
+            sparse_layer(network, space.held, w, out, bias, entry, kept, kept, flags, n, k, hc, hp)
         else:
-            product(at, x, kp, 1, w, hp, out, hp, bias, entry, post, post, flags, n, hc, k)
+            product(at, x, kp, 1, w, hp, out, hp, bias, entry, kept, kept, flags, n, hc, k)
 
 
 @kernel

@@ -1,27 +1,22 @@
 """Tiny networks side by side: sixteen of one shape, each in its own vector lane.
 
 A product of 16 × 16 numbers is too small to fill a register tile, and the call costs more than the arithmetic. So the
-lanes run over networks instead of columns: every number of the network is a row of sixteen, one for each network.
-
-    z[s, j] = b[j] + Σ_k x[s, k] W[k, j]        g_W[k, j] = Σ_s x[s, k] δ[s, j]        d[s, k] = Σ_j δ[s, j] W[k, j]
-
-Lanes are independent: the bits in one do not depend on the contents of the others.
+lanes run over networks instead of columns: every number of the network is a row of sixteen, one for each network
+(lane_rows.py), and so is every sum of products (lane_products.py). Lanes are independent: the bits in one do not depend
+on the contents of the others.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic
 
 from gradlab.engines.fused.kernels.compiled import kernel, window
 from gradlab.engines.fused.kernels.elementwise import activate, slope_times
-from gradlab.engines.fused.kernels.supported import CROSS_ENTROPY, MOMENTUM, NESTEROV, RMSPROP, SGD
+from gradlab.engines.fused.kernels.lane_products import sums
+from gradlab.engines.fused.kernels.lane_rows import NETS, make_update, square_errors
+from gradlab.engines.fused.kernels.supported import ADAM, CROSS_ENTROPY, MOMENTUM, NESTEROV, RMSPROP, SGD
 from gradlab.engines.fused.kernels.update import (
     BETA,
     DECAY,
@@ -37,103 +32,8 @@ from gradlab.engines.fused.kernels.update import (
     fill_numbers,
 )  # fmt: skip
 
-NETS = 16
-SUMS_AT_ONCE = 4
-"""Number of sums computed together: their chains of additions overlap, and one factor serves them all."""
 FAN_IN, FAN_OUT, WEIGHT, BIAS, ACT, INPUT, PRE, POST, COLUMNS = range(9)
 """Columns of a layer: its sizes, offsets of its parameters (−1: no bias), its activation, offsets of x, z, f(z)."""
-
-
-def make_dot(outputs: int) -> Any:
-    """Return the intrinsic that sums products lane by lane, several results at a time.
-
-    C[c0 + r·cr] = start + Σ_p A[a0 + p·ap] · B[b0 + r·br + p·bp] for r < outputs; every entry is a row of NETS numbers.
-    `start` is a row of S (at s0 + r·sr) or, if s0 < 0, zero.
-    """
-
-    @intrinsic
-    def dot(typing, A, a0, ap, B, b0, bp, br, P, S, s0, sr, C, c0, cr):
-        def generate(context, builder, signature, arguments):
-            emit = _Emitter(context, builder, signature, arguments, outputs)
-            emit.all()
-            return context.get_dummy_value()
-
-        n = types.int64
-        return types.void(A, n, n, A, n, n, n, n, A, n, n, A, n, n), generate
-
-    return dot
-
-
-class _Emitter:
-    """Emits the instructions of one group of sums."""
-
-    def __init__(self, context: Any, builder: Any, signature: Any, arguments: Any, outputs: int) -> None:
-        self.b = builder
-        self.outputs = outputs
-        places = {"A": 0, "B": 3, "S": 8, "C": 11}
-        self.data = {
-            name: context.make_array(signature.args[place])(context, builder, arguments[place]).data
-            for name, place in places.items()
-        }
-        _, self.a0, self.ap, _, self.b0, self.bp, self.br, self.P, _, self.s0, self.sr, _, self.c0, self.cr = arguments
-        self.scalar = self.data["A"].type.pointee
-        self.vector = ir.VectorType(self.scalar, NETS)
-        self.bytes = 4 if isinstance(self.scalar, ir.FloatType) else 8
-
-    def _number(self, value: int) -> Any:
-        return ir.Constant(ir.IntType(64), value)
-
-    def _at(self, name: str, row: Any) -> Any:
-        place = self.b.gep(self.data[name], [self.b.mul(row, self._number(NETS))])
-        return self.b.bitcast(place, self.vector.as_pointer())
-
-    def _load(self, name: str, row: Any) -> Any:
-        value = self.b.load(self._at(name, row))
-        value.align = self.bytes
-        return value
-
-    def all(self) -> None:
-        """Start, sum, store."""
-        b = self.b
-        sums = [cgutils.alloca_once(b, self.vector) for _ in range(self.outputs)]
-        zero = ir.Constant(self.vector, [0.0] * NETS)
-        with b.if_else(b.icmp_signed("<", self.s0, self._number(0))) as (without, with_start):
-            with without:
-                for total in sums:
-                    b.store(zero, total)
-            with with_start:
-                for r, total in enumerate(sums):
-                    b.store(self._load("S", b.add(self.s0, b.mul(self.sr, self._number(r)))), total)
-        kind = ir.FunctionType(self.vector, [self.vector] * 3)
-        name = f"llvm.fmuladd.v{NETS}{'f32' if self.bytes == 4 else 'f64'}"
-        multiply_add = cgutils.get_or_insert_function(b.module, kind, name)
-        starts = [b.add(self.b0, b.mul(self.br, self._number(r))) for r in range(self.outputs)]
-        with cgutils.for_range(b, self.P, intp=ir.IntType(64)) as loop:
-            a = self._load("A", b.add(self.a0, b.mul(loop.index, self.ap)))
-            step = b.mul(loop.index, self.bp)
-            for start, total in zip(starts, sums, strict=True):
-                value = b.call(multiply_add, [a, self._load("B", b.add(start, step)), b.load(total)])
-                b.store(value, total)
-        for r, total in enumerate(sums):
-            place = self._at("C", b.add(self.c0, b.mul(self.cr, self._number(r))))
-            b.store(b.load(total), place).align = self.bytes
-
-
-dot1, dot4 = make_dot(1), make_dot(SUMS_AT_ONCE)
-
-
-@kernel
-def dots(A, a0, ap, B, b0, bp, br, P, S, s0, sr, C, c0, cr, count):
-    """Compute `count` sums, four at a time as long as possible."""
-    r = 0
-    while r + SUMS_AT_ONCE <= count:
-        start = s0 + r * sr if s0 >= 0 else -1
-        dot4(A, a0, ap, B, b0 + r * br, bp, br, P, S, start, sr, C, c0 + r * cr, cr)
-        r += SUMS_AT_ONCE
-    while r < count:
-        start = s0 + r * sr if s0 >= 0 else -1
-        dot1(A, a0, ap, B, b0 + r * br, bp, br, P, S, start, sr, C, c0 + r * cr, cr)
-        r += 1
 
 
 @kernel
@@ -144,13 +44,7 @@ def forward(lanes, theta, work):
         layer = lanes.table[index]
         k, h, x, z = layer[FAN_IN], layer[FAN_OUT], layer[INPUT], layer[PRE]
         w, b = layer[WEIGHT], layer[BIAS]
-        if h >= SUMS_AT_ONCE:
-            for s in range(n):
-                dots(work, x + s * k, 1, theta, w, h, 1, k, theta, b, 1, work, z + s * h, 1, h)
-        else:  # few columns: several samples at a time instead
-            for j in range(h):
-                start = b + j if b >= 0 else -1
-                dots(theta, w + j, h, work, x, 1, k, k, theta, start, 0, work, z + j, h, n)
+        sums(work, x, k, 1, theta, w, h, 1, theta, b, 1, work, z, h, 1, n, h, k)
         size = n * h * NETS
         activate(layer[ACT], lanes.slope, window(work, z * NETS), window(work, layer[POST] * NETS), size)
 
@@ -166,17 +60,11 @@ def backward(lanes, theta, gradient, space):
         slope_times(layer[ACT], lanes.slope, pre, post, d, d_next, n * h * NETS)  # in place it would not be vectorized
         d, d_next = d_next, d
         w = layer[WEIGHT]
-        if h >= SUMS_AT_ONCE:
-            for i in range(k):
-                dots(work, x + i, k, d, 0, h, 1, n, ones, -1, 0, gradient, w + i * h, 1, h)
-        else:
-            for j in range(h):
-                dots(d, j, h, work, x, k, 1, n, ones, -1, 0, gradient, w + j, h, k)
+        sums(work, x, 1, k, d, 0, h, 1, ones, -1, 0, gradient, w, h, 1, k, h, n)
         if layer[BIAS] >= 0:
-            dots(ones, 0, 0, d, 0, h, 1, n, ones, -1, 0, gradient, layer[BIAS], 1, h)
+            sums(ones, 0, 0, 0, d, 0, h, 1, ones, -1, 0, gradient, layer[BIAS], 0, 1, 1, h, n)
         if index > 0:
-            for s in range(n):
-                dots(d, s * h, 1, theta, w, 1, h, h, ones, -1, 0, d_next, s * k, 1, k)
+            sums(d, 0, h, 1, theta, w, 1, h, ones, -1, 0, d_next, 0, k, 1, n, k, h)
             d, d_next = d_next, d
 
 
@@ -190,13 +78,7 @@ def losses_and_gradients(lanes, O, h, D, loss, correct):
         for lane in range(NETS):
             _cross_entropy(window(O, lane), lanes.labels[:, lane], n, h, window(D, lane), loss, correct, lane)
         return
-    scale = 2.0 / (n * h)
-    for i in range(n * h):
-        o, t, d = window(O, i * NETS), window(lanes.values, i * NETS), window(D, i * NETS)
-        for lane in range(NETS):
-            error = o[lane] - t[lane]
-            loss[lane] += np.float64(error) * np.float64(error)
-            d[lane] = error * scale
+    square_errors(O, lanes.values, D, n * h, 2.0 / (n * h), loss)
     for lane in range(NETS):
         loss[lane] /= n * h
 
@@ -226,37 +108,55 @@ def _cross_entropy(O, labels, n, h, D, loss, correct, lane):
     loss[lane], correct[lane] = total / n, right
 
 
+def _sgd(c, theta, g, m, v):
+    return theta - c[LR] * (g + c[DECAY] * theta), m, v
+
+
+def _momentum(c, theta, g, m, v):
+    m_next = c[MU] * m + (g + c[DECAY] * theta)
+    return theta - c[LR] * m_next, m_next, v
+
+
+def _nesterov(c, theta, g, m, v):
+    slope = g + c[DECAY] * theta
+    m_next = c[MU] * m + slope
+    return theta - c[LR] * (slope + c[MU] * m_next), m_next, v
+
+
+def _rmsprop(c, theta, g, m, v):
+    slope = g + c[DECAY] * theta
+    v_next = c[MU] * v + c[REST] * (slope * slope)
+    return theta - c[LR] * slope / (v_next.sqrt() + c[EPSILON]), m, v_next
+
+
+def _adam(c, theta, g, m, v):
+    slope = g + c[DECAY] * theta
+    m_next = c[MU] * m + c[REST] * slope
+    v_next = c[BETA] * v + c[REST2] * (slope * slope)
+    change = c[STEP] * (m_next / (v_next.sqrt() * c[ROOT] + c[EPSILON]))
+    return theta + (change - c[SHRINK] * theta), m_next, v_next
+
+
+_equations = (_sgd, _momentum, _nesterov, _rmsprop, _adam)
+_update_sgd, _update_momentum, _update_nesterov, _update_rmsprop, _update_adam = (
+    make_update(equation, NUMBERS) for equation in _equations
+)
+
+
 @kernel
 def update(kind, c, theta, g, m, v):
-    """θ ← θ + Δ in every lane, with the lane's settings; equations as in `update`."""
+    """θ ← θ + Δ in every lane, with the lane's settings; equations as in update.py."""
     count = len(theta) // NETS
-    for p in range(count):
-        at = p * NETS
-        t, d, first, second = window(theta, at), window(g, at), window(m, at), window(v, at)
-        if kind == SGD:
-            for i in range(NETS):
-                t[i] -= c[LR, i] * (d[i] + c[DECAY, i] * t[i])
-        elif kind == MOMENTUM:
-            for i in range(NETS):
-                first[i] = c[MU, i] * first[i] + (d[i] + c[DECAY, i] * t[i])
-                t[i] -= c[LR, i] * first[i]
-        elif kind == NESTEROV:
-            for i in range(NETS):
-                slope = d[i] + c[DECAY, i] * t[i]
-                first[i] = c[MU, i] * first[i] + slope
-                t[i] -= c[LR, i] * (slope + c[MU, i] * first[i])
-        elif kind == RMSPROP:
-            for i in range(NETS):
-                slope = d[i] + c[DECAY, i] * t[i]
-                second[i] = c[MU, i] * second[i] + c[REST, i] * (slope * slope)
-                t[i] -= c[LR, i] * slope / (np.sqrt(second[i]) + c[EPSILON, i])
-        else:
-            for i in range(NETS):
-                slope = d[i] + c[DECAY, i] * t[i]
-                first[i] = c[MU, i] * first[i] + c[REST, i] * slope
-                second[i] = c[BETA, i] * second[i] + c[REST2, i] * (slope * slope)
-                change = c[STEP, i] * (first[i] / (np.sqrt(second[i]) * c[ROOT, i] + c[EPSILON, i]))
-                t[i] += change - c[SHRINK, i] * t[i]
+    if kind == SGD:
+        _update_sgd(c, theta, g, m, v, count)
+    elif kind == MOMENTUM:
+        _update_momentum(c, theta, g, m, v, count)
+    elif kind == NESTEROV:
+        _update_nesterov(c, theta, g, m, v, count)
+    elif kind == RMSPROP:
+        _update_rmsprop(c, theta, g, m, v, count)
+    else:
+        _update_adam(c, theta, g, m, v, count)
 
 
 @kernel
@@ -271,6 +171,17 @@ def clip_gradients(g, clip):
             if not factor >= 1:
                 for i in range(lane, len(g), NETS):
                     g[i] = g[i] * g.dtype.type(factor)
+
+
+@kernel
+def lane_numbers(rule, rate, t, lane):
+    """The numbers of step t (from 1) of one lane."""
+    a, b, epsilon, decay = (
+        rule.settings[0, lane], rule.settings[1, lane], rule.settings[2, lane], rule.settings[3, lane],
+    )  # fmt: skip
+    fill_numbers(rule.kind, rate, a, b, epsilon, decay, t, rule.own)
+    for i in range(NUMBERS):
+        rule.numbers[i, lane] = rule.own[i]
 
 
 @kernel
@@ -299,12 +210,8 @@ def train_lanes(lanes, rule, rates, first, parameters, space, losses, correct):
             for i in range(len(theta)):
                 parameters.before[i] = theta[i]
         for lane in range(NETS):
-            a, b, epsilon, decay = (
-                rule.settings[0, lane], rule.settings[1, lane], rule.settings[2, lane], rule.settings[3, lane],
-            )  # fmt: skip
-            fill_numbers(rule.kind, rates[s, lane], a, b, epsilon, decay, first + s + 1, rule.own)
-            for i in range(NUMBERS):
-                rule.numbers[i, lane] = rule.own[i]
+            if s == 0 or rule.kind >= ADAM or rates[s, lane] != rates[s - 1, lane]:
+                lane_numbers(rule, rates[s, lane], first + s + 1, lane)
         backward(lanes, theta, parameters.gradient, space)
         clip_gradients(parameters.gradient, rule.clip)
         update(rule.kind, rule.numbers, theta, parameters.gradient, parameters.m, parameters.v)

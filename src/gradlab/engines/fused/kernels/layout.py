@@ -25,9 +25,11 @@ Array = NDArray[Any]
     FIRST, LAST, BLOCK, HIDDEN,  # position in its block; block number from 0 (−1: stem or head); 0 for the head
     SOURCE, IN, ENTRY,  # offsets in the workspace: input of the layer, operand of its matrix, input of its block
     Z, PRE, POST, STREAM, X_HAT,  # offsets of x W + b, input and output of f, output of the layer, the norm's x̂
+    KEPT,  # offset of the mask of the ReLU (fast)
     INVERSE, RUN, T,  # offsets of 1/σ, running statistics and the transpose of W in their own arrays
+    G,  # offset of the gradient if the layer is updated at once: layers of one shape take turns in one place
     COLUMNS,
-) = range(29)  # fmt: skip
+) = range(31)  # fmt: skip
 
 AFTER, INSIDE, BEFORE = range(3)
 PLACES = {"after": AFTER, "inside": INSIDE, "before": BEFORE}
@@ -84,13 +86,14 @@ def lay_out(mlp: MLP, samples: int, simd: bool) -> Memory:
     fast = _finished_by_tiles(mlp)
     slots, parameters, alpha_at = _parameters(mlp, table, lanes)
     workspace = _Room()
-    inverse, running, transposes = _Room(), _Room(), _Room()
+    inverse, running, transposes, gradient = _Room(), _Room(), _Room(), _Room()
     block_of = {
         layer.number: (b, layer is block[0], layer is block[-1])
         for b, block in enumerate(mlp.blocks)
         for layer in block
     }
     shapes: dict[tuple[int, int], int] = {}
+    gradients: dict[tuple[int, int], int] = {}
     stream = workspace.take(samples * _row_length(mlp.layers[0].fan_in, lanes))  # the batch
     entry = stream
     for layer, row in zip(mlp.layers, table, strict=True):
@@ -107,14 +110,20 @@ def lay_out(mlp: MLP, samples: int, simd: bool) -> Memory:
         row[POST] = workspace.take(size)
         for column in (Z, PRE, X_HAT):  # tiles need only their output: densely packed, it stays in the cache
             row[column] = row[POST] if fast else workspace.take(size)
+        if fast:  # and a mask: a byte for every four numbers (tile.py)
+            row[KEPT] = workspace.take(-(-size // 16) if simd else size)
         row[INVERSE], row[RUN] = inverse.take(max(samples, int(row[HP]))), running.take(int(row[HP]))
         shape = int(row[HP]), int(row[KP])  # layers of one shape share one transpose
         row[T] = shapes.setdefault(shape, transposes.size)
         if row[T] == transposes.size:
             transposes.take(shape[0] * shape[1])
+        own = layer.fan_in, layer.fan_out
+        row[G] = gradients.setdefault(own, gradient.size)
+        if row[G] == gradient.size:
+            gradient.take(int(row[END] - row[W]))
         if block >= 0 and place == BEFORE:
             row[IN] = row[POST]
-        adds = block >= 0 and last and has_skip and place != INSIDE
+        adds = block >= 0 and last and has_skip and place != INSIDE and not fast
         stream = workspace.take(size) if adds else int(row[Z] if block >= 0 and place == BEFORE else row[POST])
         row[STREAM] = stream
     return Memory(

@@ -25,6 +25,7 @@ from gradlab.engines.fused.kernels.tile import (
     ADD_BEFORE,
     BIAS,
     KEEP,
+    KEEP_MASK,
     MASK,
     MASKED_COPY,
     RELU,
@@ -91,7 +92,7 @@ def blas(A, ar, ap, B, bp, C, cr, bias, E, Q, M, flags, rows, columns, P):
     if flags & RELU:
         for i in range(size):
             v[i] = zero if v[i] < zero else v[i]
-    if flags & KEEP:
+    if flags & (KEEP | KEEP_MASK):  # here the numbers themselves are the mask
         for i in range(size):
             q[i] = v[i]
     if flags & ADD_AFTER:

@@ -61,5 +61,5 @@ def train(network, data, rule, steps, parameters, space, log):
         if rule.clip > 0:
             clip_gradient(parameters.gradient, rule.clip)
         if not at_once:
-            update(rule.kind, rule.numbers, parameters, 0, len(theta))
+            update(rule.kind, rule.numbers, parameters, 0, len(theta), 0)
     return len(rates)

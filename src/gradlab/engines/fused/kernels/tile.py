@@ -31,8 +31,9 @@ INDEX = ir.IntType(64)
 
 @dataclass(frozen=True)
 class Registers:
-    """What a tile may fill: bytes of a vector, and heights of tiles of two vectors, the tallest first."""
+    """What a tile may fill: number and bytes of vectors, and heights of tiles of two vectors, the tallest first."""
 
+    count: int
     bytes: int
     heights: tuple[int, ...]
 
@@ -47,7 +48,7 @@ def registers(context: Any) -> Registers:
     12 × 2 accumulators leave 8 vectors for what is multiplied, 6 × 2 leave 4.
     """
     features = context.codegen().magic_tuple()[2].split(",")
-    return Registers(64, (12, 4, 2, 1)) if "+avx512f" in features else Registers(32, (6, 4, 2, 1))
+    return Registers(32, 64, (12, 4, 2, 1)) if "+avx512f" in features else Registers(16, 32, (6, 4, 2, 1))
 
 
 ACCUMULATE = 1
@@ -60,12 +61,14 @@ RELU = 8
 """v = max(v, 0), NaN kept."""
 KEEP = 16
 """Q = v."""
+KEEP_MASK = 256
+"""Q = where v > 0, for MASK and MASKED_COPY to read: one bit per number, in a byte for every four (see `_mask_at`)."""
 ADD_AFTER = 32
 """v += E, after the nonlinearity."""
 MASKED_COPY = 64
-"""Q = v where M > 0, else 0."""
+"""Q = v where the mask M says so, else 0."""
 MASK = 128
-"""v = v where M > 0, else 0."""
+"""v = v where the mask M says so, else 0."""
 
 
 def make_strip(vectors: int, *, half: bool = False) -> Any:
@@ -87,7 +90,7 @@ def make_strip(vectors: int, *, half: bool = False) -> Any:
                 return context.get_dummy_value()  # no columns are left for half a vector
             done = cgutils.alloca_once_value(builder, ir.Constant(INDEX, 0))
             for height in machine.heights if vectors <= 2 else (1,):
-                with _while_left(builder, done, rows, height) as r:
+                with while_left(builder, done, rows, height) as r:
                     emit = _Emitter(builder, arrays, height, vectors, lanes)
                     at_c = builder.add(c0, builder.mul(r, cr))
                     emit.start(at_c, cr, j0, flags)
@@ -103,7 +106,7 @@ def make_strip(vectors: int, *, half: bool = False) -> Any:
 
 
 @contextmanager
-def _while_left(builder: Any, done: Any, rows: Any, height: int) -> Iterator[Any]:
+def while_left(builder: Any, done: Any, rows: Any, height: int) -> Iterator[Any]:
     """Repeat what is emitted inside while `height` rows are left; gives the first of them."""
     test, body, after = (builder.append_basic_block(name) for name in ("left", "tile", "covered"))
     builder.branch(test)
@@ -155,6 +158,25 @@ class _Emitter:
 
     def _store(self, name: str, offset: Any, value: Any) -> None:
         self.b.store(value, self._at(name, offset)).align = _size(self.scalar)
+
+    def _mask_at(self, name: str, offset: Any) -> Any:
+        """Where the mask of a vector stands: vectors of 4, 8 and 16 numbers are 1, 2 and 4 bytes apart."""
+        bytes_of = self.b.bitcast(self.arrays[name], ir.IntType(8).as_pointer())
+        place = self.b.gep(bytes_of, [self.b.lshr(offset, ir.Constant(INDEX, 2))])
+        return self.b.bitcast(place, ir.IntType(max(self.lanes, 8)).as_pointer())
+
+    def _load_mask(self, name: str, offset: Any) -> Any:
+        bits = self.b.load(self._mask_at(name, offset))
+        bits.align = 1
+        if self.lanes < 8:
+            bits = self.b.trunc(bits, ir.IntType(self.lanes))
+        return self.b.bitcast(bits, ir.VectorType(ir.IntType(1), self.lanes))
+
+    def _store_mask(self, name: str, offset: Any, mask: Any) -> None:
+        bits = self.b.bitcast(mask, ir.IntType(self.lanes))
+        if self.lanes < 8:
+            bits = self.b.zext(bits, ir.IntType(8))
+        self.b.store(bits, self._mask_at(name, offset)).align = 1
 
     def _spread(self, offset: Any) -> Any:
         scalar = self.b.load(self.b.gep(self.arrays["A"], [offset]))
@@ -222,8 +244,7 @@ class _Emitter:
             return self.b.select(self.b.fcmp_ordered("<", value, self.zero), self.zero, value)  # keeps NaN
 
         def masked(place: Any, value: Any) -> Any:
-            alive = self.b.fcmp_ordered(">", self._load("M", offsets[place]), self.zero)
-            return self.b.select(alive, value, self.zero)
+            return self.b.select(self._load_mask("M", offsets[place]), value, self.zero)
 
         with self._if(flags, ADD_BEFORE):
             self._each(add)
@@ -232,6 +253,10 @@ class _Emitter:
         with self._if(flags, KEEP):
             for place in self.places:
                 self._store("Q", offsets[place], self.b.load(self.sums[place]))
+        with self._if(flags, KEEP_MASK):
+            for place in self.places:
+                alive = self.b.fcmp_ordered(">", self.b.load(self.sums[place]), self.zero)
+                self._store_mask("Q", offsets[place], alive)
         with self._if(flags, ADD_AFTER):
             self._each(add)
         with self._if(flags, MASKED_COPY):

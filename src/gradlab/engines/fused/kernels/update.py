@@ -34,10 +34,10 @@ def fill_numbers(kind, lr, a, b, epsilon, decay, t, c):
 
 
 @kernel
-def update(kind, c, parameters, start, stop):
-    """θ ← θ + Δ for the parameters from `start` to `stop`."""
+def update(kind, c, parameters, start, stop, at):
+    """θ ← θ + Δ for the parameters from `start` to `stop`; their gradient begins at `at`."""
     count = stop - start
-    theta, g = window(parameters.theta, start), window(parameters.gradient, start)
+    theta, g = window(parameters.theta, start), window(parameters.gradient, at)
     m, v = window(parameters.m, start), window(parameters.v, start)
     if c[DECAY] != 0:
         for i in range(count):
