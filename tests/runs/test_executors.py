@@ -51,6 +51,26 @@ def test_a_bundle_and_its_results_can_be_pickled(tree: dict[str, Any]) -> None:
     assert [result.digest for result in back] == [run_trial(trial).digest for trial in bundle]
 
 
+def test_results_keep_their_trial_if_networks_train_side_by_side() -> None:
+    """Trials that share vector lanes are trained out of the bundle's order, whatever else is in the bundle."""
+    tree = {
+        "question": "?",
+        "base": {
+            "data": {"task": "identity", "dim": 2, "samples": 16},
+            "model": {"depth": 1, "width": 4, "activation": "tanh"},
+            "train": {"loss": "mse", "optimizer": "sgd", "lr": 0.1, "batch": "full", "steps": 5},
+        },
+        "axes": {"model.width": [4, 40]},
+        "seeds": 4,
+    }
+    plan = gradlab.plan(tree)
+    one = {result.trial.id: result.digest for result in run_bundle(plan.trials, Monitor())}
+    assert [trial.id for trial in plan.trials] != list(one)
+    own = {trial.id: run_trial(trial).digest for trial in plan.trials}
+    assert one == own
+    assert gradlab.run(plan, executor="processes").measured.hash == gradlab.run(plan, executor="inline").measured.hash
+
+
 def test_an_unknown_executor_is_refused_by_name(tree: dict[str, Any]) -> None:
     with pytest.raises(PartError, match=r"accepted: inline, pool, processes; did you mean 'pool'"):
         gradlab.run(tree, executor="pol")

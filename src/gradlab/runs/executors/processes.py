@@ -61,7 +61,8 @@ class Processes(Executor):
                     if isinstance(future.exception(), BrokenProcessPool):
                         broken = True  # results that others have finished are still to come
                     else:
-                        yield [TrialResult(bundle[place], *rest) for place, *rest in future.result()]
+                        own = {trial.id: trial for trial in bundle}
+                        yield [TrialResult(own[trial], *rest) for trial, *rest in future.result()]
             finally:
                 stop.set()
                 ended.set()
@@ -129,8 +130,11 @@ class _WorkerMonitor(Monitor):
 
 
 def _run_in_worker(bundle: Bundle) -> list[tuple[Any, ...]]:
-    """Return the results by index in the bundle, without data that the coordinator has or does not need."""
+    """Return the results by trial, without data that the coordinator has or does not need.
+
+    Trials that share vector lanes are trained out of the bundle's order, so their place in it says nothing.
+    """
     with one_blas_thread():
         results = run_bundle(bundle, _WorkerMonitor())
     lean = [r.outcome and replace(r.outcome, theta=r.outcome.theta[:0]) for r in results]
-    return [(n, o, r.error, r.seconds, r.digest) for n, (r, o) in enumerate(zip(results, lean, strict=True))]
+    return [(r.trial.id, o, r.error, r.seconds, r.digest) for r, o in zip(results, lean, strict=True)]
