@@ -46,6 +46,7 @@ def test_the_public_names_are_these() -> None:
         "audit",
         "compare",
         "plan",
+        "list_runs",
         "list_studies",
         "load",
         "open_run",

@@ -79,7 +79,7 @@ def test_the_unscaled_residual_net_starts_above_ten_million() -> None:
 
 
 def test_gradflow_over_draws_has_exact_zeros_and_the_largest_ratio_at_the_last_layer() -> None:
-    result = gradlab.run("gradflow", seeds=400)
+    result = gradlab.run("gradflow", seeds=400, overrides=["seed=0"])
     plain, residual = (result.measured.profile("grad_mean_abs", name, "start").values for name in ("plain", "residual"))
     zero = (plain == 0).all(1)
     assert 0 < zero.mean() < 0.03

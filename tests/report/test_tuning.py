@@ -13,7 +13,7 @@ from tuned import tuned_tree
 
 import gradlab
 from gradlab.errors import InvalidInput
-from gradlab.report.charts import BesideChart, SensitivityChart
+from gradlab.report.charts import BesideChart, Panels, SensitivityChart
 from gradlab.spec.canonical import plain_json
 
 FIGURES = ["tuning_curves", "tuned_beside_untuned"]
@@ -119,7 +119,7 @@ def tuned(**tune: Any) -> gradlab.Result:
 def test_several_settings_get_a_panel_each_and_words_get_names(tmp_path: Path) -> None:
     result = tuned(**{"train.lr": [1e-3, 1e-2, 1e-1], "train.optimizer": ["adam", "sgd", "momentum"], "seeds": 1})
     chart = result.charts["tuning_curves"]
-    assert isinstance(chart, SensitivityChart)
+    assert isinstance(chart, Panels)
     assert [panel.setting.name for panel in chart.panels] == ["learning rate", "optimizer"]
     assert [name for _, name in chart.panels[1].setting.ticks] == ["adam", "sgd", "momentum"]
     result.figure("tuning_curves").savefig(tmp_path / "panels.png")

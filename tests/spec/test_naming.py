@@ -44,7 +44,7 @@ def test_what_is_said_elsewhere_is_left_out_and_settings_tell_all() -> None:
 
 def test_arms_keep_the_names_that_their_author_gave_them() -> None:
     names = names_of("identity")
-    assert [names.group(name) for name in names.groups] == ["plain", "residual"]
+    assert [names.group(name) for name in names.groups] == ["the plain network", "the residual network"]
     assert names.by_settings.group("residual") == "skip"
 
 
@@ -74,8 +74,8 @@ def test_labels_rename_levels_and_arms_and_do_not_change_trials(tree: dict[str, 
 @pytest.mark.parametrize(
     ("labels", "sentence"),
     [
-        ({"skp=none": "plain"}, "labels: 'skp=none' is neither a group nor axis=level of this study"),
-        ({"skip=non": "plain"}, "labels: 'skip=non': there is no skip 'non'; did you mean 'none'?"),
+        ({"skp=none": "plain"}, "labels.skp=none: 'skp=none' is neither a group nor axis=level of this study"),
+        ({"skip=non": "plain"}, "labels.skip=non: there is no skip 'non'; did you mean 'none'?"),
         ({"plan": "x"}, "did you mean 'plain'?"),
     ],
 )

@@ -91,13 +91,13 @@ SAID_WRONG = {
     "neither": ({"width": 4}, r"model\.depth: is missing; give depth .* or blocks"),
     "both widths": ({"depth": 5, "width": 4, "widths": [4] * 5}, r"model\.widths: give width or widths, not both"),
     "no width": ({"depth": 5}, r"model\.width: is missing"),
-    "no number of blocks": ({"blocks": "many", "width": 4}, r"model\.blocks: .*integer, not 'many'"),
-    "no blocks at all": ({"blocks": 0, "width": 4}, r"model\.blocks: .*greater than or equal to 1"),
+    "no number of blocks": ({"blocks": "many", "width": 4}, r"model\.blocks: a whole number was expected, not 'many'"),
+    "no blocks at all": ({"blocks": 0, "width": 4}, r"model\.blocks: must be at least 1"),
     "too many blocks": ({"blocks": 6000, "width": 4}, r"model\.blocks: 6,000 blocks of 2 layers are more than 10,000"),
     "too few widths": ({"depth": 5, "widths": [4, 4]}, r"model\.widths: 2 widths for depth 5"),
     "two rules": ({"depth": 5, "widths": {"log": [4, 4], "linear": [4, 4]}}, r"model\.widths: give a list of widths"),
     "an unknown rule": ({"depth": 5, "widths": {"square": [4, 4]}}, r"model\.widths\.square: unknown key"),
-    "a width of nothing": ({"depth": 5, "widths": [4, 4, 0, 4, 4]}, r"model\.widths\.2: .*not 0"),
+    "a width of nothing": ({"depth": 5, "widths": [4, 4, 0, 4, 4]}, r"model\.widths\.3: .*not 0"),
     "the stem of a network without one": (
         {"depth": 4, "width": 4, "stem": "none", "stem_activation": False},
         r"model\.stem_activation: there is no stem",
@@ -114,7 +114,7 @@ def test_a_mistake_is_refused_with_its_path_and_what_to_do(case: str) -> None:
 
 
 def test_overrides_that_contradict_each_other_are_refused() -> None:
-    with pytest.raises(StudyError, match=r"arms\.a\.model\.depth: model\.blocks is given as well"):
+    with pytest.raises(StudyError, match=r"arms\.a.*model\.depth: model\.blocks is given as well"):
         gradlab.plan(tree(arms={"a": {"model.depth": 5, "model.blocks": 2}}))
     with pytest.raises(StudyError, match=r"the study sweeps model\.depth; set axes\.model\.depth"):
         gradlab.plan(tree(axes={"model.depth": [3, 5]}), overrides=["model.blocks=3"])

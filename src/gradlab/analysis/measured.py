@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from gradlab.analysis.estimate import Estimate
 from gradlab.analysis.layer_index import LayerIndex
+from gradlab.analysis.profile import Profile as Profile
+from gradlab.analysis.profile import over_layers
 from gradlab.analysis.rules import ALPHA, FLOAT
 from gradlab.analysis.sample import Sample, divided, sample_of
 from gradlab.analysis.summary import summarize
@@ -34,17 +36,6 @@ ANYWHERE = At()
 DIVERGED = "diverged"
 """Whether a trial diverged, as a number of its own."""
 Curves = Mapping[str, tuple[NDArray[np.int64], NDArray[np.float64]]]
-
-
-@dataclass(frozen=True)
-class Profile:
-    """A layer measure at one step in one group: values[seed, layer], NaN where it does not exist."""
-
-    group: str
-    measure: str
-    step: int
-    layers: NDArray[np.int64]
-    values: NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -282,7 +273,7 @@ class Measured:
             return {trial.seed: None if column is None else column[self._rows[trial.id]] for trial in trials}
         found = self._inside(metric, group, at.step)
         if at.layer in ("smallest", "largest"):
-            return _over_layers(found, [trial.seed for trial in trials], min if at.layer == "smallest" else max)
+            return over_layers(found, [trial.seed for trial in trials], min if at.layer == "smallest" else max)
         layer = self.layer_count(group) if at.layer == "last" else int(at.layer)  # type: ignore[arg-type]
         return {trial.seed: found.get((trial.seed, layer)) for trial in trials}
 
@@ -382,17 +373,6 @@ class Measured:
             self._curves[metric] = _by_trial(self.records.curves(metric))
         found = self._curves[metric]
         return {trial.seed: found[trial.id] for trial in self.by_group[group] if trial.id in found}
-
-
-def _over_layers(
-    found: Mapping[tuple[int, int], float], seeds: Sequence[int], choose: Callable[[list[float]], float]
-) -> dict[int, float | int | None]:
-    """Seed -> the least or most of all layers; NaN where a layer has no number."""
-    by_seed: dict[int, list[float]] = {}
-    for (seed, _), value in found.items():
-        by_seed.setdefault(seed, []).append(value)
-    chosen = {seed: np.nan if np.isnan(values).any() else choose(values) for seed, values in by_seed.items()}
-    return {seed: chosen.get(seed) for seed in seeds}
 
 
 def _plain_words(schema: Any) -> Any:

@@ -83,7 +83,7 @@ class File(Task):
         try:
             return sha256(Path(path).read_bytes()).hexdigest()
         except OSError as error:
-            raise DataError(f"{shortened(path)[1:-1]}: {error.strerror or error}", where="data.path") from None
+            raise DataError(f"{path}: {error.strerror or error}", where="data.path") from None
 
     def facts(self) -> Facts:
         """Read the files to find their sizes."""
@@ -180,11 +180,9 @@ def _stat(path: str) -> os.stat_result:
     try:
         found = os.stat(path)
     except OSError as error:
-        raise DataError(f"{shortened(path)[1:-1]}: {error.strerror or error}", where="data.path") from None
+        raise DataError(f"{path}: {error.strerror or error}", where="data.path") from None
     except ValueError as error:  # not a valid file name
         raise DataError(f"{shortened(path)} is not a valid file name: {error}", where="data.path") from None
     if not stat.S_ISREG(found.st_mode):
-        raise DataError(
-            f"{shortened(path)[1:-1]} is a folder, a pipe or a device, not a regular file", where="data.path"
-        )
+        raise DataError(f"{path} is a folder, a pipe or a device, not a regular file", where="data.path")
     return found

@@ -104,8 +104,8 @@ class Model(Frozen):
     @classmethod
     def _fill_in_sizes(cls, raw: Any) -> Any:
         """Compute depth from blocks or the list of widths, and width from widths."""
-        if not isinstance(raw, Mapping):
-            return raw
+        if not isinstance(raw, Mapping) or not raw.keys() <= cls.model_fields.keys():
+            return raw  # an unknown key is refused by name
         filled = {k: v for k, v in raw.items() if not (v is None and k in ("depth", "blocks", "width", "widths"))}
         widths = filled.get("widths")
         listed = len(widths) if isinstance(widths, list | tuple) else 0

@@ -105,7 +105,7 @@ def with_all(tree: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str,
     for path in given:
         other = ALTERNATIVES.get(path)
         if other is not None and f"model.{other}" in given:
-            raise StudyError(f"{path}: model.{other} is given as well; they say the same thing, give one of them")
+            raise StudyError(f"model.{other} is given as well; they say the same thing, give one of them", where=path)
     for path, value in flatten(overrides):
         result = with_value(result, path, value)
     return result

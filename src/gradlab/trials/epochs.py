@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import isnan
 
 from gradlab.spec.config import EarlyStopping, EpochMetric
+from gradlab.spec.metric import infer
 
 
 class BestSoFar:
@@ -14,7 +15,7 @@ class BestSoFar:
         self.metric = metric
         self.step: int | None = None
         """None before the first value."""
-        self._way = 1 if metric.endswith("accuracy") else -1
+        self._way = 1 if infer(metric).better == "higher" else -1
         self._value, self._min_delta = 0.0, min_delta
 
     def update(self, step: int, value: float) -> bool:

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from gradlab.optim.schedules.base import Horizon, Reaction, Schedule
 from gradlab.spec.config import EpochMetric
+from gradlab.spec.metric import infer
 
 
 class Plateau(Schedule):
@@ -48,7 +49,7 @@ class PlateauReaction(Reaction):
     def __init__(self, plateau: Plateau, lr: float) -> None:
         self.metric = plateau.by
         self._rule, self._lr, self._rate = plateau, lr, lr
-        self._higher = plateau.by.endswith("accuracy")
+        self._higher = infer(plateau.by).better == "higher"
         self._best = -inf if self._higher else inf
         self._bad = self._cooling = 0
 
