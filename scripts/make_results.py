@@ -1,7 +1,7 @@
 """Reproduce all write-ups at their full budget and store the results: tables, reports, scoreboard, verdicts.
 
 python scripts/make_results.py              # resumes an earlier call; takes an hour or two from scratch
-python scripts/make_results.py --no-run     # uses only the runs already in runs/
+python scripts/make_results.py --no-run     # uses the runs in runs/ that are finished; trains nothing
 python scripts/make_results.py --rebuild    # trains nothing: reports from the tables in docs/results
 
 Of every run, the folder without weights goes to docs/results/STUDY/run, so that its report can be rebuilt by
@@ -27,6 +27,7 @@ from gradlab.analysis.findings import findings
 from gradlab.analysis.formatting import number
 from gradlab.analysis.scoreboard import Scoreboard
 from gradlab.report.scoreboard import render_scoreboard
+from gradlab.studies.reproduce import make_scoreboard
 
 ROOT = Path(__file__).parent.parent
 RESULTS, RUNS = ROOT / "docs/results", ROOT / "runs"
@@ -104,21 +105,26 @@ def seconds(result: gradlab.Result) -> float:
     return float((table["seconds_per_epoch"] * epochs).sum())
 
 
+def is_finished(folder: Path) -> bool:
+    """Whether a run is there and complete."""
+    return (folder / "plan.json").is_file() and gradlab.status(folder).finished
+
+
 def board_of(results: dict[str, gradlab.Result]) -> Scoreboard:
     """Return the scoreboard of results that are there."""
-    return gradlab.reproduce(run_study=lambda plan, **_: results[plan.resolved.study.name], out=tempfile.mkdtemp())
+    return make_scoreboard(list(studies.writeups().values()), results, quick=False, command="gradlab reproduce")
 
 
 def main() -> None:
     """Run the studies, or open them, copy tables and reports, write scoreboard and index."""
     names = gradlab.list_studies()
-    if "--no-run" in sys.argv:
+    if "--rebuild" in sys.argv:
+        names = [name for name in names if (RESULTS / name / "run").is_dir()]
+    else:
+        if "--no-run" in sys.argv:
+            names = [name for name in names if is_finished(RUNS / name)]
         for name in names:
-            if gradlab.status(RUNS / name).left:
-                raise SystemExit(f"{name} is not finished; run without --no-run")
-    if "--rebuild" not in sys.argv:
-        gradlab.reproduce(out=RUNS)
-        for name in names:
+            gradlab.run(name, out=RUNS / name, command=f"gradlab run {name}", figures=False)
             keep_tables(name)
     results, entries, kept, times = {}, [], {}, {}
     for name in names:

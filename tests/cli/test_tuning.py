@@ -44,9 +44,9 @@ def test_one_command_runs_both_phases_and_a_second_runs_nothing(folder: Path) ->
     assert first.returncode == 0, first.stderr
     assert first.stderr.index("\ntuning: 24 trials") < first.stderr.index("\njudging: ")
     assert "Each arm is judged at " in first.stdout
-    shown = gradlab("report", "runs/study", "--tables", cwd=folder)
+    shown = gradlab("report", "runs/tuned", "--tables", cwd=folder)
     assert "Tuning by final_loss (2 seeds of their own, in no verdict)" in shown.stdout
-    assert "Tuned beside untuned" in first.stdout
+    assert "Tuned beside untuned" in shown.stdout
     again = gradlab("run", "study.yaml", cwd=folder)
     assert "0 are left" in again.stderr
     assert "chosen: plain: lr=" in again.stderr

@@ -45,7 +45,6 @@ def test_what_is_said_elsewhere_is_left_out_and_settings_tell_all() -> None:
 def test_arms_keep_the_names_that_their_author_gave_them() -> None:
     names = names_of("identity")
     assert [names.group(name) for name in names.groups] == ["the plain network", "the residual network"]
-    assert names.by_settings.group("residual") == "skip"
 
 
 def test_parameters_are_said_where_two_levels_would_have_the_same_name(tree: dict[str, Any]) -> None:

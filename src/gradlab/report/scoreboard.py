@@ -149,7 +149,8 @@ def render_scoreboard(board: Scoreboard, links: dict[str, str]) -> str:
         "",
     ]
     lines += [f"> {QUICK}", ""] if board.quick else []
-    lines += [f"`{board.command}`, {board.seconds / 60:.1f} minutes, trials that were already there not counted.", ""]
+    time = f", {board.seconds / 60:.1f} minutes, trials that were already there not counted" if board.seconds else ""
+    lines += [f"`{board.command}`{time}.", ""]
     for name, title in board.titles.items():
         lines += [f"## {name}: {escape(title)}", ""]
         if conclusions := describe_conclusions(board, name):

@@ -45,7 +45,7 @@ def reproduce(
         if results[study].stopped:
             break
     command = " ".join(["gradlab reproduce", *names, *(["--quick"] if quick else [])])
-    board = _scoreboard(chosen, results, quick, command, perf_counter() - began)
+    board = make_scoreboard(chosen, results, quick=quick, command=command, seconds=perf_counter() - began)
     place = ReportFolder(folder / f"reproduce{suffix}")
     links = {study: f"../{study}{suffix}/report.md" for study in results}
     place.write_text("scoreboard.md", render_scoreboard(board, links))
@@ -53,9 +53,15 @@ def reproduce(
     return board
 
 
-def _scoreboard(
-    chosen: Sequence[studies.WriteUp], results: Mapping[str, Result], quick: bool, command: str, seconds: float
+def make_scoreboard(
+    chosen: Sequence[studies.WriteUp],
+    results: Mapping[str, Result],
+    *,
+    quick: bool,
+    command: str,
+    seconds: float = 0.0,
 ) -> Scoreboard:
+    """Return the scoreboard of these write-ups; studies without a result are left out."""
     entries = tuple(
         ScoredStudy(
             writeup.name,
