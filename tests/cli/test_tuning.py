@@ -99,7 +99,7 @@ def test_the_built_in_studies_run_in_their_reduced_form(tmp_path: Path) -> None:
     assert (tmp_path / "runs/identity-tuned-quick/figures/tuning_curves.png").is_file()
 
 
-@pytest.mark.shipped
+@pytest.mark.slow
 @pytest.mark.parametrize("study", ["depth-tuned", "init-tuned"])
 def test_the_other_built_in_studies_run_in_their_reduced_form(study: str, tmp_path: Path) -> None:
     done = gradlab("run", study, "--quick", cwd=tmp_path)

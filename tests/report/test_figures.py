@@ -73,7 +73,7 @@ def test_no_text_of_any_figure_overlaps_another_or_leaves_the_canvas(result: gra
     check_texts(result)
 
 
-@pytest.mark.shipped
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ALL)
 def test_no_text_overlaps_in_any_built_in_study(name: str) -> None:
     study = gradlab.plan(name).study
