@@ -31,14 +31,25 @@ from gradlab.studies.reproduce import make_scoreboard
 
 ROOT = Path(__file__).parent.parent
 RESULTS, RUNS = ROOT / "docs/results", ROOT / "runs"
+MOST_BYTES = 10_000_000
+"""Of the tables of one run in the repository: the loss of every step of some studies takes far more."""
+
+
+HEAD = """# What every built-in study answers
+
+The first screen of each report, without its figure: question, answer, fairness, what else could explain it, claims.
+Made by `python scripts/make_results.py` from the full runs ([results](results/README.md)).
+"""
 
 
 def keep_tables(name: str) -> None:
-    """Copy a run without its weights, figures and reports: what a report is rebuilt from."""
+    """Copy a run without its weights, figures and reports, unless it is very large: what a report is rebuilt from."""
     folder = RESULTS / name / "run"
     shutil.rmtree(folder, ignore_errors=True)
     left_out = ("weights.safetensors", "figures", "report.*", "tables.tex", "lock")
     shutil.copytree(RUNS / name, folder, ignore=shutil.ignore_patterns(*left_out))
+    if sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) > MOST_BYTES:
+        shutil.rmtree(folder)
 
 
 def keep(result: gradlab.Result, name: str) -> None:
@@ -115,6 +126,28 @@ def board_of(results: dict[str, gradlab.Result]) -> Scoreboard:
     return make_scoreboard(list(studies.writeups().values()), results, quick=False, command="gradlab reproduce")
 
 
+def first_screen(name: str, result: gradlab.Result) -> list[str]:
+    """The lines that a reader of the report sees first."""
+    story = result.story
+    word = f"**{story.answered.word}.** " if story.answered.word else ""
+    mark = [f"*{story.audit.mark.capitalize()}.*", ""] if story.audit is not None and story.audit.mark else []
+    lines = [f"### {story.question}", "", f"`gradlab run {name}`", "", *mark]
+    lines += [f"{word}{' '.join(story.answered.sentences)}", ""]
+    for line in (*story.remarks, story.fairness, story.caveats, story.tally):
+        lines += [line, ""] if line else []
+    return lines
+
+
+def gallery(results: dict[str, gradlab.Result]) -> str:
+    """Return the first screens of all reports as one page, to be read as such."""
+    lines = [HEAD]
+    for topic, names in studies.topics().items():
+        lines += [f"## {topic}", ""]
+        for name in names:
+            lines += first_screen(name, results[name]) if name in results else []
+    return "\n".join(lines).rstrip() + "\n"
+
+
 def main() -> None:
     """Run the studies, or open them, copy tables and reports, write scoreboard and index."""
     names = gradlab.list_studies()
@@ -128,12 +161,14 @@ def main() -> None:
             keep_tables(name)
     results, entries, kept, times = {}, [], {}, {}
     for name in names:
+        source = RESULTS / name / "run" if "--rebuild" in sys.argv else RUNS / name
         with tempfile.TemporaryDirectory() as place:  # the look at a kept run is not recorded in its ledger
-            folder = Path(shutil.copytree(RESULTS / name / "run", Path(place) / name))
+            ignored = shutil.ignore_patterns("weights.safetensors", "figures", "report.*")
+            folder = Path(shutil.copytree(source, Path(place) / name, ignore=ignored))
             result = gradlab.open_run(folder)
             result.rewrite()
             keep(result, name)
-        results[name] = gradlab.open_run(RESULTS / name / "run")
+        results[name] = gradlab.open_run(source)
         entries.append(entry(results[name], name))
         kept[name] = verdicts(results[name])
         times[name] = float(f"{seconds(results[name]):.2g}")
@@ -147,9 +182,11 @@ def main() -> None:
         "Made by `python scripts/make_results.py`. [The scoreboard](scoreboard.md) has every sentence and number of",
         "the four write-ups with its verdict. Every report has its figures, its numbers with intervals, the published",
         "numbers against them, and the command to reproduce it. The tables of each run, without weights, are in its",
-        "folder `run`: `gradlab report docs/results/identity/run` rebuilds the report without training.",
+        "folder `run` (unless they take more than 10 MB, the loss of every step included):",
+        "`gradlab report docs/results/identity/run` rebuilds the report without training.",
         "",
     ]
+    (ROOT / "docs/gallery.md").write_text(gallery(results), encoding="utf8")
     (RESULTS / "README.md").write_text("\n".join([*head, *entries]), encoding="utf8")
 
 
