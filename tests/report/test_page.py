@@ -201,6 +201,7 @@ def test_in_a_browser_slider_switches_and_tables_work_by_keyboard(browser: Any, 
         before = page.locator(chart).inner_html()
         page.keyboard.press("Space")
         assert page.locator(chart).inner_html() != before
+    page.locator("#tables > summary").press("Enter")
     table = page.locator("#tables table.sortable").first
     first = table.locator("tbody tr").first.inner_text()
     head = table.locator("th button").first
