@@ -186,6 +186,9 @@ def main() -> None:
         "`gradlab report docs/results/identity/run` rebuilds the report without training.",
         "",
     ]
+    missing = [name for name in gradlab.list_studies() if name not in results]
+    if missing:
+        head += [f"Not run in full since their claims were frozen: {', '.join(missing)}.", ""]
     (ROOT / "docs/gallery.md").write_text(gallery(results), encoding="utf8")
     (RESULTS / "README.md").write_text("\n".join([*head, *entries]), encoding="utf8")
 

@@ -167,6 +167,10 @@ def _set_whole_ticks(ax: Any, lines: Sequence[Line]) -> None:
         ax.set_xlim(0.5, float(places.max()) + 0.5)
 
 
+SMALLEST = 1e-300
+"""Nothing is drawn below: a log axis needs room above the smallest number there is."""
+
+
 def zero_floor(lines: Sequence[Line]) -> float | None:
     """A decade or more below the smallest positive value, where zeros are drawn; None if there are none."""
     everything = np.concatenate([np.concatenate([line.y, line.low, line.high]) for line in lines] or [np.empty(0)])
@@ -176,8 +180,8 @@ def zero_floor(lines: Sequence[Line]) -> float | None:
         return None
     if len(positive) == 0:
         return 1e-30  # nothing but zeros: any place will do
-    decades = max(1.0, 0.06 * float(np.log10(positive.max() / positive.min())))
-    return float(positive.min() / 10**decades)
+    decades = max(1.0, 0.06 * float(np.log10(positive.max()) - np.log10(positive.min())))
+    return max(float(positive.min() / 10**decades), SMALLEST)
 
 
 def _lift_zeros(values: Numbers, floor: float | None) -> Numbers:
