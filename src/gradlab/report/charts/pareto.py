@@ -122,7 +122,8 @@ class ParetoChart(Chart):
                 continue
             number += 1
             text = str(number) if self.numbered else offer.label
-            wide, tall = text_width(text, size) + 2, text_height(text, size)
+            # estimates: the room around a name is for what fonts add
+            wide, tall = text_width(text, size) + pt(8), text_height(text, size) + pt(5)
             spots = [(x, y, x + wide, y + tall) for x, y in _spots(mark, wide, tall)]
             free = [box for box in spots if _within(box, inner)]
             free = [box for box in free if not any(_overlap(box, other) for other in taken)]
