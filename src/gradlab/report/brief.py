@@ -58,7 +58,7 @@ def count_claims(verdicts: Sequence[Verdict], numbers: Sequence[Comparison]) -> 
         others = [f"{counts[outcome]} {words}" for outcome, words in OUTCOMES if counts[outcome]]
         holds = f"{counts['reproduced']} of {counted(len(verdicts), 'claim')} hold{'s' * (len(verdicts) == 1)}"
         parts.append(", ".join([holds, *others]))
-    compared = [row for row in numbers if row.tested]
+    compared = [row for row in numbers if row.outcome in ("consistent", "not consistent")]
     if compared:
         same = sum(row.outcome == "consistent" for row in compared)
         match = f"match{'es' * (len(compared) == 1)}"
