@@ -108,12 +108,11 @@ def verdicts(result: gradlab.Result) -> dict[str, dict[str, str]]:
     return claims | numbers
 
 
-def seconds(result: gradlab.Result) -> float:
-    """Return how long the training of all trials takes on one core."""
-    table = result.trials()
-    steps = {planned.group.name: planned.cost for planned in result.measured.plan.groups}
-    epochs = table["group"].map({name: c.steps / max(c.steps_per_epoch, 1) for name, c in steps.items() if c})
-    return float((table["seconds_per_epoch"] * epochs).sum())
+def estimate_seconds(name: str) -> float:
+    """Return the planned seconds of a study on one core: of one that tunes, also tuning and the untuned arms."""
+    plan = gradlab.plan(name)
+    tuning = 0.0 if plan.tuning is None else plan.tuning.plan.seconds() + plan.seconds()
+    return plan.seconds() + tuning
 
 
 def is_finished(folder: Path) -> bool:
@@ -159,7 +158,8 @@ def main() -> None:
         for name in names:
             gradlab.run(name, out=RUNS / name, command=f"gradlab run {name}", figures=False)
             keep_tables(name)
-    results, entries, kept, times = {}, [], {}, {}
+    results, entries, kept = {}, [], {}
+    times = {name: float(f"{estimate_seconds(name):.2g}") for name in gradlab.list_studies()}
     for name in names:
         source = RESULTS / name / "run" if "--rebuild" in sys.argv else RUNS / name
         with tempfile.TemporaryDirectory() as place:  # the look at a kept run is not recorded in its ledger
@@ -171,7 +171,6 @@ def main() -> None:
         results[name] = gradlab.open_run(source)
         entries.append(entry(results[name], name))
         kept[name] = verdicts(results[name])
-        times[name] = float(f"{seconds(results[name]):.2g}")
     studies.KEPT.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n", encoding="utf8")
     studies.TIMES.write_text(json.dumps(times, indent=1) + "\n", encoding="utf8")
     links = {name: f"{name}/report.md" for name in names}

@@ -135,7 +135,7 @@ def kept_verdicts() -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
 
 @cache
 def run_times() -> Mapping[str, float]:
-    """Return study -> seconds on one core, of the full run that ships with the package."""
+    """Return study -> estimated seconds on one core."""
     if not TIMES.is_file():
         return {}
     found: dict[str, float] = json.loads(TIMES.read_text(encoding="utf8"))

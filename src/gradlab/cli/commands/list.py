@@ -41,7 +41,7 @@ def command(
     for name, question in collections.items():
         total = sum(times.get(member, 0.0) for member in studies.collections()[name].studies)
         typer.echo(f"  {name:<{width}}  {_time(total or None):>6}  {question}")
-    typer.echo("\nTimes are for one core, when the study was last run in full; --quick takes seconds to a minute.")
+    typer.echo("\nTimes are estimates for one core; --quick takes seconds to a minute.")
     for kind, found in summaries.items() if parts else ():
         typer.echo(f"\n{kind}")
         for name, summary in found.items():
