@@ -1,0 +1,296 @@
+"""The signal that comes back: second moments of δ, their overlaps, and their spread over draws.
+
+With g = dL/dx of a layer's output and δ = dL/dz = f'(z) g (divided by what the norm divides by):
+
+    no skip         E g g' = σw² (n_out/n_in) E δ δ'
+    x + α f(z)      g ← g + Wᵀ δ, δ = α f'(z) g          bulk factor 1 + α² σw² D
+
+**The aligned part.** δ is not independent of the weights: x' = f(W x) and Wᵀδ share W. Split g = (s/‖x'‖²) x' + g⊥
+with s = g·x'. Then Wᵀ v = x (z·v)/‖x‖² + W̃ᵀ v, with W̃ independent of all that came before, gives for x' = ς x + α f(z)
+
+    s  ← ρ s,      ρ = [ς² p + ς α m (M + E z f') + α² E z f' f]/p'     1 for homogeneous f without bias
+    G⊥ ← (ς² + α² σw² D) G⊥ + (s/n p')² R,   R = ς² α² (V − m² M²/p) + α² σw² E f'² (ς x + α f)²
+
+and the whole is G = G⊥ + s²/(n² p). Where the loss gradient points along the output (mean squared error without a head)
+this part is all there is; behind a head it is of order 1/n, but along a ReLU stream it grows faster than the bulk.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradlab.network.norms.layer import LayerNorm
+from gradlab.network.norms.rms import RmsNorm
+from gradlab.theory.laws import correlation
+from gradlab.theory.signal import Passed, Signal, Spread, relative
+from gradlab.theory.top import Top
+from gradlab.theory.walk import PassedBlock, Walk
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Back:
+    """dL/dx of a layer's output for S samples."""
+
+    across: Array
+    """E g⊥_a g⊥_b over units, (S, S): the part that does not point along the signal."""
+    pairs: Array
+    """E of the squared realized overlap (g_a · g_b/n)², (S, S)."""
+    aligned: Array
+    """E s_a s_b, (S, S)."""
+    spread: Spread
+    """Of ‖g‖² at a given size of the signal x'."""
+    lean: float
+    """d ln ‖g‖²/d ln p'."""
+
+
+@dataclass(frozen=True)
+class Delta:
+    """δ = dL/dz of one layer."""
+
+    second: Array
+    """E δ_a δ_b over units, (S, S), with the batch's 1/B."""
+    width: int
+    spread: Spread
+    """Of ‖δ‖² over the batch."""
+    aligned: float
+    """Share of ‖δ‖² that points along the signal."""
+
+    @property
+    def size(self) -> float:
+        """Mean over samples of E δ²."""
+        return float(self.second.trace()) / len(self.second)
+
+
+def carry_back(found: Walk, top: Top) -> dict[int, Delta]:
+    """δ of every layer by its number."""
+    deltas: dict[int, Delta] = {}
+    if found.head is not None:
+        head = found.head
+        whole = top.spread.plus(top.lean**2 * top.moved)
+        deltas[head.layer.number] = Delta(top.second, head.layer.fan_out, whole, 0.0)
+        back = _through_head(head, top)
+    else:
+        across = _keep_positive(top.second - _along(top.aligned, found.top), top.second)
+        back = Back(across, top.pairs, top.aligned, top.spread, top.lean)
+    for block in reversed(found.blocks):
+        back = _through_block(block, back, deltas)
+    if found.stem is not None:
+        deltas[found.stem.layer.number] = _at_function(found.stem, found.stem.out, back, 0.0, 1.0)[0]
+    return deltas
+
+
+def _along(aligned: Array, signal: Signal) -> Array:
+    """E of the aligned part g∥_a g∥_b over units: s_a s_b P_ab/(n² p_a p_b)."""
+    p = np.maximum(signal.second.diagonal(), 1e-300)
+    return np.asarray(aligned * signal.second / np.outer(p, p) / signal.width**2)
+
+
+def _keep_positive(across: Array, whole: Array) -> Array:
+    """What is left beside the aligned part; never below 0 on the diagonal."""
+    out = across.copy()
+    out[np.diag_indices(len(out))] = np.maximum(across.diagonal(), 1e-12 * whole.diagonal())
+    return out
+
+
+def _through_head(head: Passed, top: Top) -> Back:
+    """g = Wᵀ δ: along the signal by s, and the rest fresh."""
+    gain = head.weights.weight * head.layer.fan_out / head.layer.fan_in
+    across = gain * (1 - 1 / head.layer.fan_in) * top.second
+    pairs = _realize(gain**2 * top.pairs, across, head.layer.fan_in)
+    part = float(np.mean(head.linear_part))
+    return Back(across, pairs, top.aligned, top.spread, top.lean * part)
+
+
+def _realize(pairs: Array, second: Array, n: int) -> Array:
+    """E of the squared overlap of two vectors of n Gaussian numbers, from that of their covariance."""
+    own = second.diagonal()
+    return _bounded(pairs + (np.outer(own, own) + pairs) / n, second)
+
+
+def _bounded(pairs: Array, second: Array) -> Array:
+    """As squared correlations: 1 of a sample with itself, at least that of the means, at most 1."""
+    own = second.diagonal()
+    scale = np.outer(own, own)
+    least = correlation(second) ** 2
+    return np.asarray(np.clip(relative(pairs, own), least, 1.0) * (1 - np.eye(len(own))) * scale + np.diag(own**2))
+
+
+def _through_block(block: PassedBlock, back: Back, deltas: dict[int, Delta]) -> Back:
+    last = block.layers[-1]
+    if last.layer.activates_first:
+        return _through_gaussian(block, back, deltas)
+    keep = 0.0 if block.alpha is None else 1.0
+    alpha = 1.0 if block.alpha is None else block.alpha
+    delta, below = _at_function(last, block.out, back, keep, alpha)
+    deltas[last.layer.number] = delta
+    for passed in reversed(block.layers[:-1]):
+        delta, below = _at_function(passed, passed.out, below, 0.0, 1.0)
+        deltas[passed.layer.number] = delta
+    return below if block.alpha is None else _join(block, back, below)
+
+
+def _at_function(passed: Passed, out: Signal, back: Back, keep: float, alpha: float) -> tuple[Delta, Back]:
+    """(δ, dL/dx) of x' = keep · x + α f(norm(W x + b)), the skip's own path left out of the latter."""
+    law, n, layer = passed.law, passed.layer.units, passed.layer
+    normed = isinstance(layer.norm, LayerNorm | RmsNorm)
+    p_out = np.maximum(out.second.diagonal(), 1e-300)
+    m, p = passed.entry.mean, passed.entry.second.diagonal()
+    second = alpha**2 * law.slope * back.across / np.outer(passed.scale, passed.scale)
+    inner = np.zeros_like(back.aligned)
+    bulk = float(second.trace())
+    if normed and keep == 0:  # of f' f, a norm takes out what is linear in z, and a layer norm the mean
+        lost = {1: 0.5 * law.square_orders[0], 2: law.square_orders[1] / np.sqrt(2)}
+        left = law.product - sum(lost[order] ** 2 for order in passed.taken)
+        shape = np.sqrt(np.maximum(left, 0) / p_out) / passed.scale
+        amplitude = back.aligned / np.outer(p_out, p_out) / out.width**2
+        second = second + alpha**2 * amplitude * np.outer(shape, shape) * out.second
+    if not normed:  # a norm takes out what points along the signal
+        seen = keep * law.slope.diagonal() * p + 2 * keep * alpha * m * law.product1 + alpha**2 * law.product
+        shape = np.sqrt(np.maximum(seen, 0) / p_out)
+        slopes = np.maximum(law.slope.diagonal(), 1e-300)
+        second = second * (1 - float(np.mean(seen / (p_out * slopes) - 1)) / n)  # g⊥ has no part along x'
+        amplitude = back.aligned / np.outer(p_out, p_out) / out.width**2
+        bulk = float(second.trace())
+        second = second + alpha**2 * amplitude * np.outer(shape, shape) * out.second
+        turned = alpha * (keep * m * law.inner + alpha * law.inner2) / p_out * passed.linear_part
+        inner = back.aligned * np.outer(turned, turned)
+        fresh = np.maximum(law.inner_square - law.inner2**2 / np.maximum(law.second.diagonal(), 1e-300), 0)
+        fresh = np.sqrt(fresh) * passed.linear_part
+        inner = inner + alpha**2 * n * back.across * np.outer(fresh, fresh)
+        part = passed.linear_part  # a bias leaves W x free at a given z
+        loose = np.sqrt(np.maximum(passed.covariance.diagonal() * part * (1 - part), 0))
+        inner = inner + n * second * np.outer(loose, loose) * correlation(passed.entry.second)
+    whole = float(second.trace())
+    kept, lean = _spread(passed, back, keep, n)
+    realized = passed.units if normed else passed.spread
+    spread = kept.plus(lean**2 * realized.covariance)
+    delta = Delta(second, layer.fan_out, spread, 1 - bulk / whole if whole > 0 else 0.0)
+    gain = passed.weights.weight * layer.fan_out / layer.fan_in
+    scales = np.outer(passed.scale, passed.scale)
+    own = back.across.diagonal()
+    chance = (law.slope2 * (np.outer(own, own) + 2 * back.pairs) - law.slope**2 * back.pairs) / n
+    through = alpha**4 * (law.slope**2 * back.pairs + chance) / scales**2
+    across = gain * (1 - 1 / layer.fan_in) * second
+    if passed.weights.is_orthogonal:  # keeps ‖δ‖: what points along the signal is part of it
+        across = _keep_positive(gain * second - _along(inner, passed.entry), second)
+    pairs = _realize(gain**2 * _bounded(through, second), across, layer.fan_in)
+    return delta, Back(across, pairs, inner, kept, lean * float(np.mean(passed.linear_part)))
+
+
+def _spread(passed: Passed, back: Back, keep: float, n: int) -> tuple[Spread, float]:
+    """(spread of ‖δ‖² at a given size of z, d ln ‖δ‖²/d ln q)."""
+    law = passed.law
+    normed = isinstance(passed.layer.norm, LayerNorm | RmsNorm)
+    noise = _noise(passed, back.across, back.pairs) / n
+    lean = back.lean if keep == 0 else 0.0  # a sum passes it on in `_join`
+    mixed, c = law.mixed, correlation(passed.seen)
+    for order in passed.taken:
+        mixed = mixed - np.outer(law.square_orders[order - 1], law.slope_orders[order - 1]) * c**order
+    levels = np.outer(law.second.diagonal(), law.slope.diagonal())
+    shared = lean * np.where(levels > 0, mixed / np.maximum(levels, 1e-300), 0.0) / n
+    more = noise + lean**2 * passed.noise + shared + shared.T
+    bias = back.spread.single_bias - 0.5 * _own(noise)
+    if normed:  # divides by the realized size of z
+        size = 2 * correlation(passed.covariance) ** 2 / n
+        bias, more, below = bias - passed.units.single_bias + 0.5 * _own(size), more + size, -1.0
+    else:
+        own = passed.spread
+        bias += law.slope_growth * own.single_bias + 0.5 * law.slope_growth2 * own.single
+        below = law.slope_growth + law.growth * lean
+    return Spread(bias, back.spread.covariance + more, back.spread.batch), below
+
+
+def _own(covariance: Array) -> float:
+    return float(covariance.trace()) / len(covariance)
+
+
+def _noise(passed: Passed, across: Array, pairs: Array) -> Array:
+    """Relative covariance over one unit of f'² g², g Gaussian: 3 E f'⁴/D² − 1 of one sample."""
+    law, c = passed.law, correlation(passed.seen)
+    own, slopes = across.diagonal(), law.slope.diagonal()
+    weight, level = np.outer(own, own), np.outer(slopes, slopes)
+    spread = law.slope2 - level
+    for order in passed.taken:
+        spread = spread - np.outer(law.slope_orders[order - 1], law.slope_orders[order - 1]) * c**order
+    whole = spread * weight + 2 * law.slope2 * pairs
+    if passed.weights.is_orthogonal:
+        whole = whole - 2 * level * pairs
+    return relative(whole, slopes * own)
+
+
+def _join(block: PassedBlock, above: Back, below: Back) -> Back:
+    """dL/dx of the block's input: along the skip and through the branch."""
+    alpha, out, stream, last = block.alpha or 0.0, block.out, block.stream, block.layers[-1]
+    law = last.law
+    p_out, p = np.maximum(out.second.diagonal(), 1e-300), np.maximum(stream.second.diagonal(), 1e-300)
+    m = stream.mean
+    amplitude = above.aligned / np.outer(p_out, p_out) / out.width**2
+    turned = np.sqrt(np.maximum(law.second.diagonal() - m**2 * law.mean**2 / p, 0))
+    kept = above.across + alpha**2 * amplitude * np.outer(turned, turned) * correlation(law.second)
+    along = (p + alpha * m * law.mean) / p_out
+    if block.layers[0] is last and not last.taken:
+        along = along + (alpha * m * law.inner + alpha**2 * law.inner2) * last.linear_part / p_out
+    aligned = above.aligned * np.outer(along, along)
+    n = block.layers[0].layer.fan_in
+    if block.projection is not None:
+        kept, aligned = block.projection * out.width / n * kept, np.zeros_like(aligned)
+    added = float(below.across.trace()) / (float(kept.trace()) or 1e-300)
+    part = added / (1 + added)
+    spread = _mix(above.spread, below.spread, kept, below.across, n).plus(above.lean**2 * block.noise)
+    lean = block.gain * above.lean + part * below.lean
+    whole = kept + below.across
+    grown = (float(kept.trace()) / (float(above.across.trace()) or 1e-300)) ** 2
+    pairs = _bounded(grown * above.pairs + below.pairs, whole)
+    return Back(whole, pairs, aligned, spread, lean)
+
+
+def _mix(above: Spread, below: Spread, kept: Array, added: Array, n: int) -> Spread:
+    """Spread of the sum of what comes along the skip and what comes through the branch."""
+    ratio = float(added.trace()) / (float(kept.trace()) or 1e-300)
+    part = ratio / (1 + ratio)
+    crossing = 4 * ratio / (1 + ratio) ** 2 / n * correlation(kept) * correlation(added)
+    branch = below.covariance - above.covariance + 2 * correlation(added) ** 2 / n
+    more = crossing + part**2 * branch
+    bias = above.single_bias + part * (below.single_bias - above.single_bias + 0.5 * _own(branch))
+    return Spread(bias - 0.5 * _own(more), above.covariance + more, above.batch)
+
+
+def _through_gaussian(block: PassedBlock, back: Back, deltas: dict[int, Delta]) -> Back:
+    """x + W f(norm(x)) + b, layer by layer: δ of a layer is dL/d of what its matrix gives."""
+    along = _along(back.aligned, block.out)
+    second, pairs, spread = back.across + along, back.pairs, back.spread
+    share = float(along.trace()) / max(float(second.trace()), 1e-300)
+    for passed in reversed(block.layers):
+        layer, size = passed.layer, block.out.spread
+        own = spread.plus(back.lean**2 * size.covariance)
+        deltas[layer.number] = Delta(second, layer.fan_out, own, share)
+        gain = passed.weights.weight * layer.fan_out / layer.fan_in
+        through = gain * second
+        pairs = _realize(gain**2 * pairs, through, layer.fan_in)
+        noise = _noise(passed, through, pairs) / layer.units
+        scales = np.outer(passed.scale, passed.scale)
+        bias = spread.single_bias - 0.5 * _own(noise)
+        if passed.taken:
+            realized = 2 * correlation(passed.covariance) ** 2 / layer.units
+            bias, noise = bias - passed.units.single_bias + 0.5 * _own(realized), noise + realized
+        second = through * passed.law.slope / scales
+        spread = Spread(bias, spread.covariance + noise, spread.batch)
+        pairs = _bounded(pairs * (passed.law.slope / scales) ** 2, second)
+    kept = back.across
+    p_out, p = np.maximum(block.out.second.diagonal(), 1e-300), np.maximum(block.stream.second.diagonal(), 1e-300)
+    last = block.layers[-1]
+    inner = np.zeros_like(p) if last.taken else last.law.inner2 * last.weights.weight
+    turned = (p + inner) / p_out
+    n = block.layers[0].layer.fan_in
+    aligned = back.aligned * np.outer(turned, turned)
+    if block.projection is not None:
+        kept, aligned = block.projection * block.out.width / n * kept, np.zeros_like(aligned)
+    own = _mix(back.spread, spread, kept, second, n).plus(back.lean**2 * block.noise)
+    whole = kept + second
+    return Back(whole, _bounded(back.pairs + pairs, whole), aligned, own, block.gain * back.lean)

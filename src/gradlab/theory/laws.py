@@ -1,0 +1,234 @@
+"""What an activation does to Gaussian numbers: the expectations that every recursion is made of.
+
+Let z_a be what a unit receives for sample a, Gaussian with covariance K (S × S). A `Law` holds, for pairs of samples,
+
+    mean_a        M = E f(z_a)
+    second_ab     C = E f(z_a) f(z_b)           its diagonal is V
+    slope_ab      E f'(z_a) f'(z_b)             its diagonal is D
+    square_ab     Cov(f(z_a)², f(z_b)²)         spread of the signal over draws of the weights, at finite width
+    slope2_ab     E f'(z_a)² f'(z_b)²           spread of δ
+    mixed_ab      Cov(f(z_a)², f'(z_b)²)        both at once
+
+and how V and D, averaged over the samples, change with the variance. `piecewise.py` has closed forms; everything else
+goes through Hermite coefficients: with f(√q ζ) = Σ α_k(q) he_k(ζ) and a correlation c of two samples,
+E f(z_a) f(z_b) = Σ c^k α_k(q_a) α_k(q_b).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradlab.network.activations.base import Activation
+from gradlab.network.activations.identity import Identity
+from gradlab.network.activations.leaky_relu import LeakyRelu
+from gradlab.network.activations.relu import Relu
+from gradlab.theory.piecewise import PiecewiseLinear
+from gradlab.theory.quadrature import ORDERS, expectation, hermite, nodes
+
+Array = NDArray[Any]
+
+
+class Function(Protocol):
+    """f and f', elementwise: an activation, or an activation behind an elementwise norm."""
+
+    def value(self, x: Array) -> Array:
+        """f(x)."""
+
+    def slope(self, x: Array) -> Array:
+        """f'(x)."""
+
+
+@dataclass(frozen=True)
+class Elementwise:
+    """An activation as a function, behind tanh(α x) where a dynamic tanh stands in front of it."""
+
+    activation: Activation
+    squash: float | None = None
+
+    def value(self, x: Array) -> Array:
+        """f(x)."""
+        return self.activation.forward(x if self.squash is None else np.tanh(self.squash * x))
+
+    def slope(self, x: Array) -> Array:
+        """f'(x)."""
+        inner = x if self.squash is None else np.tanh(self.squash * x)
+        own = self.activation.slope(inner, self.activation.forward(inner))
+        return np.asarray(own if self.squash is None else own * self.squash * (1 - inner * inner))
+
+    @property
+    def negative_slope(self) -> float | None:
+        """The slope below 0 of a function that is x above 0 and linear below; None for any other."""
+        if self.squash is not None:
+            return None
+        if type(self.activation) is LeakyRelu:
+            return self.activation.negative_slope
+        return {Relu: 0.0, Identity: 1.0}.get(type(self.activation))
+
+
+@dataclass(frozen=True)
+class Law:
+    """Expectations over Gaussian numbers with a covariance, see above; S samples."""
+
+    mean: Array
+    second: Array
+    slope: Array
+    square: Array
+    slope2: Array
+    mixed: Array
+    cube: Array
+    """Cov(f(z_a), f(z_b)²)."""
+    growth: float
+    """d ln V / d ln q."""
+    growth2: float
+    """d² ln V / d (ln q)²."""
+    slope_growth: float
+    """d ln D / d ln q."""
+    slope_growth2: float
+    """d² ln D / d (ln q)²."""
+    inner: Array
+    """E z f'(z), (S,)."""
+    inner2: Array
+    """E z f'(z) f(z), (S,)."""
+    product: Array
+    """E f'(z)² f(z)², (S,)."""
+    product1: Array
+    """E f'(z)² f(z), (S,)."""
+    square_orders: tuple[Array, Array]
+    """Hermite coefficients of f² of order 1 and 2, (S,) each: what a norm or an orthogonal matrix takes away."""
+    slope_orders: tuple[Array, Array]
+    """The same of f'²."""
+    orders: tuple[Array, Array]
+    """The same of f."""
+    inner_square: Array
+    """E z² f'(z)², (S,)."""
+
+    @property
+    def is_centered(self) -> bool:
+        """Whether E f is 0, so that nothing adds up along a stream."""
+        return bool(np.all(np.abs(self.mean) <= 1e-9 * np.sqrt(np.maximum(self.second.diagonal(), 1e-300))))
+
+
+def law_of(function: Elementwise, covariance: Array) -> Law:
+    """The law of a function at this covariance: in closed form if there is one, else by quadrature."""
+    q = covariance.diagonal()
+    if (below := function.negative_slope) is not None:
+        return _closed(PiecewiseLinear(below), covariance)
+    places, _ = nodes()
+    x = np.sqrt(np.maximum(q, 0))[:, None] * places
+    f, s = function.value(x), function.slope(x)
+    square, slope_square = f * f, s * s
+    basis = hermite()
+    of_f, of_s, of_f2, of_s2 = (values @ basis for values in (f, s, square, slope_square))
+    powers = _powers(correlation(covariance))
+    moments = [
+        expectation(values) for values in (f, square, slope_square, square * square, slope_square * slope_square)
+    ]
+    mean, v, d, f4, s4 = moments
+    growths = [_growth(coefficients) for coefficients in (of_f2, of_s2)]
+    mixed_diagonal = expectation(square * slope_square) - v * d
+    return Law(
+        mean,
+        _pairs(of_f, of_f, powers, v),
+        _pairs(of_s, of_s, powers, d),
+        _pairs(of_f2, of_f2, powers, f4, first=1, less=of_f2[:, 0] ** 2),
+        _pairs(of_s2, of_s2, powers, s4),
+        _with_diagonal(_pairs(of_f2, of_s2, powers, None, first=1), mixed_diagonal),
+        _with_diagonal(_pairs(of_f, of_f2, powers, None, first=1), expectation(f * square) - mean * v),
+        *growths[0],
+        *growths[1],
+        expectation(x * s),
+        expectation(x * s * f),
+        expectation(square * slope_square),
+        expectation(slope_square * f),
+        (of_f2[:, 1], of_f2[:, 2]),
+        (of_s2[:, 1], of_s2[:, 2]),
+        (of_f[:, 1], of_f[:, 2]),
+        expectation((x * s) ** 2),
+    )
+
+
+def _closed(f: PiecewiseLinear, covariance: Array) -> Law:
+    q = covariance.diagonal()
+    c = correlation(covariance)
+    scale = np.sqrt(np.outer(q, q))
+    of_slope = np.where(q > 0, 1.0, 0.0)
+    return Law(
+        f.mean(q),
+        f.second(c) * scale,
+        f.slope(c),
+        f.square(c) * scale**2,
+        f.slope2(c),
+        f.mixed(c) * q[:, None] * of_slope,
+        f.cube(c) * np.sqrt(q)[:, None] * q[None, :],
+        1.0,
+        0.0,
+        0.0,
+        0.0,
+        f.mean(q),
+        f.v * q,
+        f.product * q,
+        f.product1 * np.sqrt(q),
+        (f.square_order_1 * q, f.square_order_2 * q),
+        (f.slope_order_1 * of_slope, 0 * of_slope),
+        (f.order_1 * np.sqrt(q), f.order_2 * np.sqrt(q)),
+        f.v * q,
+    )
+
+
+def correlation(covariance: Array) -> Array:
+    """K_ab/√(K_aa K_bb), at most 1; 0 where a variance is 0."""
+    own = covariance.diagonal()
+    positive = own > 0
+    inverse = np.zeros(len(own))
+    inverse[positive] = 1 / np.sqrt(own[positive])
+    c = covariance * inverse[:, None] * inverse
+    np.minimum(c, 1.0, out=c)
+    np.maximum(c, -1.0, out=c)
+    c.flat[:: len(c) + 1] = positive
+    return np.asarray(c)
+
+
+def _powers(c: Array) -> Array:
+    """c^k for k = 0 … ORDERS, (ORDERS + 1, S, S)."""
+    out = np.empty((ORDERS + 1, *c.shape))
+    out[0] = 1.0
+    for k in range(1, ORDERS + 1):
+        np.multiply(out[k - 1], c, out=out[k])
+    return out
+
+
+def _pairs(
+    left: Array, right: Array, powers: Array, diagonal: Array | None, *, first: int = 0, less: Array | None = None
+) -> Array:
+    """Σ_{k ≥ first} c^k l_k r_k; what the orders leave out of the diagonal stands at the next power of c."""
+    orders = left.shape[1]
+    scaled = powers[first:orders] * left.T[first:, :, None]
+    total = np.asarray(np.einsum("kab,kb->ab", scaled, right.T[first:]))
+    if diagonal is None:
+        return total
+    exact = diagonal if less is None else diagonal - less
+    rest = np.sqrt(np.maximum(exact - np.sum(left[:, first:] * right[:, first:], 1), 0))
+    return _with_diagonal(total + np.outer(rest, rest) * powers[orders], exact)
+
+
+def _with_diagonal(matrix: Array, diagonal: Array) -> Array:
+    out: Array = matrix.copy()
+    out.flat[:: len(out) + 1] = diagonal
+    return out
+
+
+def _growth(coefficients: Array) -> tuple[float, float]:
+    """(d ln E/d ln q, d² ln E/d(ln q)²) of E g(√q ζ), averaged over samples, from the coefficients of g.
+
+    q ∂E/∂q = ½ E g He₂ and q² ∂²E/∂q² = ¼ E g He₄, with He₂ = √2 he₂ and He₄ = √24 he₄.
+    """
+    level = float(np.mean(coefficients[:, 0]))
+    if level <= 0:
+        return 0.0, 0.0
+    first = float(np.mean(coefficients[:, 2])) * np.sqrt(2) / 2 / level
+    second = float(np.mean(coefficients[:, 4])) * np.sqrt(24) / 4 / level
+    return float(first), float(second + first - first * first)

@@ -1,0 +1,273 @@
+"""A prediction for one configuration: recursions where they hold, a simulation of the initial network elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from math import exp, log, pi, sqrt
+
+import numpy as np
+
+from gradlab.engines.base import one_blas_thread
+from gradlab.errors import InvalidInput
+from gradlab.network.activations.identity import Identity
+from gradlab.network.losses.base import Loss
+from gradlab.network.mlp import MLP
+from gradlab.network.skips.none import NoSkip
+from gradlab.parts import Catalog
+from gradlab.spec.config import Config
+from gradlab.theory.delta import Delta, carry_back
+from gradlab.theory.inputs import Inputs, Pool, measure_inputs, over_pairs, pool_of
+from gradlab.theory.laws import Elementwise, correlation, law_of
+from gradlab.theory.phase import Phase, plain_phase, skip_phase
+from gradlab.theory.prediction import Forecast, Kind, LayerTheory, Prediction
+from gradlab.theory.signal import Passed, Signal, function_of, noise_of
+from gradlab.theory.simulation import Simulation, simulate
+from gradlab.theory.top import draw_top
+from gradlab.theory.walk import Walk, is_finite, walk, weights_by_layer, why_not_forward
+from gradlab.theory.weights import Weights
+
+ALIGNED = 0.1
+"""Above this share of δ that points along the signal, the way back is only an order of magnitude."""
+BACKWARD = ("delta_l2", "delta_rms", "grad_l2", "grad_rms", "grad_mean_abs", "bias_grad_l2")
+Forecasts = dict[str, dict[int, Forecast]]
+
+
+def predict_config(config: Config, catalog: Catalog, root: int, group: str = "") -> Prediction:
+    """What should be measured before training, from the configuration and the task's inputs."""
+    with one_blas_thread():
+        return _predict(config, catalog, root, group)
+
+
+def _predict(config: Config, catalog: Catalog, root: int, group: str) -> Prediction:
+    pool = pool_of(config, catalog, root)
+    inputs = measure_inputs(config, pool)
+    mlp = MLP.of(config.model, pool.dataset.input_width, pool.dataset.output_width, catalog)
+    weights = weights_by_layer(mlp, config.model.init, catalog)
+    refusal = why_not_forward(mlp, weights)
+    found = None if refusal else walk(mlp, weights, inputs)
+    if found is not None and not is_finite(found):
+        found, refusal = None, "the signal overflows"
+    if found is None:
+        return _simulated(config, catalog, pool, mlp, weights, inputs, group, refusal or "")
+    loss: Loss = config.train.loss.build(catalog)
+    with np.errstate(all="ignore"):
+        top = draw_top(found, loss, inputs)
+        deltas = carry_back(found, top)
+    forecasts = _forward(found, inputs)
+    reasons: tuple[str, ...] = ()
+    share = max((delta.aligned for delta in deltas.values()), default=0.0)
+    said = top.losses[np.isfinite(top.losses)]
+    expected = _positive(said)
+    scale = top.output_scale
+    if share > ALIGNED:
+        reasons = (_say_aligned(share),)
+        drawn = simulate(config, catalog, pool)
+        forecasts |= {name: dict(drawn.forecasts.get(name, {})) for name in BACKWARD}
+        expected = drawn.loss
+    else:
+        forecasts |= _backward(found, deltas, inputs)
+    return _assemble(group, mlp, found, forecasts, expected, scale, _phase(mlp, weights, forecasts), reasons, inputs)
+
+
+def predict_mlp(mlp: MLP, weights: list[Weights], inputs: Inputs, loss: Loss | None) -> Prediction:
+    """What should be measured in a network that theory covers and no configuration describes: nothing is simulated.
+
+    Without a loss, the signal only. A δ that points along the signal is an order of magnitude.
+    """
+    with one_blas_thread(), np.errstate(all="ignore"):
+        found = walk(mlp, weights, inputs)
+        if not is_finite(found):
+            raise InvalidInput("predict: the signal overflows")
+        forecasts = _forward(found, inputs)
+        expected, scale = Forecast(float("nan"), 0.0, "exact"), found.top.p**0.5
+        reasons: tuple[str, ...] = ()
+        if found.head is not None:
+            scale = found.head.out.p**0.5
+        if loss is not None:
+            top = draw_top(found, loss, inputs)
+            deltas = carry_back(found, top)
+            back = _backward(found, deltas, inputs)
+            share = max((delta.aligned for delta in deltas.values()), default=0.0)
+            if share > ALIGNED:
+                reasons = (_say_aligned(share),)
+                back = {name: {n: replace(one, kind="order") for n, one in by.items()} for name, by in back.items()}
+            forecasts |= back
+            expected, scale = _positive(top.losses[np.isfinite(top.losses)]), top.output_scale
+        return _assemble("", mlp, found, forecasts, expected, scale, _phase(mlp, weights, forecasts), reasons, inputs)
+
+
+def _say_aligned(share: float) -> str:
+    return f"δ: up to {100 * share:.0f} % of it points along the signal, where the theory is an order of magnitude"
+
+
+def _simulated(
+    config: Config,
+    catalog: Catalog,
+    pool: Pool,
+    mlp: MLP,
+    weights: list[Weights],
+    inputs: Inputs,
+    group: str,
+    refusal: str,
+) -> Prediction:
+    drawn: Simulation = simulate(config, catalog, pool)
+    forecasts = {name: dict(by) for name, by in drawn.forecasts.items()}
+    phase = _phase(mlp, weights, forecasts)
+    reasons = (f"{refusal}: {drawn.draws} initial networks are drawn instead",)
+    return _assemble(group, mlp, None, forecasts, drawn.loss, drawn.output_scale, phase, reasons, inputs)
+
+
+def _assemble(
+    group: str,
+    mlp: MLP,
+    found: Walk | None,
+    forecasts: Mapping[str, Mapping[int, Forecast]],
+    loss: Forecast,
+    scale: float,
+    phase: Phase,
+    reasons: tuple[str, ...],
+    inputs: Inputs,
+) -> Prediction:
+    streams = {} if found is None else _streams(found)
+    rows = []
+    last = mlp.layers[-1].number
+    for layer in mlp.layers:
+        number = layer.number
+        signal = streams.get(number)
+        delta, gradient = forecasts.get("delta_l2", {}), forecasts.get("grad_l2", {})
+        own = delta.get(number)
+        rows.append(
+            LayerTheory(
+                number,
+                "simulated" if signal is None and own is None else own.kind if own is not None else "exact",
+                None if signal is None else signal.p,
+                None if signal is None else signal.m,
+                None if signal is None else signal.overlap,
+                _ratio(delta, number, last),
+                _ratio(gradient, number, last),
+            )
+        )
+    measured = {
+        "second_moment": float(np.mean(inputs.second.diagonal())),
+        "overlap": inputs.overlap,
+        "probe_batch": float(inputs.batch),
+    }
+    return Prediction(group, tuple(rows), forecasts, loss, scale, phase, reasons, measured)
+
+
+def _ratio(forecasts: Mapping[int, Forecast], number: int, last: int) -> float:
+    own, end = forecasts.get(number), forecasts.get(last)
+    return own.center / end.center if own is not None and end is not None and end.center > 0 else float("nan")
+
+
+def _streams(found: Walk) -> dict[int, Signal]:
+    """What leaves each layer: of a block's last layer, the stream."""
+    signals = {passed.layer.number: passed.out for passed in found.layers}
+    return signals | {block.layers[-1].layer.number: block.out for block in found.blocks}
+
+
+def _positive(values: np.ndarray) -> Forecast:
+    logs = np.log(values[values > 0]) if len(values) else np.array([])
+    if len(logs) < 2:
+        return Forecast(float("nan"), 0.0, "exact")
+    return Forecast(float(np.exp(logs.mean())), float(logs.std(ddof=1)), "exact")
+
+
+def _forward(found: Walk, inputs: Inputs) -> Forecasts:
+    """Mean and standard deviation at `pre`, `post` and `stream`."""
+    out: Forecasts = {
+        f"activation_{what}.{place}": {} for place in ("pre", "post", "stream") for what in ("mean", "std")
+    }
+    ends = {block.layers[-1].layer.number: block.out for block in found.blocks}
+    if found.stem is not None:
+        ends[found.stem.layer.number] = found.stem.out
+    for passed in found.layers:
+        number = passed.layer.number
+        for place, signal in (("pre", _entering(passed)), ("post", _leaving(passed)), ("stream", ends.get(number))):
+            if signal is not None:
+                out[f"activation_std.{place}"][number], out[f"activation_mean.{place}"][number] = _sizes(signal, inputs)
+    return {name: by for name, by in out.items() if by}
+
+
+def _entering(passed: Passed) -> Signal:
+    """What enters the function, as a signal of its own."""
+    units = passed.layer.units
+    c = correlation(passed.seen)
+    if (squash := function_of(passed.layer).squash) is not None:  # behind a dynamic tanh
+        squashed = law_of(Elementwise(Identity(), squash), passed.seen)
+        spread = passed.spread.then(squashed.growth, squashed.growth2, noise_of(squashed, passed.seen, ()) / units)
+        return Signal(squashed.mean, squashed.second, units, spread)
+    if passed.layer.activates_first:
+        spread = passed.spread
+    else:
+        drawn = 0.0 * c if passed.taken else 2 * c**2 / units
+        spread = passed.spread.then(1.0, 0.0, drawn)
+    return Signal(np.zeros(len(c)), passed.seen, units, spread)
+
+
+def _leaving(passed: Passed) -> Signal:
+    return passed.entry if passed.layer.activates_first else passed.out
+
+
+def _sizes(signal: Signal, inputs: Inputs) -> tuple[Forecast, Forecast]:
+    """(standard deviation, mean) over batch and units of n units, as a probe takes them."""
+    batch, n = inputs.batch, signal.width
+    varying = signal.second - np.outer(signal.mean, signal.mean)
+    drift = max(over_pairs(varying, batch), 0.0) / n
+    within = max(signal.p - over_pairs(np.outer(signal.mean, signal.mean), batch) - drift, 0.0)
+    spread = signal.spread
+    center = sqrt(within) * exp(0.5 * spread.bias)
+    deviation = sqrt(drift + (0.5 * signal.m) ** 2 * max(spread.variance, 0.0))
+    mean = signal.m * exp(0.5 * spread.bias)
+    return (
+        Forecast(center, 0.5 * sqrt(max(spread.variance, 0.0)), "exact"),
+        Forecast(mean, deviation, "exact", signed=True),
+    )
+
+
+def _backward(found: Walk, deltas: Mapping[int, Delta], inputs: Inputs) -> Forecasts:
+    """Sizes of δ and of the gradients of weights and biases."""
+    out: Forecasts = {name: {} for name in BACKWARD}
+    batch = inputs.batch
+    for passed in found.layers:
+        layer, delta = passed.layer, deltas[passed.layer.number]
+        n = layer.fan_out
+        spread = delta.spread
+        sigma = 0.5 * sqrt(max(spread.variance, 0.0))
+        size = sqrt(max(n * batch * delta.size, 0.0)) * exp(0.5 * spread.bias)
+        number = layer.number
+        out["delta_l2"][number] = Forecast(size, sigma, "exact")
+        out["delta_rms"][number] = Forecast(size / sqrt(n * batch), sigma, "exact")
+        kind: Kind = "exact" if batch == 1 else "order"
+        entry = passed.entry
+        product = over_pairs(entry.second * delta.second, batch)
+        own = 0.5 * sqrt(max(spread.variance + entry.spread.variance, 0.0))
+        whole = sqrt(max(layer.fan_in * n * product, 0.0)) * batch * exp(0.5 * (spread.bias + entry.spread.bias))
+        out["grad_l2"][number] = Forecast(whole, own, kind)
+        out["grad_rms"][number] = Forecast(whole / sqrt(layer.fan_in * n), own, kind)
+        out["grad_mean_abs"][number] = Forecast(whole / sqrt(layer.fan_in * n) * sqrt(2 / pi), own, "order")
+        summed = sqrt(max(n * over_pairs(delta.second, batch), 0.0)) * batch * exp(0.5 * spread.bias)
+        out["bias_grad_l2"][number] = Forecast(summed, sigma, kind)
+    return out
+
+
+def _phase(mlp: MLP, weights: list[Weights], forecasts: Mapping[str, Mapping[int, Forecast]]) -> Phase:
+    """The phase of the hidden layers inside blocks."""
+    inner = [layer for block in mlp.blocks for layer in block]
+    if not inner:
+        only = mlp.layers[0]
+        return Phase(
+            "constant", 1.0, weight=weights[0].weight, bias=weights[0].bias, first=only.number, last=only.number
+        )
+    first, last = inner[0].number, inner[-1].number
+    own = weights[inner[len(inner) // 2].number - 1]
+    if isinstance(mlp.skip, NoSkip):
+        middle = inner[len(inner) // 2]
+        return plain_phase(function_of(middle), own.weight, own.bias, middle.norm.name, first, last)
+    delta = forecasts.get("delta_l2", {})
+    ends = [delta.get(number) for number in (first, last)]
+    factor = None
+    if last > first and all(end is not None and end.center > 0 for end in ends):
+        factor = exp(2 * log(ends[0].center / ends[1].center) / (last - first))  # type: ignore[union-attr]
+    return skip_phase(factor, own.weight, own.bias, first, last)

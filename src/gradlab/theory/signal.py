@@ -1,0 +1,272 @@
+"""The signal that goes forward: mean and second moments of a layer's units, and their spread over draws.
+
+    z = W x + b         K = σw² P + σb²                     P_ab = E x_a x_b over units, K_ab the same for z
+    norm                K_ab/√((K_aa + ε)(K_bb + ε))        layer and RMS norm; a dynamic tanh joins the activation
+    x' = f(z)           P' = C(K), m' = M(K)
+    x' = x + α f(z)     P' = P + α (m Mᵀ + M mᵀ) + α² C(K), m' = m + α M        the mean of f adds up along the stream
+    x' = x + W f(x)     P' = P + σw² C(P) + σb²             x stays Gaussian
+
+At finite width n the realized second moment p spreads over draws. Per layer, ln p gains the variance κ/n with
+κ = Var f²/V² over the batch, and the spread that is already there is passed on with d ln V/d ln q; so ln p is about
+normal, and its mean is below the logarithm of the mean (Hanin & Nica 2018 for homogeneous f, where the sum is κ Σ 1/n).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradlab.network.mlp import Layer
+from gradlab.network.norms.dynamic_tanh import DynamicTanh
+from gradlab.network.norms.layer import LayerNorm
+from gradlab.network.norms.none import NoNorm
+from gradlab.network.norms.rms import RmsNorm
+from gradlab.theory.inputs import Inputs, over_pairs
+from gradlab.theory.laws import Elementwise, Law, correlation, law_of
+from gradlab.theory.weights import Weights
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A positive number of each sample over draws of the weights, against its value at infinite width.
+
+    The logarithms are about jointly normal: their mean for a single sample, and their covariance over pairs of samples.
+    """
+
+    single_bias: float
+    """E ln − ln of the infinite-width value, of a single sample."""
+    covariance: Array
+    """Of the logarithms, (S, S)."""
+    batch: int
+    """Samples of the batch that the S samples stand for."""
+
+    @cached_property
+    def single(self) -> float:
+        """Variance of the logarithm, of a single sample."""
+        return float(self.covariance.trace()) / len(self.covariance)
+
+    @cached_property
+    def variance(self) -> float:
+        """Variance of the logarithm of the mean over the batch, a mean of log-normal numbers."""
+        whole = over_pairs(np.expm1(np.minimum(self.covariance, 30.0)), self.batch)
+        return float(np.log1p(max(whole, 0.0)))
+
+    @cached_property
+    def bias(self) -> float:
+        """E ln − ln of the infinite-width value, of the mean over the batch."""
+        return self.single_bias + 0.5 * (self.single - self.variance)
+
+    def then(self, gain: float, curve: float, noise: Array | float) -> Spread:
+        """After a map with d ln/d ln = gain and d² ln/d(ln)² = curve, which adds noise: a relative covariance."""
+        added = 0.0 if isinstance(noise, float) else float(noise.trace()) / len(noise)
+        bias = gain * self.single_bias + 0.5 * curve * self.single - 0.5 * added
+        return Spread(bias, gain**2 * self.covariance + noise, self.batch)
+
+    def plus(self, covariance: Array | float) -> Spread:
+        """With more covariance and the same bias."""
+        return Spread(self.single_bias, self.covariance + covariance, self.batch)
+
+
+def no_spread(inputs: Inputs, variance: float = 0.0) -> Spread:
+    """All samples together, log-normal around their mean."""
+    size = len(inputs.x)
+    return Spread(-0.5 * variance, np.full((size, size), variance), inputs.batch)
+
+
+@dataclass(frozen=True)
+class Signal:
+    """The units of a layer for S samples, in the limit of many units."""
+
+    mean: Array
+    """E x_a over units, (S,)."""
+    second: Array
+    """E x_a x_b, (S, S)."""
+    width: int
+    spread: Spread
+    """Of the batch's mean second moment."""
+    is_gaussian: bool = False
+    """Whether a unit's values are jointly Gaussian with mean 0."""
+    carries_input: bool = False
+    """Whether the network's input is still added in it, unchanged: a stream without a stem."""
+
+    @cached_property
+    def p(self) -> float:
+        """Mean second moment over the samples."""
+        return float(self.second.trace()) / len(self.second)
+
+    @cached_property
+    def m(self) -> float:
+        """Mean over the samples."""
+        return float(self.mean.mean())
+
+    @cached_property
+    def overlap(self) -> float:
+        """Mean correlation of two different samples."""
+        c = correlation(self.second)
+        size = len(c)
+        return float((c.sum() - c.trace()) / (size * (size - 1))) if size > 1 else 1.0
+
+
+@dataclass(frozen=True)
+class Passed:
+    """One layer on the way forward, with what the way back needs."""
+
+    layer: Layer
+    weights: Weights
+    entry: Signal
+    """What the matrix multiplies."""
+    covariance: Array
+    """Of z = W x + b."""
+    scale: Array
+    """What the norm divides each sample by, (S,)."""
+    seen: Array
+    """Covariance of what enters the function."""
+    spread: Spread
+    """Of the mean variance that enters the function."""
+    units: Spread
+    """Of the mean variance of z before the norm."""
+    law: Law
+    out: Signal
+    """What leaves the function (or, where the function stands first, the matrix)."""
+    taken: tuple[int, ...]
+    """Orders of the Hermite expansion that the norm or an orthogonal matrix holds fixed."""
+    noise: Array
+    """What the function adds to the spread of the second moment."""
+
+    @property
+    def linear_part(self) -> Array:
+        """σw² p/q: how much of z is W x, not b, (S,)."""
+        q = np.maximum(self.covariance.diagonal(), 1e-300)
+        return np.asarray(self.weights.weight * self.entry.second.diagonal() / q)
+
+
+@dataclass(frozen=True)
+class Sum:
+    """A stream behind the sum of a block."""
+
+    out: Signal
+    gain: float
+    """d ln p'/d ln p."""
+    noise: Array
+    """What the block adds to the spread of p'."""
+
+
+def linear(entry: Signal, weights: Weights) -> tuple[Array, Spread]:
+    """(covariance of z, spread of its mean variance), z = W x + b."""
+    covariance = weights.weight * entry.second + weights.bias
+    part = float(np.trace(weights.weight * entry.second)) / max(float(covariance.trace()), 1e-300)
+    return covariance, entry.spread.then(part, part * (1 - part), 0.0)
+
+
+def normalize(layer: Layer, covariance: Array, spread: Spread) -> tuple[Array, Array, Spread, tuple[int, ...]]:
+    """(what the norm divides by, covariance behind it, spread behind it, Hermite orders that it holds fixed)."""
+    norm = layer.norm
+    if isinstance(norm, LayerNorm | RmsNorm):
+        scale = np.sqrt(covariance.diagonal() + norm.epsilon)
+        orders = (1, 2) if isinstance(norm, LayerNorm) else (2,)
+        fixed = Spread(0.0, np.zeros_like(covariance), spread.batch)
+        return scale, covariance / np.outer(scale, scale), fixed, orders
+    return np.ones(len(covariance)), covariance, spread, ()
+
+
+def function_of(layer: Layer) -> Elementwise:
+    """The layer's activation, with a dynamic tanh in front if that is its norm."""
+    norm = layer.norm
+    return Elementwise(layer.activation, norm.start if isinstance(norm, DynamicTanh) else None)
+
+
+def covers_norm(layer: Layer) -> bool:
+    """Whether the theory knows the layer's norm."""
+    return type(layer.norm) in (NoNorm, LayerNorm, RmsNorm, DynamicTanh)
+
+
+def noise_of(law: Law, seen: Array, taken: tuple[int, ...]) -> Array:
+    """κ: relative covariance of f² of one unit over pairs of samples."""
+    covariance = law.square
+    c = correlation(seen)
+    for order in taken:
+        own = law.square_orders[order - 1]
+        covariance = covariance - np.outer(own, own) * c**order
+    return relative(covariance, law.second.diagonal())
+
+
+def relative(covariance: Array, level: Array) -> Array:
+    """A covariance over pairs of samples, relative to the level of each."""
+    scale = np.outer(level, level)
+    with np.errstate(all="ignore"):
+        return np.where(scale > 0, covariance / scale, 0.0)
+
+
+def pass_layer(layer: Layer, weights: Weights, entry: Signal) -> Passed:
+    """f(norm(W x + b))."""
+    covariance, units = linear(entry, weights)
+    scale, seen, spread, taken = normalize(layer, covariance, units)
+    law = law_of(function_of(layer), seen)
+    if weights.is_orthogonal and weights.bias == 0 and not taken:
+        taken = (2,)
+    noise = noise_of(law, seen, taken) / layer.fan_out
+    after = spread.then(law.growth, law.growth2, noise)
+    out = Signal(law.mean, law.second, layer.fan_out, after)
+    return Passed(layer, weights, entry, covariance, scale, seen, spread, units, law, out, taken, noise)
+
+
+def pass_activated_first(layer: Layer, weights: Weights, stream: Signal) -> Passed:
+    """W f(norm(x)) + b, with a Gaussian x."""
+    scale, seen, spread, taken = normalize(layer, stream.second, stream.spread)
+    law = law_of(function_of(layer), seen)
+    noise = noise_of(law, seen, taken) / layer.fan_in
+    entry = Signal(law.mean, law.second, layer.fan_in, spread.then(law.growth, law.growth2, noise))
+    covariance, units = linear(entry, weights)
+    after = units.then(1, 0, relative(2 * covariance**2, covariance.diagonal()) / layer.fan_out)
+    out = Signal(np.zeros(len(seen)), covariance, layer.fan_out, after, is_gaussian=True)
+    return Passed(layer, weights, entry, covariance, scale, seen, spread, units, law, out, taken, noise)
+
+
+def add_branch(stream: Signal, last: Passed, alpha: float) -> Sum:
+    """x + α F, where F ends in a function of fresh Gaussian numbers."""
+    law, branch = last.law, last.out
+    cross = np.outer(stream.mean, law.mean)
+    second = stream.second + alpha * (cross + cross.T) + alpha**2 * branch.second
+    mean = stream.mean + alpha * law.mean
+    size = len(second)
+    p, total = stream.p, float(second.trace()) / size
+    shared = float(cross.trace()) / size
+    part = float(np.trace(last.weights.weight * last.entry.second)) / max(float(last.covariance.trace()), 1e-300)
+    passed_on = law.growth * part if last.entry is stream and not last.taken else 0.0
+    gain = (p + alpha * shared + (alpha * shared + alpha**2 * branch.p) * passed_on) / total if total > 0 else 0.0
+    lean = np.outer(stream.mean, np.ones(size)) * law.cube
+    varying, squares, c = law.second - np.outer(law.mean, law.mean), law.square, correlation(last.seen)
+    for order in last.taken:
+        of_f, of_square = law.orders[order - 1], law.square_orders[order - 1]
+        varying = varying - np.outer(of_f, of_f) * c**order
+        squares = squares - np.outer(of_square, of_square) * c**order
+        lean = lean - np.outer(stream.mean * of_f, of_square) * c**order
+    covariance = 4 * alpha**2 * stream.second * varying + alpha**4 * squares + 2 * alpha**3 * (lean + lean.T)
+    noise = relative(covariance, second.diagonal()) / stream.width
+    spread = stream.spread.then(gain, 0.0, noise)
+    return Sum(Signal(mean, second, stream.width, spread, carries_input=stream.carries_input), gain, noise)
+
+
+def add_gaussian_branch(stream: Signal, last: Passed) -> Sum:
+    """x + W f(x) + b with a Gaussian x: the sum is Gaussian."""
+    branch = last.out
+    second = stream.second + branch.second
+    size = len(second)
+    total = float(second.trace()) / size
+    gain = (stream.p + branch.p * last.law.growth * (1 if not last.taken else 0)) / total if total > 0 else 0.0
+    drawn = relative(4 * stream.second * branch.second + 2 * branch.second**2, second.diagonal()) / stream.width
+    noise = drawn + last.noise * ((branch.p / total) ** 2 if total > 0 else 0.0)
+    spread = stream.spread.then(gain, 0.0, noise)
+    out = Signal(stream.mean, second, stream.width, spread, is_gaussian=True, carries_input=stream.carries_input)
+    return Sum(out, gain, noise)
+
+
+def project(stream: Signal, gain: float, width: int) -> Signal:
+    """x P, where a skip changes the width: Gaussian with mean 0."""
+    return Signal(np.zeros(len(stream.mean)), gain * stream.second, width, stream.spread, is_gaussian=True)

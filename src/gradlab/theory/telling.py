@@ -1,0 +1,84 @@
+"""A prediction in sentences: the phase, how deep a gradient reaches, what would be critical, the first loss."""
+
+from __future__ import annotations
+
+from math import isfinite
+
+from gradlab.spec.numerals import written
+from gradlab.theory.phase import TRAINABLE, Phase, safe_alpha
+from gradlab.theory.prediction import Prediction
+
+NEAR = 0.03
+"""A size that changes by less than this share per layer keeps its size."""
+
+
+def tell(prediction: Prediction) -> list[str]:
+    """Sentences on one group, the most important first."""
+    phase = prediction.phase
+    told = [_phase(prediction), _reach(phase), _critical(phase), _start(prediction)]
+    told += [f"Not exact: {reason}." for reason in prediction.reasons]
+    return [sentence for sentence in told if sentence]
+
+
+def _phase(prediction: Prediction) -> str:
+    phase = prediction.phase
+    if phase.last <= phase.first:
+        return ""
+    delta = prediction.per_layer("delta_l2")
+    signal = prediction.signal_per_layer
+    words = {
+        "ordered": "Ordered", "chaotic": "Chaotic", "critical": "Critical", "grows": "Growing", "constant": "Constant"
+    }[phase.word]  # fmt: skip
+    pieces = []
+    if delta is not None:
+        pieces.append(f"δ {_changes(1 / delta)} per layer on its way back")
+    if signal is not None:
+        pieces.append(f"the signal {_changes(signal)} per layer")
+    return f"{words}: {'; '.join(pieces)}." if pieces else ""
+
+
+def _changes(factor: float) -> str:
+    if abs(factor - 1) < NEAR:
+        return f"keeps its size ({written(factor, 3)}×)"
+    if factor < 1:
+        return f"falls {written(1 / factor, 3)}×"
+    return f"grows {written(factor, 3)}×"
+
+
+def _reach(phase: Phase) -> str:
+    parts = []
+    if phase.reach is not None:
+        layers = int(phase.reach)
+        parts.append(f"A gradient reaches {layers} {'layer' if layers == 1 else 'layers'} (10⁻⁴ of it is left then).")
+    depth = phase.trainable_depth
+    if depth is not None and isfinite(depth) and depth < 1e6:
+        verdict = "deeper than that" if phase.depth > depth else "within that"
+        parts.append(
+            f"Trainable to a depth of about {written(depth, 2)} ({TRAINABLE:g} ξ_c); with {phase.depth} layers it is "
+            f"{verdict}."
+        )
+    elif phase.word == "critical":
+        parts.append("Theory sets no limit to the trainable depth.")
+    return " ".join(parts)
+
+
+def _critical(phase: Phase) -> str:
+    scale = phase.critical_scale
+    if phase.word in ("critical", "constant", "grows") or scale is None:
+        return ""
+    alpha = safe_alpha(phase.critical_weight or phase.weight, 1 / (phase.critical_weight or 1.0), phase.depth)
+    return (
+        f"Critical would be: weights {written(scale, 3)} times as large (σw² = "
+        f"{written(phase.critical_weight or 0.0, 4)} instead of {written(phase.weight, 4)}); or, with those, "
+        f"skip: scaled with α ≤ {written(alpha, 2)}."
+    )
+
+
+def _start(prediction: Prediction) -> str:
+    loss = prediction.loss
+    if not isfinite(loss.center):
+        return f"Outputs have the size {written(prediction.output_scale, 3)} before training."
+    return (
+        f"Before training: loss {written(loss.center, 3)} (95 % of seeds: {written(loss.low, 3)} to "
+        f"{written(loss.high, 3)}), outputs of size {written(prediction.output_scale, 3)}."
+    )
