@@ -74,7 +74,7 @@ def test_results_keep_their_trial_if_networks_train_side_by_side() -> None:
 
 
 def test_an_unknown_executor_is_refused_by_name(tree: dict[str, Any]) -> None:
-    with pytest.raises(PartError, match=r"did you mean 'pool'\? Accepted: inline, pool, processes"):
+    with pytest.raises(PartError, match=r"did you mean 'pool'\? Accepted: inline, pool, processes, ray, slurm"):
         gradlab.run(tree, executor="pol")
 
 

@@ -111,6 +111,8 @@ class ConductResult:
     records: Records
     stopped: bool
     """Whether Ctrl-C or SIGTERM stopped it."""
+    environments: tuple[Mapping[str, Any], ...] = ()
+    """Other environments than the coordinator's own in which trials ran, accepted by `mixed`."""
 
 
 def conduct(
@@ -154,6 +156,8 @@ def conduct(
         incoming = start([trial.id for trial in todo], monitor)
         try:
             for results in incoming:
+                if folder is not None:
+                    folder.keep_environments(monitor.environments)  # before the results that were made there
                 committer.add(results)
                 tally.add(results)
                 if on_results is not None:
@@ -165,7 +169,7 @@ def conduct(
         finally:
             monitor.stop()
             incoming.close()
-    return ConductResult(committer.records(), stopped)
+    return ConductResult(committer.records(), stopped, monitor.environments)
 
 
 def _counts(records: Records, plan: Outline, finished: set[str]) -> Counter[str]:

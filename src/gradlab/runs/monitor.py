@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from time import monotonic
+from typing import Any
 
 from gradlab.trials.trial import TrialLabel
 
@@ -28,6 +30,7 @@ class Monitor:
     def __init__(self) -> None:
         self._stop = False  # a plain flag: a signal handler may set it at any moment
         self._running: dict[str, Live] = {}
+        self._environments: list[Mapping[str, Any]] = []
 
     def stop(self) -> None:
         """Start no further trial, and end those in training at their next tick."""
@@ -54,6 +57,20 @@ class Monitor:
     def ended(self, trial: TrialLabel) -> None:
         """Unregister a trial that has finished or was abandoned."""
         self._running.pop(trial.id, None)
+
+    def replace(self, running: Iterable[Live]) -> None:
+        """Set the trials in training, for an executor whose workers report from other machines."""
+        self._running = {live.trial.id: live for live in running}
+
+    def meet(self, environment: Mapping[str, Any]) -> None:
+        """Record that trials ran in another environment than the run's own, and were accepted."""
+        if environment not in self._environments:
+            self._environments.append(environment)
+
+    @property
+    def environments(self) -> tuple[Mapping[str, Any], ...]:
+        """The other environments that trials ran in."""
+        return tuple(self._environments)
 
     def running(self) -> tuple[Live, ...]:
         """Return the trials in training, oldest first."""

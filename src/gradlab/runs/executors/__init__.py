@@ -1,1 +1,3 @@
 """Ways to run trials, one file each."""
+
+SUPPORT = ("ray_worker", "slurm_jobs", "spool")

@@ -13,6 +13,7 @@ from typing import ClassVar
 
 from gradlab.parts import Part
 from gradlab.runs.monitor import Monitor
+from gradlab.runs.scaling import Costs
 from gradlab.runs.worker import Bundle
 from gradlab.trials.result import TrialResult
 
@@ -24,6 +25,13 @@ class Executor(Part):
     isolated: ClassVar[bool] = False
     """Whether trials run in other processes, so that a trial that kills its process does not end the others."""
 
+    bundle_seconds: ClassVar[float] = 0.1
+    """Seconds of work in a bundle; a longer trial is a bundle by itself."""
+    costs: ClassVar[Costs] = Costs()
+    """What it costs, for estimates of the time of a run."""
+    local: ClassVar[bool] = True
+    """Whether trials run on this machine, so that its cores and memory limit their number."""
+
     @abstractmethod
     def run(self, bundles: Sequence[Bundle], monitor: Monitor) -> Generator[list[TrialResult]]:
         """Run every trial once and yield results as they finish, in any order.
@@ -32,6 +40,13 @@ class Executor(Part):
         progress, and raises `Stopped` inside a trial when the run is stopping. Once `monitor.stopping` is true, start
         nothing further and yield what has finished.
         """
+
+    def check(self) -> None:
+        """Raise an `InvalidInput` if something is missing that it needs: called before anything is run."""
+
+    def cores_per_machine(self) -> int:
+        """Return how many trials one machine runs at the same time, as far as it is known before the run."""
+        return self.width(2**31)
 
     def width(self, trials: int) -> int:
         """Return how many of `trials` trials run at the same time."""

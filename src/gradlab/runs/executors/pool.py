@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
 from gradlab.engines.base import one_blas_thread
 from gradlab.runs.executors.base import Executor, workers_for
 from gradlab.runs.monitor import Monitor
+from gradlab.runs.scaling import Costs
 from gradlab.runs.worker import Bundle, run_bundle
 from gradlab.trials.result import TrialResult
 
@@ -19,6 +20,7 @@ class Pool(Executor):
     """Threads of this process, one trial each; all cores unless `workers` is given. The default."""
 
     name = "pool"
+    costs: ClassVar[Costs] = Costs(trial=3.5e-4, locked=1.5e-3)
     workers: Annotated[int, Field(ge=1)] | None = None
 
     def width(self, trials: int) -> int:

@@ -10,9 +10,8 @@ from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from dataclasses import replace
 from time import sleep
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
@@ -20,6 +19,8 @@ from gradlab.engines.base import one_blas_thread
 from gradlab.errors import EnvironmentFault
 from gradlab.runs.executors.base import Executor, workers_for
 from gradlab.runs.monitor import Monitor, Stopped
+from gradlab.runs.parcels import Lean, with_trials, without_trials
+from gradlab.runs.scaling import Costs
 from gradlab.runs.worker import Bundle, run_bundle
 from gradlab.trials.result import TrialResult
 from gradlab.trials.trial import TrialLabel
@@ -33,6 +34,7 @@ class Processes(Executor):
 
     name = "processes"
     isolated = True
+    costs: ClassVar[Costs] = Costs(start=2.0, trip=1e-3, bundle=5e-4, trial=5e-4)
     workers: Annotated[int, Field(ge=1)] | None = None
 
     def width(self, trials: int) -> int:
@@ -61,8 +63,7 @@ class Processes(Executor):
                     if isinstance(future.exception(), BrokenProcessPool):
                         broken = True  # results that others have finished are still to come
                     else:
-                        own = {trial.id: trial for trial in bundle}
-                        yield [TrialResult(own[trial], *rest) for trial, *rest in future.result()]
+                        yield with_trials(future.result(), {trial.id: trial for trial in bundle})
             finally:
                 stop.set()
                 ended.set()
@@ -129,12 +130,7 @@ class _WorkerMonitor(Monitor):
             raise Stopped
 
 
-def _run_in_worker(bundle: Bundle) -> list[tuple[Any, ...]]:
-    """Return the results by trial, without data that the coordinator has or does not need.
-
-    Trials that share vector lanes are trained out of the bundle's order, so their place in it says nothing.
-    """
+def _run_in_worker(bundle: Bundle) -> tuple[Lean, ...]:
+    """Return the results by trial."""
     with one_blas_thread():
-        results = run_bundle(bundle, _WorkerMonitor())
-    lean = [r.outcome and replace(r.outcome, theta=r.outcome.theta[:0]) for r in results]
-    return [(r.trial.id, o, r.error, r.seconds, r.digest) for r, o in zip(results, lean, strict=True)]
+        return without_trials(run_bundle(bundle, _WorkerMonitor()))

@@ -6,9 +6,11 @@ import errno
 import os
 import shutil
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
+from typing import IO
 
 from gradlab.errors import StoreError
 
@@ -26,6 +28,27 @@ def write_bytes(path: Path, content: bytes) -> None:
     except OSError as error:
         beside.unlink(missing_ok=True) if beside.parent.exists() else None
         raise StoreError(f"cannot write {path}: {error.strerror or error}") from None
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[IO[bytes]]:
+    """Open a file for writing that replaces `path` at the end of the block; an error leaves `path` as it was."""
+    if not path.name:
+        raise StoreError(f"cannot write {path}: it is a folder")
+    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open(beside, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, path)
+        _sync_folder(path.parent)
+    except OSError as error:
+        raise StoreError(f"cannot write {path}: {error.strerror or error}") from None
+    finally:
+        with suppress(OSError):
+            beside.unlink(missing_ok=True)
 
 
 def write_folder(path: Path, files: Mapping[str, bytes], beside: Path) -> None:

@@ -92,7 +92,7 @@ class RunFolder(ReportFolder):
             begun = folder._environment_before(mixed)
             if begun is not None:
                 folder._check_environment(plan, begun, environment, mixed)
-                environment = _together(begun, environment)
+                environment = together_with(begun, environment)
             if before is None or before["format"] < FORMAT:
                 folder._seal_old()
             folder.environment = {**environment, "format": FORMAT}
@@ -221,6 +221,15 @@ class RunFolder(ReportFolder):
         self.account.choose(plan, results)
         self._describe(plan, command)
 
+    def keep_environments(self, others: Sequence[Mapping[str, Any]]) -> None:
+        """Record other environments in which trials of this run were trained."""
+        together: Mapping[str, Any] = self.environment
+        for other in others:
+            together = together_with(together, other)
+        if together != self.environment:
+            self.environment = dict(together)
+            self.write_sealed(ENVIRONMENT, self.environment)
+
     def keep_audit(self, audit: Audit) -> None:
         """Keep whether the comparison is fair."""
         self.write_sealed(AUDIT, audit.to_json())
@@ -283,6 +292,17 @@ class RunFolder(ReportFolder):
         folder.account.earlier = earlier
         folder.notes.append(f"the run that was in {self.path} is now in {place}")
         return folder
+
+
+def move_aside(path: Path) -> Path:
+    """Rename a run that nobody is writing to the first free `NAME~1`, `NAME~2`, …; return its new place."""
+    lock = Lock.take(path)
+    try:
+        place = free_name(path)
+        move(path, place)
+        return place
+    finally:
+        lock.release()
 
 
 def _taken(path: Path) -> RunFolder:
@@ -365,7 +385,7 @@ def names_by_group(plan: Outline, by_id: Mapping[str, Sequence[str]]) -> dict[st
     return {planned.group.name: by_id[planned.id] for planned in plan.groups if planned.id in by_id}
 
 
-def _together(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
+def together_with(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
     """The first environment of a run, and the others it was continued in."""
     others = list(before.get("also", []))
     if other_numerics(before, now) and now not in others:

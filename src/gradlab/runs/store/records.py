@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from hashlib import sha256
 from typing import Any
@@ -54,7 +54,7 @@ class Records:
     def curves(self, metric: str | None = None) -> Any:
         """Rows of trial, group, seed, metric, step, value: all, or of one metric."""
         wanted = None if metric is None else pc.field("metric") == metric
-        if sum(chunk.count_rows("curves") for chunk in self.chunks) > MOST_ROWS:
+        if self.count_rows("curves") > MOST_ROWS:
             return self._join("curves", wanted)
         return self._curves if wanted is None else self._curves.filter(wanted)
 
@@ -65,6 +65,15 @@ class Records:
     def layers(self) -> Any:
         """Rows of trial, group, seed, step, layer, measure, value."""
         return self._join("layers", None)
+
+    def count_rows(self, name: str) -> int:
+        """Rows of a table, without reading it; those of superseded trials included."""
+        return sum(chunk.count_rows(name) for chunk in self.chunks)
+
+    def stream(self, name: str) -> Iterator[Any]:
+        """Yield `curves` or `layers` chunk by chunk; only one of them is in memory."""
+        for chunk, superseded in zip(self.chunks, self._superseded, strict=True):
+            yield _drop_trials(chunk.table(name), superseded)
 
     def weights(self, trial: str) -> Mapping[int, Tensors]:
         """The kept parameters of a trial: step -> name -> tensor."""

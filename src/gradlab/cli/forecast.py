@@ -1,0 +1,73 @@
+"""What `gradlab run --dry-run` says about an executor: bundles, memory, and the time that the model expects."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from gradlab.cli.output import duration
+from gradlab.plans.cost import measure_speed
+from gradlab.plans.plan import Plan
+from gradlab.runs.executors.base import Executor
+from gradlab.runs.scaling import WORKER_BYTES, Forecast, forecast
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """The run of a plan's remaining trials by an executor."""
+
+    executor: str
+    cores: int
+    per_machine: int
+    worker_bytes: int
+    model: Forecast
+
+    @property
+    def machine_bytes(self) -> int:
+        """Memory of one machine's workers."""
+        return self.worker_bytes * self.per_machine
+
+    def lines(self) -> list[str]:
+        """Two lines for people."""
+        model = self.model
+        many = f"{_count(model.bundles, 'bundle')} of up to {_count(model.trials_per_bundle, 'trial')}"
+        worker, machine = (f"{size / 2**20:,.0f} MiB" for size in (self.worker_bytes, self.machine_bytes))
+        limit = {"coordinator": "the coordinator is", "start-up": "start-up is", "cores": "cores are"}[model.limit]
+        return [
+            f"{self.executor}: {many}, {self.cores:,} at a time; memory {worker} per worker, {machine} on a machine "
+            f"with {self.per_machine:,} of them",
+            f"expected time on {_count(self.cores, 'core')}: {duration(model.seconds)} (a model: "
+            f"{model.efficiency:.0%} of the cores' time trains, the coordinator is busy {model.coordinator:.0%} of it, "
+            f"{limit} the limit)",
+        ]
+
+    def to_json(self) -> dict[str, Any]:
+        """All numbers."""
+        model = self.model
+        return {
+            "executor": self.executor,
+            "cores": self.cores,
+            "bundles": model.bundles,
+            "trials_per_bundle": model.trials_per_bundle,
+            "bytes_per_worker": self.worker_bytes,
+            "workers_per_machine": self.per_machine,
+            "bytes_per_machine": self.machine_bytes,
+            "expected_seconds": model.seconds,
+            "efficiency": model.efficiency,
+            "coordinator_share": model.coordinator,
+            "limit": model.limit,
+        }
+
+
+def expect(plan: Plan, executor: Executor, trials: int) -> Expectation:
+    """Estimate the run of `trials` trials of a plan; nothing is started and no cluster is reached."""
+    cores = executor.width(max(trials, 1))
+    total = len(plan.trials) or 1
+    each = plan.seconds(measure_speed()) / total
+    worker = plan.bytes + (WORKER_BYTES if executor.isolated else 0)
+    model = forecast(trials, each, cores, executor.costs, executor.bundle_seconds)
+    return Expectation(executor.name, cores, min(executor.cores_per_machine(), cores), worker, model)
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number:,} {word}{'s' if number != 1 else ''}"

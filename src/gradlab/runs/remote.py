@@ -1,0 +1,46 @@
+"""A worker on some machine of a cluster: it checks that it is of the run's kind, then runs bundles.
+
+One per process and run. Ray and SLURM only differ in how tickets come and answers go.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from typing import Any
+
+from gradlab.data.placed import place
+from gradlab.engines.base import one_blas_thread
+from gradlab.runs.compiling import compiling_alone, is_cold
+from gradlab.runs.fingerprint import compare_fingerprints, describe_refusal, take_fingerprint
+from gradlab.runs.monitor import Monitor
+from gradlab.runs.parcels import Answer, Cargo, Ticket, without_trials
+from gradlab.runs.worker import run_bundle
+
+
+class RemoteWorker:
+    """Runs bundles of one run in this process."""
+
+    def __init__(self, cargo: Cargo, data: Mapping[str, Any] | None = None) -> None:
+        self._cargo = cargo
+        own = take_fingerprint()
+        differences = compare_fingerprints(cargo.fingerprint, own)
+        self.refusal = describe_refusal(own, differences) if differences and not cargo.mixed else None
+        """Why this worker may not run trials; None if it may."""
+        self._other = own if differences else None
+        place(data or {})
+
+    def run(self, tickets: Sequence[Ticket], monitor: Monitor) -> Answer:
+        """Run a bundle with one BLAS thread; the first worker of a machine that has to compile does so alone."""
+        if self.refusal is not None:
+            return Answer(refused=self.refusal, node=platform.node())
+        trials = self._cargo.trials(tickets)
+        with one_blas_thread(), ExitStack() as stack:
+            results = []
+            if is_cold(trials):
+                stack.enter_context(compiling_alone())
+                results, trials = run_bundle(trials[:1], monitor), trials[1:]
+                stack.close()
+            results += run_bundle(trials, monitor)
+        return Answer(without_trials(results), node=platform.node(), other=self._other)
