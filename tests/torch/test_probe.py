@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 import gradlab
 import torch
 from gradlab.cli import app
-from gradlab.torch.diagnosis import _first_to_last
+from gradlab.torch.rules.signals import first_to_last as _first_to_last
 from torch import nn
 
 RUNNER = CliRunner()
@@ -42,7 +42,8 @@ def test_a_broken_network_gets_the_right_finding(name: str) -> None:
     for seed in range(3):
         torch.manual_seed(seed)
         found = probed(factory()).diagnose()
-        assert expected in found.names, (found.names, str(found))
+        names = (*found.names, *(note.name for note in found.noted))
+        assert expected in names, (names, str(found))
 
 
 def test_the_first_module_with_nan_is_named() -> None:
@@ -176,7 +177,9 @@ def test_a_probe_has_a_figure_and_a_notebook_view() -> None:
     p = probed(mlp(3))
     assert p.figure().axes
     assert "<table" in p._repr_html_()
-    assert "Nothing is wrong" in p.diagnose()._repr_html_()
+    assert "<img" in p._repr_html_()
+    assert repr(p).startswith("<probe of Sequential: 7 modules, 8 tensors, loss ")
+    assert "This pass shows nothing wrong. Next:" in p.diagnose()._repr_html_()
 
 
 # ---------------------------------------------------------------------- command line

@@ -239,7 +239,7 @@ def test_a_watch_is_saved_as_an_ordinary_run(tmp_path: Path) -> None:
     assert opened.layer_names["Sequential"] == ["0", "2", "4", "6", "8"]
     report = (tmp_path / "kept/report.md").read_text()
     assert report.startswith("# What happens inside?")
-    assert "nothing is wrong" in report
+    assert "At no probed step is anything wrong" in report
     done = RUNNER.invoke(app(), ["export", str(tmp_path / "kept"), "--table", "layers", "--to", "json"])
     assert {row["measure"] for row in json.loads(done.stdout)} >= {"grad_l2", "delta_l2", "update_ratio"}
     modules = pd.read_parquet(tmp_path / "kept/modules.parquet")

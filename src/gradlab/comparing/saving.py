@@ -20,7 +20,7 @@ from gradlab.runs.store.environment import environment
 from gradlab.runs.store.folder import RunFolder
 from gradlab.runs.store.report_folder import AUDIT
 from gradlab.runs.store.sealed import DamagedFile, read_sealed
-from gradlab.spec.code import CodeStudy
+from gradlab.spec.code import Code, CodeStudy
 from gradlab.trials.digest import digest
 from gradlab.trials.result import TrialResult
 
@@ -46,11 +46,20 @@ def drop_single_seed_limit(audit: Audit | None, plan: CodePlan) -> Audit | None:
     return replace(audit, limits=tuple(limit for limit in audit.limits if limit != ONE_SEED))
 
 
-def save_watched(
+def describe_model(model: Any) -> Code:
+    """Return a model's class as code, with the model as it prints itself."""
+    code = hash_code(type(model))
+    return code.model_copy(
+        update={"text": f"{code.text}\n# {type(model).__name__}, as it was watched\n{indent(repr(model), '# ')}\n"}
+    )
+
+
+def save_recorded(
     out: str | Path,
-    model: Any,
+    code: Code,
     settings: Mapping[str, Any],
     recorded: LayerSource,
+    curves: Mapping[str, Mapping[int, float]],
     *,
     question: str,
     remarks: Sequence[str],
@@ -59,24 +68,22 @@ def save_watched(
 ) -> Result:
     """Save a training that the user ran as a run with one arm. An existing run is moved aside."""
     options = Conduct("gradlab.watch(model, optimizer)", Path(out), force=True, figures=figures)
-    code = hash_code(type(model))
-    code = code.model_copy(
-        update={"text": f"{code.text}\n# {type(model).__name__}, as it was watched\n{indent(repr(model), '# ')}\n"}
-    )
     arm = code.function
+    kept = {name: dict(curve) for name, curve in curves.items() if curve}
+    headline = {"metric": "loss"} if "loss" in kept else {"metric": "grad_l2", "at": {"layer": 1, "step": "end"}}
     study = CodeStudy(
         name="watched",
         question=question,
         arms={arm: dict(settings)},
         seeds=(0,),
-        headline={"metric": "grad_l2", "at": {"layer": 1, "step": "end"}},
+        headline=headline,
         remarks=tuple(remarks),
         watched=True,
         code=code,
     )
     plan = code_plan(study, numerics())
     (trial,) = plan.trials
-    outcome = make_outcome({"layers": recorded})
+    outcome = make_outcome({"layers": recorded, **kept})
     result = TrialResult(trial, outcome, None, 0.0, digest(trial.id, outcome, None))
     with RunFolder.start(Path(out), plan, environment(), options.command, force=options.force) as folder:
         folder.commit([result])

@@ -4,6 +4,7 @@
 >>> with gradlab.probe(model) as p:                     # any nn.Module
 ...     loss_fn(model(x), y).backward()
 >>> p.table(); p.diagnose(); p.figure()
+>>> gradlab.torch.predict(model, x, y, loss=loss_fn)     # what theory expects of a plain or residual MLP
 >>> gradlab.torch.to_module("identity", "residual")     # a study's network as an nn.Module
 
 Imports are lazy; without torch, the error names the extra to install.
@@ -17,10 +18,11 @@ from typing import Any
 _HOMES = {
     "Probe": ("gradlab.torch.probing", "ModuleProbe"),
     "Watch": ("gradlab.torch.watching", "Watch"),
+    "predict": ("gradlab.torch.theory", "predict"),
     "to_module": ("gradlab.torch.modules", "to_module"),
 }
 
-__all__ = ["Probe", "Watch", "to_module"]
+__all__ = ["Probe", "Watch", "predict", "to_module"]
 
 
 def __getattr__(name: str) -> Any:

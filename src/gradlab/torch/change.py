@@ -10,7 +10,7 @@ import numpy as np
 
 from gradlab.report.charts import Line, LineChart
 from gradlab.report.draw import draw_one
-from gradlab.torch.diagnosis import Finding, Findings
+from gradlab.torch.findings import Finding, Findings
 
 if TYPE_CHECKING:
     import pandas as pd

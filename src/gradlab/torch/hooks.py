@@ -1,7 +1,7 @@
 """Hooks that never break a pass, track their own cost, and are dropped when the model is copied.
 
 A model may be copied or saved while it trains (a moving average, the best checkpoint). An attached hook is then copied
-and pickled as a no-op from the standard library.
+and pickled as a no-op from the standard library. Inside a graph that is being compiled a hook does nothing.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from time import perf_counter
 from typing import Any, Protocol
 from weakref import ref
 
+import torch
 from gradlab.errors import described
 
 
@@ -33,6 +34,8 @@ class Hook:
 
     def __call__(self, *arguments: Any) -> None:
         """Call the action. Never raises an `Exception`."""
+        if torch.compiler.is_compiling():
+            return
         owner = self._owner()
         if owner is None:
             return
@@ -40,7 +43,7 @@ class Hook:
         try:
             self._action(owner, *self._given, *arguments)
         except Exception as error:  # tensors without values (vmap, meta), an operation that the device lacks
-            owner.skipped.setdefault(self._label, described(error).splitlines()[0])
+            owner.skipped.setdefault(self._label, (described(error).splitlines() or [""])[0])
         finally:
             owner.seconds += perf_counter() - start
 

@@ -16,8 +16,9 @@ import numpy as np
 from gradlab.trials.outcome import LayerTable
 
 if TYPE_CHECKING:
-    from gradlab.torch.probing import ModuleProbe, Weight
+    from gradlab.torch.probing import ModuleProbe
     from gradlab.torch.statistics import ModuleStatistics
+    from gradlab.torch.weights import Weight
 
 
 @dataclass(frozen=True)

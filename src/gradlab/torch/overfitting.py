@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 from gradlab.errors import InvalidInput
+from gradlab.torch.batches import check_batch, run_batch, split_batch
 from gradlab.trials.seeding import seeded
 from torch import Tensor, nn
 
@@ -41,11 +42,18 @@ class Overfit:
     optimizer: str
 
     @property
+    def bounded(self) -> bool:
+        """Whether the loss has a least value. One that falls below 0 far and wide cannot be fitted, only run away."""
+        return self.last >= min(0.0, self.floor) - max(1.0, abs(self.first)) or self.floor < 0
+
+    @property
     def ok(self) -> bool:
         """Whether the batch was fitted."""
         useful = self.constant is not None and self.constant - self.floor > REMAINING * abs(self.first - self.floor)
         bar = min(self.first, self.constant) if useful and self.constant is not None else self.first
-        return math.isfinite(self.last) and self.last - self.floor <= max(REMAINING * (bar - self.floor), 1e-12)
+        if not math.isfinite(self.last) or not self.bounded:
+            return False
+        return self.last - self.floor <= max(REMAINING * (bar - self.floor), 1e-12)
 
     @property
     def words(self) -> str:
@@ -57,26 +65,27 @@ class Overfit:
         )
         least = "" if abs(self.floor) < 1e-3 * abs(self.first) else f"no answers could get below {self.floor:.3g}"
         went = f"in {self.steps} steps of {self.optimizer} the loss on it went from {self.first:.3g} to {self.last:.3g}"
-        return "; ".join(filter(None, [went, same, least]))
+        runs = "" if self.bounded else "it falls without bound, so that its sign is wrong or it has no least value"
+        return "; ".join(filter(None, [went, same, least, runs]))
 
 
 def try_overfitting(
-    model: nn.Module, batch: tuple[Any, Any], loss: Any, optimizers: Sequence[Any] = (), steps: int = STEPS
+    model: nn.Module, batch: Any, loss: Any = None, optimizers: Sequence[Any] = (), steps: int = STEPS
 ) -> Overfit:
-    """Train a copy on one batch of (input, target). The model itself is not modified."""
-    if not isinstance(batch, tuple | list) or len(batch) != 2:
-        raise InvalidInput("overfit: give one batch as (input, target)")
-    x, y = batch
+    """Train a copy on one batch (see `batches.py`). The model itself is not modified."""
+    if loss is None and isinstance(batch, tuple | list):
+        raise InvalidInput("overfit needs the loss too: diagnose(overfit=(x, y), loss=loss_fn)")
+    _, y = split_batch(batch, loss)
     with seeded(0):
         copied, its = _copy_for_training(model, optimizers)
+        check_batch(copied, batch, loss)
         losses: list[float] = []
         output: Any = None
 
         def closure() -> Any:
             nonlocal output
             copied.zero_grad()
-            output = copied(x)
-            value = loss(output, y)
+            output, value = run_batch(copied, batch, loss)
             losses.append(float(value.detach()))
             if value.requires_grad:
                 value.backward()
@@ -91,8 +100,8 @@ def try_overfitting(
                 break
         tail = losses[-max(1, len(losses) // 10) :]
         names = ", ".join(dict.fromkeys(type(each).__name__ for each in its)) or "nothing (no parameter is trainable)"
-        free = _minimize_output_loss(output, y, loss, same=False)
-        constant = _minimize_output_loss(output, y, loss, same=True)
+        free = None if loss is None else _minimize_output_loss(output, y, loss, same=False)
+        constant = None if loss is None else _minimize_output_loss(output, y, loss, same=True)
         bar = losses[0] if constant is None else min(losses[0], constant)
         floor = free if free is not None and free < FLOOR_SHARE * bar else 0.0  # a stochastic loss has no floor
         return Overfit(losses[0], min(tail), constant, floor, steps, names)

@@ -1,57 +1,48 @@
 """The probe: measures what one forward and backward pass does inside any `nn.Module`.
 
-Every module that computes (a leaf, or one that owns parameters) gets a forward hook. The tensors it returns get a hook
-for their gradient, which is the backprop signal. Every parameter gets a hook that reads its gradient as it is
-accumulated, before it is clipped, unscaled or cleared. The model is not modified, and every hook is removed afterwards,
-even after an exception. There is no list of supported layers; `skipped` names the modules that could not be measured.
+Every module gets a hook for when it begins and one for when it ends. The tensors it returns get a hook for their
+gradient, which is the backprop signal. Every parameter gets a hook that reads its gradient as it is accumulated, before
+it is clipped, unscaled or cleared. The loss is heard of by its backward call. The model is not modified, and every hook
+is removed afterwards, even after an exception. There is no list of supported layers; `skipped` names the modules that
+could not be measured. An error of the probe's own is said once, and the pass goes on.
 """
 
 from __future__ import annotations
 
+import math
 import weakref
-from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from torch.nn.parameter import is_lazy
 
-import torch
-from gradlab.engines.torch.tensors import optimizers_of, tensors_in
+from gradlab.engines.torch.tensors import optimizers_of, scaler_of
 from gradlab.errors import InvalidInput, described, shortened
-from gradlab.torch import statistics
+from gradlab.notices import say_once
+from gradlab.torch import statistics, tables
+from gradlab.torch.backward import listen, stop_listening
 from gradlab.torch.eager import EagerMode
 from gradlab.torch.hooks import Hook
-from gradlab.torch.overfitting import STEPS, try_overfitting
+from gradlab.torch.names import clean_name, is_called_by_hooks, unwrap_model
+from gradlab.torch.objective import find_scaler, read_objective
+from gradlab.torch.recorder import Recorder
+from gradlab.torch.records import Records
 from gradlab.torch.statistics import GradientStatistics, ModuleStatistics
+from gradlab.torch.weights import Weight, collect_weights, take_sample
 from torch import Tensor, nn
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from gradlab.torch.change import Change
-    from gradlab.torch.diagnosis import Findings
+    from gradlab.torch.findings import Findings
+    from gradlab.torch.noise import NoiseScale
 
-MAX_ENTRIES = 65_536
+MAX_ENTRIES = 32_768
 """Maximum number of entries of an activation that are measured: every k-th of a larger one."""
-
-
-@dataclass(frozen=True)
-class Weight:
-    """One parameter tensor, with all its names."""
-
-    names: tuple[str, ...]
-    shape: tuple[int, ...]
-    trainable: bool
-    held: bool | None
-    """Whether an optimizer holds it; None if no optimizer was given."""
-    grad_l2: float | None
-    grad_mean_abs: float | None
-    weight_l2: float
-    """Norm before the step, if there was one."""
-    update_ratio: float | None
-    """‖ΔW‖/‖W‖ of the step; None if there was no step, or if W was 0."""
-    nonfinite: int
+BYPASSED = "its class has a __call__ of its own, which does not run hooks"
 
 
 class ModuleProbe:
@@ -64,12 +55,16 @@ class ModuleProbe:
         *,
         scaler: Any = None,
         sample: int = MAX_ENTRIES,
+        histograms: bool = False,
         watched: bool = False,
     ) -> None:
         self.model = unwrap_model(model)
-        self.optimizers, self.scaler, self.sample = optimizers_of(optimizer), scaler, sample
-        self._watched = watched
+        self.optimizers, self.sample = optimizers_of(optimizer), sample
+        self.scaler = scaler if scaler is not None else scaler_of(optimizer)
+        self._watched, self._histograms = watched, histograms
         """Whether a watch owns it: evaluation passes are then ignored, and the watch reports the steps."""
+        self.on_new_pass: Callable[[], None] | None = None
+        """Called when a pass begins after a backward pass: a step may have been made in between."""
         self.seconds = 0.0
         """Time spent in hooks."""
         self._handles: list[Any] = []
@@ -78,15 +73,32 @@ class ModuleProbe:
         self._clear()
 
     def _clear(self) -> None:
-        self.modules: dict[str, ModuleStatistics] = {}
+        self._recorder = Recorder(self.model, self.sample, self._attach_to, self._scale, self._histograms)
         self.skipped: dict[str, str] = {}
         """Module -> why it could not be measured."""
         self.weights: tuple[Weight, ...] = ()
         self.stepped = False
         """Whether an optimizer has made a step."""
+        self.rates: tuple[Mapping[str, Any], ...] = ()
+        """The settings of the optimizers' groups, without their parameters."""
         self._before: dict[int, Tensor] = {}
         self._gradients: dict[int, GradientStatistics] = {}
-        self._axes: dict[tuple[int, ...], int] = {}
+        self._looked_for_scaler = False
+
+    @property
+    def records(self) -> Records:
+        """All that was recorded."""
+        return self._recorder.records
+
+    @property
+    def modules(self) -> dict[str, ModuleStatistics]:
+        """The modules that compute, by name."""
+        return self.records.modules
+
+    @property
+    def loss(self) -> float | None:
+        """The loss that was differentiated, unscaled; the mean of several."""
+        return self.records.loss
 
     # ------------------------------------------------------------------ hooks on and off
 
@@ -94,11 +106,11 @@ class ModuleProbe:
         if self._handles:
             raise InvalidInput("this probe is already active; make another for another pass")
         self._clear()
-        self._eager.begin()
         try:
+            self._eager.begin()
+            listen(self)
             for name, module in self.model.named_modules():
-                if not list(module.children()) or list(module.parameters(recurse=False)):
-                    self._attach(name or "(model)", module)
+                self._attach(clean_name(name), module)
             for parameter in self._loaded_parameters():
                 if parameter.requires_grad:
                     hook = Hook(self, "gradients", ModuleProbe._on_parameter_gradient)
@@ -107,7 +119,9 @@ class ModuleProbe:
                 if hasattr(optimizer, "register_step_post_hook"):
                     self._handles.append(optimizer.register_step_post_hook(Hook(self, "step", ModuleProbe._on_step)))
             if self.optimizers:
-                self._before = {id(parameter): parameter.detach().clone() for parameter in self._loaded_parameters()}
+                self._before = {id(parameter): take_sample(parameter) for parameter in self._loaded_parameters()}
+        except Exception as error:
+            self._let_go(error)
         except BaseException:
             self._remove_hooks()
             raise
@@ -116,139 +130,179 @@ class ModuleProbe:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._remove_hooks()
         if error is None:
-            for seen in self.modules.values():
-                seen.delta = max(seen.deltas, default=None) if seen.deltas else None
-            self.weights = tuple(self._collect_weights())
+            try:
+                self._conclude()
+            except Exception as own:
+                self._let_go(own)
         self._before.clear()
+
+    def _conclude(self) -> None:
+        self.records.finish()
+        self.records.never_called = tuple(self._find_uncalled()) if self.records.passes else ()
+        groups = [group for optimizer in self.optimizers for group in optimizer.param_groups]
+        self.rates = tuple({k: v for k, v in dict(group).items() if k != "params"} for group in groups)
+        loaded = self._loaded_parameters()
+        self.weights = tuple(
+            collect_weights(self.model, loaded, self._gradients, self._before, self.optimizers, self.stepped)
+        )
+
+    def _let_go(self, error: Exception) -> None:
+        """Remove every hook after an error of the probe's own, and say so once."""
+        self._remove_hooks()
+        self.skipped.setdefault("(probe)", (described(error).splitlines() or [""])[0])
+        say_once(f"the probe of {type(self.model).__name__} has let go: {self.skipped['(probe)']}")
 
     def _remove_hooks(self) -> None:
         for handle in self._handles:
-            handle.remove()
+            with suppress(Exception):
+                handle.remove()
         self._handles.clear()
+        self._recorder.stop()
+        stop_listening(self)
         self._eager.end()
 
     def _attach(self, name: str, module: nn.Module) -> None:
+        if not is_called_by_hooks(module):
+            self.skipped[name] = BYPASSED
+            return
+        begin, end = Hook(self, name, ModuleProbe._on_begin, name), Hook(self, name, ModuleProbe._on_end, name)
         try:
-            self._handles.append(module.register_forward_hook(Hook(self, name, ModuleProbe._on_forward, name)))
+            self._handles.append(module.register_forward_pre_hook(begin, with_kwargs=True))
+            self._handles.append(module.register_forward_hook(end, with_kwargs=True, always_call=True))
         except (RuntimeError, AttributeError) as error:  # a scripted module may not accept hooks
             self.skipped[name] = described(error).splitlines()[0]
+
+    def _attach_to(self, tensor: Tensor, name: str, action: Callable[[Tensor], None]) -> None:
+        self._handles.append(tensor.register_hook(Hook(self, name, lambda _, gradient: action(gradient))))
 
     def _loaded_parameters(self) -> Iterator[nn.Parameter]:
         """Parameters with values: those of a lazy module have none before its first pass, those on `meta` never."""
         return (p for p in self.model.parameters() if not is_lazy(p) and p.device.type != "meta")
 
+    def _find_uncalled(self) -> Iterator[str]:
+        called = {*self.records.modules, *self.records.blocks}
+        for name, module in self.model.named_modules():
+            if clean_name(name) not in called and list(module.parameters(recurse=False)):
+                yield clean_name(name)
+
     # ------------------------------------------------------------------ hook actions
 
-    def _on_forward(self, name: str, module: nn.Module, _: Any, output: Any) -> None:
+    def _on_begin(self, name: str, module: nn.Module, inputs: Sequence[Any], options: Mapping[str, Any]) -> None:
         if self._watched and not self.model.training:
             return
         if self.scaler is not None and any(gradient.nonfinite for gradient in self._gradients.values()):
             self._discard_records()  # the scaler skips such a step, as designed
-        seen = self.modules.setdefault(name, ModuleStatistics(name, type(module).__name__, len(self.modules) + 1))
-        seen.calls += 1
-        tensors = [t for t in tensors_in(output) if (t.is_floating_point() or t.is_complex()) and t.numel()]
-        for tensor in tensors:
-            if tensor.requires_grad:
-                self._handles.append(tensor.register_hook(Hook(self, name, ModuleProbe._on_output_gradient, seen)))
-        if tensors:  # only the first output is measured; the others are states of the same signal
-            statistics.record_activation(
-                seen, tensors[0], statistics.unit_axis(module, tensors[0], self._axes), self.sample
-            )
+        if self.on_new_pass is not None and self._recorder.idle and (self.records.backwards or self._gradients):
+            self.on_new_pass()
+            if not self._handles:  # it was a step that no hook told of, and this probe is closed
+                return
+        self._recorder.begin(name, module, inputs, options)
 
-    def _on_output_gradient(self, seen: ModuleStatistics, gradient: Tensor) -> None:
-        statistics.record_gradient(seen, gradient, self._scale(), self.sample)
+    def _on_end(
+        self, name: str, module: nn.Module, inputs: Sequence[Any], options: Mapping[str, Any], output: Any
+    ) -> None:
+        if not (self._watched and not self.model.training):
+            self._recorder.end(name, module, inputs, options, output)
+
+    def before_backward(self, losses: Sequence[Any]) -> None:
+        """Take the loss, what it is made of, and the scaler that scaled it."""
+        found = [loss for loss in losses if isinstance(loss, Tensor)]
+        if not found:
+            return
+        if self.scaler is None and not self._looked_for_scaler:
+            self._looked_for_scaler, self.scaler = True, find_scaler(found[0])
+        records = self.records
+        if records.backwards == 0:
+            records.uncleared = self._has_old_gradients()
+        value = sum(float(loss.detach().float().mean()) for loss in found) / self._scale()
+        if self.scaler is None or math.isfinite(value):  # a scaled loss may overflow where its gradients do not
+            records.loss = (records.backwards * (records.loss or 0.0) + value) / (records.backwards + 1)
+        records.backwards += 1
+        if records.objective is None:
+            records.objective = read_objective(found[0], self._scale())
+
+    def _has_old_gradients(self) -> bool:
+        """Whether every optimizer still holds a gradient that is not 0."""
+        held = [[p for group in each.param_groups for p in group["params"]][:4] for each in self.optimizers]
+        return bool(held) and all(any(p.grad is not None and statistics.norm(p.grad) for p in some) for some in held)
 
     def _on_parameter_gradient(self, parameter: Tensor) -> None:
-        self._gradients[id(parameter)] = statistics.measure_gradient(parameter, self._scale())
+        if parameter.grad is not None:
+            self._gradients[id(parameter)] = statistics.measure_gradient(
+                parameter.grad.detach(), parameter.numel(), self._scale(), self.sample
+            )
 
     def _on_step(self, *_: Any) -> None:
         self.stepped = True
 
     def _discard_records(self) -> None:
-        self.modules.clear()
+        self._recorder.stop()
+        self._recorder = Recorder(self.model, self.sample, self._attach_to, self._scale, self._histograms)
         self._gradients.clear()
 
     def _scale(self) -> float:
         return 1.0 if self.scaler is None else float(self.scaler.get_scale())
 
-    def _collect_weights(self) -> Iterator[Weight]:
-        names: dict[int, list[str]] = {}
-        for name, parameter in self.model.named_parameters(remove_duplicate=False):
-            names.setdefault(id(parameter), []).append(name)
-        held = {id(p) for optimizer in self.optimizers for group in optimizer.param_groups for p in group["params"]}
-        for parameter in self._loaded_parameters():
-            key = id(parameter)
-            gradient, before = self._gradients.get(key), self._before.get(key)
-            size = gradient.size if gradient is not None else statistics.norm(parameter)
-            moved = None
-            if before is not None and (self.stepped or not torch.equal(before, parameter.detach())):
-                size = statistics.norm(before)
-                step = statistics.norm(statistics.widen(parameter.detach()) - statistics.widen(before))
-                moved = step / size if size else None
-            yield Weight(
-                tuple(names[key]),
-                tuple(parameter.shape),
-                parameter.requires_grad,
-                key in held if self.optimizers else None,
-                None if gradient is None else gradient.l2,
-                None if gradient is None else gradient.mean_abs,
-                size,
-                moved,
-                0 if gradient is None else gradient.nonfinite,
-            )
-
     # ------------------------------------------------------------------ results
 
-    def table(self) -> pd.DataFrame:
-        """One row per module, in the order of first call: activations and the backprop signal."""
-        import pandas as pd
+    def table(self, *, whole: bool = False) -> pd.DataFrame:
+        """One row per module, in the order of first call: activations and the backprop signal.
 
-        columns = [
-            each.name for each in fields(ModuleStatistics) if each.name not in ("order", "deltas", "delta_nonfinite")
-        ]
-        rows = [{key: getattr(seen, key) for key in columns} for seen in self._modules_in_order()]
-        return pd.DataFrame(rows, columns=columns)
+        Identity and Dropout are left out unless `whole`.
+        """
+        return tables.tabulate_modules(self.records, whole=whole)
+
+    def blocks(self) -> pd.DataFrame:
+        """One row per block, by what it returns and what moved inside it: the table, folded."""
+        return tables.tabulate_blocks(self)
+
+    def operations(self) -> pd.DataFrame:
+        """One row per nonlinear function that was called between modules."""
+        return tables.tabulate_rows(self.records.operations.values())
+
+    def attention(self) -> pd.DataFrame:
+        """One row per attention: entropy of its weights and largest logit."""
+        return tables.tabulate_attention(self.records)
+
+    def time_steps(self) -> pd.DataFrame:
+        """One row per recurrent module and time step: size of the state, gradient through all later steps."""
+        return tables.tabulate_time(self.records)
+
+    def histograms(self) -> dict[str, tuple[list[float], list[int]]]:
+        """Edges and counts by module, of activations and (`δ module`) gradients; needs `probe(…, histograms=True)`."""
+        if not self._histograms:
+            raise InvalidInput("histograms: make the probe with histograms=True")
+        return self._recorder.histograms
 
     def parameters(self) -> pd.DataFrame:
         """One row per parameter tensor: its gradient, its size, and how far the optimizer moved it."""
-        import pandas as pd
-
-        rows = [
-            {
-                "name": " = ".join(weight.names),
-                "shape": weight.shape,
-                "grad_mean_abs": weight.grad_mean_abs,
-                "grad_l2": weight.grad_l2,
-                "weight_l2": weight.weight_l2,
-                "update_ratio": weight.update_ratio,
-                "trainable": weight.trainable,
-                "held": weight.held,
-            }
-            for weight in self.weights
-        ]
-        return pd.DataFrame(rows)
+        return tables.tabulate_weights(self.weights)
 
     @property
     def sharded(self) -> bool:
         """Whether this process holds only a shard of some parameter, so that its numbers describe that shard."""
-        return any(hasattr(parameter, "placements") for parameter in self.model.parameters())
+        return any(hasattr(p, "placements") or hasattr(p, "_sharded_size") for p in self.model.parameters())
 
-    def _modules_in_order(self) -> list[ModuleStatistics]:
-        return sorted(self.modules.values(), key=lambda seen: seen.order)
+    def noise_scale(self, batch: Any, loss: Any = None, parts: int = 8) -> NoiseScale:
+        """Estimate the gradient noise scale: the batch size beyond which larger batches stop to pay off."""
+        from gradlab.torch.noise import estimate_noise_scale
 
-    def diagnose(self, *, overfit: tuple[Any, Any] | None = None, loss: Any = None, steps: int = STEPS) -> Findings:
-        """Return the problems, with evidence and what usually helps; empty if the network is healthy.
+        return estimate_noise_scale(self.model, batch, loss, parts)
 
-        With `overfit=(input, target)` and the `loss` function, also train a copy of the model on this one batch for
-        `steps` steps: a network that cannot overfit it has a bug that no amount of data will fix.
+    def diagnose(self, *, overfit: Any = None, loss: Any = None, steps: int | None = None) -> Findings:
+        """Return the problems, with evidence and what usually helps; empty if this pass shows none.
+
+        With `overfit=batch` also train a copy of the model on this one batch for `steps` steps: a network that cannot
+        overfit it has a bug that no amount of data will fix. A batch is `(input, target)` with a `loss` function, a
+        dict of keyword arguments for a model that returns its loss, or several inputs `((a, b), target)`.
         """
         from gradlab.torch.diagnosis import diagnose_probe
+        from gradlab.torch.overfitting import STEPS, try_overfitting
 
         if overfit is None:
             return diagnose_probe(self)
-        if loss is None:
-            raise InvalidInput("diagnose: overfit needs the loss too: diagnose(overfit=(x, y), loss=loss_fn)")
-        return diagnose_probe(self, try_overfitting(self.model, overfit, loss, self.optimizers, steps))
+        tried = try_overfitting(self.model, overfit, loss, self.optimizers, steps or STEPS)
+        return diagnose_probe(self, tried)
 
     def against(self, before: ModuleProbe) -> Change:
         """Compare this probe (after a fix) with `before`: findings that are gone and new, and what moved."""
@@ -264,12 +318,11 @@ class ModuleProbe:
 
         return probe_figure(self, ax)
 
+    def __repr__(self) -> str:
+        loss = "" if self.loss is None else f", loss {self.loss:.4g}"
+        return f"<probe of {type(self.model).__name__}: {len(self.modules)} modules, {len(self.weights)} tensors{loss}>"
+
     def _repr_html_(self) -> str:
-        return str(self.table().to_html()) + str(self.parameters().to_html())
+        from gradlab.torch.notebook import probe_as_html
 
-
-def unwrap_model(model: Any) -> nn.Module:
-    """Return the module itself, or the original of a compiled one."""
-    if not isinstance(model, nn.Module):
-        raise InvalidInput(f"model: must be an nn.Module, not {shortened(model)}")
-    return getattr(model, "_orig_mod", model)
+        return probe_as_html(self)

@@ -1,13 +1,16 @@
 """A watch over a training loop: it probes one step in every `every` steps and keeps the records.
 
-It counts the optimizer's steps itself, so the loop does not change. Hooks are attached when the step before a probed
-one ends, and removed after the probed step. In between, the model has no hooks, so a compiled model stays compiled.
+It counts the optimizer's steps itself and hears of the loss, so the loop does not change. Hooks are attached when the
+step before a probed one ends, and removed after the probed step. In between, the model has no hooks, so a compiled
+model stays compiled. An error of its own ends the watch, never the loop.
 """
 
 from __future__ import annotations
 
 import io
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
 from types import TracebackType
@@ -15,30 +18,31 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from gradlab.comparing.live import LiveFile
 from gradlab.comparing.outcomes import ACTIVE_WATCHES
-from gradlab.comparing.saving import save_watched
-from gradlab.engines.torch.tensors import optimizers_of
-from gradlab.errors import InvalidInput
-from gradlab.notices import say
-from gradlab.report.charts import HeatChart, HeatPanel
-from gradlab.report.draw import draw_one
+from gradlab.comparing.saving import describe_model, save_recorded
+from gradlab.engines.torch.tensors import optimizers_of, scaler_of
+from gradlab.errors import InvalidInput, described
+from gradlab.notices import say, say_once
+from gradlab.torch.backward import listen, stop_listening
+from gradlab.torch.diagnosis import check_overfit
+from gradlab.torch.figure import MEASURES, watch_figure
+from gradlab.torch.history import diagnose_history
+from gradlab.torch.hooks import Hook
 from gradlab.torch.layers import find_layers, layer_table
-from gradlab.torch.probing import ModuleProbe, unwrap_model
+from gradlab.torch.names import unwrap_model
+from gradlab.torch.overfitting import STEPS, try_overfitting
+from gradlab.torch.probing import ModuleProbe
+from gradlab.torch.scalars import Scalars
+from gradlab.torch.step_clock import StepClock
 from gradlab.trials.outcome import LayerTable
-from torch import nn
+from torch import Tensor, nn
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from gradlab.report.result import Result
-    from gradlab.torch.diagnosis import Findings
-
-MEASURES = {
-    "delta": "backprop signal δ (rms)",
-    "rms": "activation (rms)",
-    "std": "activation (std)",
-    "dead": "dead units",
-}
+    from gradlab.torch.findings import Findings
 
 
 @dataclass(frozen=True)
@@ -54,64 +58,184 @@ class Watch:
     """`with gradlab.watch(model, optimizer, every=100) as w:` around any loop; or without `with`, and `w.close()`."""
 
     def __init__(
-        self, model: nn.Module, optimizer: Any, *, every: int = 100, scaler: Any = None, quiet: bool = False
+        self,
+        model: nn.Module,
+        optimizer: Any,
+        *,
+        every: int = 100,
+        scaler: Any = None,
+        quiet: bool = False,
+        start: int = 0,
+        out: str | Path | None = None,
+        on_moment: Callable[[Moment], Any] | None = None,
     ) -> None:
         if every < 1:
             raise InvalidInput(f"every: must be at least 1, not {every}")
         self._model, self._optimizers = unwrap_model(model), optimizers_of(optimizer)
         if not self._optimizers:
             raise InvalidInput("watch: give the optimizer, whose steps are counted")
-        self.every, self.step = every, 0
+        self.every, self.step, self.start = every, start, start
         self.moments: list[Moment] = []
-        self._scaler, self._quiet = scaler, quiet
+        self.scalars = Scalars()
+        """The loss that was heard of, and what was logged."""
+        self.skipped: dict[str, str] = {}
+        self.seconds = 0.0
+        self._scaler, self._quiet = scaler if scaler is not None else scaler_of(optimizer), quiet
+        self._on_moment, self._live = on_moment, None if out is None else self._begin_file(Path(out))
         self._open: ModuleProbe | None = None
+        self._losses: list[Any] = []
+        self._logged: set[int] = set()
+        self._clock = StepClock(self._optimizers)
         self._spent, self._elapsed = 0.0, 0.0
         self._last = perf_counter()
-        self._handles = [self._optimizers[-1].register_step_post_hook(self._on_step)]
+        last = self._optimizers[-1]
+        self._handles: list[Any] = []
+        if hasattr(last, "register_step_post_hook"):
+            self._handles.append(last.register_step_post_hook(Hook(self, "(watch)", Watch._on_step)))
+        listen(self)
+        self._on = True
         ACTIVE_WATCHES.add(self)
-        self._start_probe()
+        self._guard(self._start_probe)
 
-    def _start_probe(self) -> None:
-        """Start a probe if the next step is to be probed."""
-        if self.step % self.every == 0:
+    # ------------------------------------------------------------------ a guest: errors of its own end it, not the loop
+
+    def _guard(self, action: Callable[[], None]) -> None:
+        """Do something; after an error of our own, say so once and let go."""
+        if not self._on:
+            return
+        try:
+            action()
+        except Exception as error:
+            self.skipped["(watch)"] = (described(error).splitlines() or [""])[0]
+            self._release()
+            say_once(f"the watch of {type(self._model).__name__} has let go: {self.skipped['(watch)']}")
+
+    def _start_probe(self, ahead: int = 0) -> None:
+        """Start a probe if the next step is to be probed, or the one `ahead` of it."""
+        if (self.step + ahead) % self.every == 0:
             start = perf_counter()
-            self._open = ModuleProbe(self._model, list(self._optimizers), scaler=self._scaler, watched=True)
-            self._open.__enter__()
+            probe = ModuleProbe(self._model, list(self._optimizers), scaler=self._scaler, watched=True)
+            probe.on_new_pass = self._infer_step
+            self._open = probe
+            probe.__enter__()
             self._spent += perf_counter() - start
 
     def _on_step(self, *_: Any) -> None:
+        self._clock.hear()
+        self._guard(self._finish_step)
+
+    def count_step(self) -> None:
+        """Say that a step was made, for optimizers that have no hooks; frameworks' callbacks do."""
+        self._clock.hear()
+        self._guard(self._finish_step)
+
+    def _infer_step(self) -> None:
+        """Notice a step that no hook has told of: a compiled one, or that of an optimizer without hooks."""
+        if self._clock.has_stepped_unheard():
+            self._guard(self._finish_step)
+
+    def _finish_step(self) -> None:
+        losses, self._losses = self._losses, []
+        if self._scaler is not None:  # passes whose step it skipped, because they overflowed
+            losses = [loss for loss in losses if bool(loss.isfinite().all())]
+        if losses and self.step not in self._logged:
+            self.scalars.add(self.step, "loss", losses, 1.0 if self._scaler is None else self._scaler.get_scale())
         if self._open is not None:
             start = perf_counter()
-            self._open.stepped = True
-            self._open.__exit__(None, None, None)
-            if self._open.modules:
-                self.moments.append(Moment(self.step, self._open))
-            self._spent += self._open.seconds + perf_counter() - start
-            self._open = None
+            probe, self._open = self._open, None
+            probe.stepped = True
+            probe.__exit__(None, None, None)
+            self._scaler = self._scaler if self._scaler is not None else probe.scaler
+            if self.step % self.every == 0 and (probe.records.passes or probe._gradients):
+                self._keep(Moment(self.step, probe))
+            self._spent += probe.seconds + perf_counter() - start
         self.step += 1
         now = perf_counter()
         self._elapsed += now - self._last
         self._last = now
         self._start_probe()
 
+    def _keep(self, moment: Moment) -> None:
+        self.moments.append(moment)
+        if self._live is not None:
+            self._live.append(self._describe_moment(moment))
+        if self._on_moment is not None:
+            self._on_moment(moment)
+
+    def before_backward(self, losses: Sequence[Any]) -> None:
+        """Keep what is differentiated; it is read later."""
+        if self._open is None:
+            self._infer_step()
+        if self._open is None and self._clock.infers:  # no hook will tell that the step to be probed begins
+            self._guard(lambda: self._start_probe(ahead=1))
+        self._clock.mark_backward()
+        if self._model.training:
+            self._losses += [loss.detach() for loss in losses if isinstance(loss, Tensor)]
+
+    def log(self, step: int | None = None, **scalars: Any) -> None:
+        """Keep scalars at a step (default: the current one): `w.log(loss=loss, validation_loss=…)`."""
+        at = self.step if step is None else step
+        for name, value in scalars.items():
+            self.scalars.check(name, value)
+            self.scalars.add(at, name, [value])
+            if name == "loss":
+                self._logged.add(at)
+
     def close(self) -> None:
         """Remove all hooks and keep the records. Print the overhead to stderr, unless `quiet`."""
-        announces = bool(self._handles) and bool(self.moments) and not self._quiet
+        announces = self._on and bool(self.moments) and not self._quiet
+        if self._on:
+            self._guard(self._infer_step)
+        was_on = self._on
+        self._release()
+        if was_on and self._live is not None:
+            with suppress(OSError):
+                self._live.append({"closed": True, "step": self.step, "scalars": self.curves()})
+        if announces:
+            say(self.summary)
+
+    def _release(self) -> None:
+        """Let go of model and optimizer. Idempotent."""
+        self._on = False
         if self._open is not None:
             self._open._remove_hooks()
             self._open = None
         for handle in self._handles:
             handle.remove()
         self._handles = []
+        stop_listening(self)
         ACTIVE_WATCHES.discard(self)
-        if announces:
-            say(self.summary)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
+
+    # ------------------------------------------------------------------ on the disk
+
+    def _begin_file(self, folder: Path) -> LiveFile:
+        code = describe_model(self._model)
+        return LiveFile(
+            folder,
+            {"model": type(self._model).__name__, "every": self.every, "sha256": code.sha256, "code": code.text},
+        )
+
+    def _describe_moment(self, moment: Moment) -> dict[str, Any]:
+        table = layer_table([(moment.step, moment.probe)])
+        rows = zip(table.layer.tolist(), table.measure, table.value.tolist(), strict=True)
+        return {
+            "step": moment.step,
+            "loss": moment.probe.loss,
+            "findings": [str(finding) for finding in moment.probe.diagnose().found],
+            "names": [layer.name for layer in find_layers(moment.probe)],
+            "layers": [list(row) for row in rows],
+            "scalars": self.curves(),
+        }
+
+    def curves(self) -> dict[str, dict[int, float]]:
+        """All scalars: name -> step -> value."""
+        return {name: self.scalars.curve(name) for name in self.scalars.names}
 
     # ------------------------------------------------------------------ results
 
@@ -144,23 +268,22 @@ class Watch:
         return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
 
     def figure(self, measure: str = "delta", ax: Any = None) -> Any:
-        """Draw a measure over modules and steps as a heat map."""
-        if measure not in MEASURES:
-            raise InvalidInput(f"{measure!r} is not a measure of a watch; accepted: {', '.join(MEASURES)}")
+        """Draw a measure over modules and steps as a heat map, or a scalar over steps (`"loss"`)."""
         self._require_moments()
-        frame = self.table().query("measure == @measure").pivot_table(index="layer", columns="step", values="value")
-        panel = HeatPanel((type(self._model).__name__,), frame.to_numpy(), tuple(int(step) for step in frame.columns))
-        title = f"{MEASURES[measure][0].upper()}{MEASURES[measure][1:]} by module and step"
-        return draw_one(HeatChart(title, "step", "module", (panel,), MEASURES[measure]), ax)
+        return watch_figure(self, measure, ax)
 
     def _require_moments(self) -> None:
         if not self.moments:
             raise InvalidInput("no step was recorded: the model has not been trained since the watch started")
 
-    def diagnose(self) -> Findings:
-        """Diagnose the latest probed step."""
+    def diagnose(self, *, overfit: Any = None, loss: Any = None, steps: int | None = None) -> Findings:
+        """Diagnose all probed steps and the curves; with `overfit=batch` as for a probe."""
         self._require_moments()
-        return self.moments[-1].probe.diagnose()
+        found = diagnose_history(self.moments, self.curves())
+        if overfit is None:
+            return found
+        tried = try_overfitting(self._model, overfit, loss, self._optimizers, steps or STEPS)
+        return replace(found, found=(*found.found, *check_overfit(self.moments[-1].probe, tried)), overfit=tried)
 
     def layer_table(self) -> LayerTable:
         """The layers (modules with a weight matrix) at every probed step, in Gradlab's measures."""
@@ -181,11 +304,12 @@ class Watch:
         self._require_moments()
         parameters = self.parameters()
         parameters["shape"] = parameters["shape"].map(str)
-        return save_watched(
+        return save_recorded(
             folder,
-            self._model,
+            describe_model(self._model),
             {"every": self.every, "steps": self.step},
             self,
+            self.curves(),
             question=question or f"What happens inside {type(self._model).__name__} while it trains?",
             remarks=self._remarks(),
             files={"modules.parquet": _parquet(self.table()), "parameters.parquet": _parquet(parameters)},
@@ -193,13 +317,10 @@ class Watch:
         )
 
     def _remarks(self) -> list[str]:
-        """Return the diagnoses of the first and the last probed step, as sentences."""
-        remarks = []
-        for moment in (self.moments[0], self.moments[-1]) if len(self.moments) > 1 else self.moments:
-            found = moment.probe.diagnose().found
-            remarks += [f"At step {moment.step:,}: {finding}"[:2000] for finding in found]
-            remarks += [] if found else [f"At step {moment.step:,} nothing is wrong that the probe can see."]
-        return remarks
+        """Return the diagnosis of all probed steps, as sentences."""
+        found = self.diagnose()
+        said = [*map(str, found.found)] or ["At no probed step is anything wrong that the probe can see."]
+        return [line[:2000] for line in (*said, *(f"Note: {note}" for note in found.noted))]
 
     @property
     def summary(self) -> str:
@@ -208,7 +329,12 @@ class Watch:
         return f"watched {type(self._model).__name__}: {len(self.moments):,} of {self.step:,} steps probed{share}"
 
     def __repr__(self) -> str:
-        return f"<Watch: {self.summary}>"
+        return f"<watch: {self.summary}>"
+
+    def _repr_html_(self) -> str:
+        from gradlab.torch.notebook import watch_as_html
+
+        return watch_as_html(self)
 
 
 def _parquet(frame: pd.DataFrame) -> bytes:

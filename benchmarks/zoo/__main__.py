@@ -1,0 +1,142 @@
+"""The zoo: healthy networks that must raise no alarm, and faults whose cause must be named.
+
+python benchmarks/zoo healthy [NAME …]     # examine them, and keep what was found (benchmarks/zoo/results)
+python benchmarks/zoo first [NAME …]       # the faults that the rules were made with
+python benchmarks/zoo second [NAME …]      # the faults written down before; the first result is kept
+python benchmarks/zoo say NAME …           # print the whole diagnosis of faults by name; nothing is kept
+python benchmarks/zoo docs                 # write docs/zoo.md from what was kept
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+import warnings
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import torch
+
+HERE = Path(__file__).parent
+RESULTS, DOCS = HERE / "results", HERE.parents[1] / "docs" / "zoo.md"
+PACKAGES = {
+    "timm": "timm", "transformers": "transformers", "peft": "peft", "torch_geometric": "torch_geometric",
+    "diffusers": "diffusers", "x_transformers": "x-transformers",
+    "segmentation_models_pytorch": "segmentation-models-pytorch", "torch": "torch",
+}  # fmt: skip
+
+
+def stamp_rules() -> str:
+    """Return a fingerprint of the doctor's code, so that the page can say which results are of one version."""
+    digest = hashlib.sha256()
+    for path in sorted((HERE.parents[1] / "src" / "gradlab" / "torch").rglob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def keep(name: str, found: dict[str, Any]) -> None:
+    """Add entries to a file of results; an entry of the same name is replaced."""
+    RESULTS.mkdir(exist_ok=True)
+    path = RESULTS / f"{name}.json"
+    kept = json.loads(path.read_text()) if path.exists() else {}
+    path.write_text(json.dumps({**kept, **found}, indent=1, ensure_ascii=False) + "\n")
+
+
+def forget(*files: str) -> None:
+    """Drop files of results: a whole run begins anew, so that nothing of an earlier version is left in it."""
+    for name in files:
+        (RESULTS / f"{name}.json").unlink(missing_ok=True)
+
+
+def run_healthy(names: list[str]) -> None:
+    """Examine healthy networks."""
+    from alarms import examine
+    from healthy import HEALTHY, PACKAGE, missing
+
+    stamp = stamp_rules()
+    if not names:
+        forget("healthy", "unexamined")
+    for name in [each for each in HEALTHY if not names or any(part in each for part in names)]:
+        if missing(name):
+            print(f"{name}: {PACKAGE[name]} is not installed")
+            keep("unexamined", {name: f"{PACKAGE[name]} is not installed"})
+            continue
+        start = perf_counter()
+        try:
+            found = examine(name)
+        except Exception as error:  # of the package, not of the probe: the network does not run here
+            reason = f"does not run here: {type(error).__name__}: {str(error)[:200]}"
+            print(f"{name}: {reason}", flush=True)
+            keep("unexamined", {name: reason})
+            continue
+        keep("healthy", {name: {"package": PACKAGE[name], "found": found.found, "rules": stamp}})
+        words = "quiet" if found.quiet else f"ALARM {found.found}"
+        print(f"{name}: {words} ({perf_counter() - start:.0f} s)", flush=True)
+
+
+def run_set(which: str, names: list[str]) -> None:
+    """Run a set of faults."""
+    import first_set
+    import second_set
+    from faults import run_fault
+
+    faults = {"first": first_set.FAULTS, "second": second_set.FAULTS}[which]
+    fresh, stamp = not (RESULTS / "second_at_first.json").exists(), stamp_rules()
+    if not names:
+        forget(which)
+    for name in [each for each in faults if not names or any(part in each for part in names)]:
+        one = run_fault(name, faults)
+        entry = {"verdict": one.verdict, "wanted": one.wanted, "found": one.found, "noted": one.noted, "rules": stamp}
+        keep(which, {name: entry})
+        if which == "second" and fresh:
+            keep("second_at_first", {name: entry})
+        print(f"{one.verdict:7} {name}: {', '.join(one.found) or '–'}", flush=True)
+
+
+def say(names: list[str]) -> None:
+    """Print what the doctor says of faults."""
+    import first_set
+    import second_set
+    from faults import run_fault
+
+    faults = {**first_set.FAULTS, **second_set.FAULTS}
+    for name in [each for each in faults if any(part in each for part in names)]:
+        print(f"# {name}\n{run_fault(name, faults).said}\n", flush=True)
+
+
+def write_docs() -> None:
+    """Write the page."""
+    from page import write_page
+
+    versions = {}
+    for module, package in PACKAGES.items():
+        try:
+            versions[module] = version(package)
+        except PackageNotFoundError:
+            continue
+    DOCS.write_text(write_page(RESULTS, versions, stamp_rules()), encoding="utf8")
+
+
+def main() -> None:
+    """Do what the first argument says."""
+    what, names = (sys.argv[1:2] or [""])[0], sys.argv[2:]
+    if what not in ("healthy", "first", "second", "say", "docs") or (what == "say" and not names):
+        print(__doc__)
+        sys.exit(2)
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")
+    if what == "docs":
+        write_docs()
+    elif what == "say":
+        say(names)
+    elif what == "healthy":
+        run_healthy(names)
+    else:
+        run_set(what, names)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,276 @@
+"""Record a pass while it runs: when a module begins and ends, when a function is called, when a gradient comes."""
+
+from __future__ import annotations
+
+import re
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+import torch
+from gradlab.engines.torch.tensors import tensors_in
+from gradlab.torch import attention, operations, recurrence, statistics
+from gradlab.torch.names import clean_name
+from gradlab.torch.records import Nonfinite, Received, Records
+from gradlab.torch.spine import find_candidates
+from gradlab.torch.statistics import ModuleStatistics
+from torch import Tensor, nn
+
+ROUTER = re.compile(r"(^|[._])(gate|router|gating|switch|moe|sparsemoe\w*|experts?)(\b|_|$)", re.IGNORECASE)
+CELLS = ("Cell",)
+MOST_KEPT = 512
+
+Attach = Callable[[Tensor, str, Callable[[Tensor], None]], None]
+
+
+class Recorder:
+    """Fills `records`. `attach(tensor, name, action)` calls an action with the gradient of a tensor."""
+
+    def __init__(
+        self, model: nn.Module, most: int, attach: Attach, scale: Callable[[], float], histograms: bool = False
+    ) -> None:
+        self.records = Records()
+        self._inner = {clean_name(name) for name, module in model.named_modules() if is_block(module)}
+        self._spine: set[str] = set()
+        with suppress(Exception):  # a model may hold anything; without a spine samples are not compared
+            self._spine = find_candidates(model)
+        self._most, self._attach, self._scale, self._histograms = most, attach, scale, histograms
+        self._stack: list[tuple[str, nn.Module]] = []
+        self._made: dict[int, tuple[Any, ModuleStatistics]] = {}
+        self._axes: dict[tuple[int, ...], int] = {}
+        self._last = "the input"
+        self._ear = operations.Ear(self._on_function)
+        self.sizes: dict[str, list[float]] = {}
+        """Activations by call, of modules that are called as cells of a loop."""
+        self.histograms: dict[str, tuple[list[float], list[int]]] = {}
+
+    @property
+    def idle(self) -> bool:
+        """Whether no module is running."""
+        return not self._stack
+
+    # ------------------------------------------------------------------ modules
+
+    def begin(self, name: str, module: nn.Module, inputs: Sequence[Any], options: Mapping[str, Any]) -> None:
+        """A module is called. Functions that the recorder calls itself are not those of the model."""
+        paused = self._ear.pause()
+        try:
+            self._begin(name, module, inputs, options)
+        finally:
+            if paused:
+                self._ear.resume()
+            if len(self._stack) == 1:
+                self._ear.begin()
+
+    def _begin(self, name: str, module: nn.Module, inputs: Sequence[Any], options: Mapping[str, Any]) -> None:
+        if not self._stack:
+            self._made.clear()
+            self._last = "the input"
+            self.records.passes += 1
+            self._receive(inputs, options)
+        elif self.records.nonfinite is None:
+            for tensor in tensors_in(list(inputs)):
+                if tensor.requires_grad and tensor.is_floating_point() and self._find(tensor) is None:
+                    self._check(tensor, name, "between")
+        self._stack.append((name, module))
+
+    def end(self, name: str, module: nn.Module, inputs: Sequence[Any], options: Mapping[str, Any], output: Any) -> None:
+        """A module has returned (None: it raised)."""
+        paused = self._ear.pause()
+        try:
+            self._end(name, module, inputs, options, output)
+        finally:
+            if paused:
+                self._ear.resume()
+            if not self._stack:
+                self._ear.stop()
+
+    def _end(
+        self, name: str, module: nn.Module, inputs: Sequence[Any], options: Mapping[str, Any], output: Any
+    ) -> None:
+        while self._stack and self._stack.pop()[1] is not module:
+            pass
+        if output is None:
+            return
+        inner = name in self._inner
+        rows = self.records.blocks if inner else self.records.modules
+        if name not in rows:
+            rows[name] = ModuleStatistics(name, type(module).__name__, self.records.tick())
+        row = rows[name]
+        row.calls += 1
+        tensors = [t for t in tensors_in(output) if (t.is_floating_point() or t.is_complex()) and t.numel()]
+        if inner and tensors and self._take_over(row, tensors[0]):
+            return
+        given = operations.first_tensor(inputs)
+        if row.idle and tensors and given is not None and self._take_over(row, given):
+            self._made[id(tensors[0])] = (weakref.ref(tensors[0]), self._made[id(given)][1])
+            return
+        for tensor in tensors:
+            if tensor.requires_grad:
+                self._follow(tensor, row)
+        if tensors:  # only the first output is measured; the others are states of the same signal
+            self._measure(row, module, tensors[0], operations.first_tensor(inputs))
+            if row.nonfinite:
+                self._check(tensors[0], name, "between" if inner else "output")
+        if not inner:
+            self._last = name
+            self._look_inside(name, module, inputs, options, output)
+
+    def _follow(self, tensor: Tensor, row: ModuleStatistics) -> None:
+        """Record the gradient of a row's output when it comes."""
+
+        def record(gradient: Tensor) -> None:
+            statistics.record_gradient(row, gradient, self._scale(), self._most)
+            if self._histograms:
+                values = statistics.sample_entries(statistics.plain(gradient), self._most) / self._scale()
+                self.histograms[f"δ {row.name}"] = make_histogram(values)
+
+        self._attach(tensor, row.name, record)
+
+    def _measure(self, row: ModuleStatistics, module: nn.Module | None, tensor: Tensor, given: Tensor | None) -> None:
+        def find_axis(dense: Tensor) -> int:
+            if module is None:
+                return self._axes.get(tuple(dense.shape), 1 if dense.dim() == 4 else dense.dim() - 1)
+            return statistics.unit_axis(module, dense, self._axes)
+
+        maker = None if given is None else self._find(given)
+        row.source = "" if maker is None else maker.name
+        compared = row.name in self._spine
+        nonlinear = module is None or next(module.parameters(recurse=False), None) is None
+        statistics.record_activation(row, tensor, find_axis, self._most, compared=compared, nonlinear=nonlinear)
+        self._made[id(tensor)] = (weakref.ref(tensor), row)
+        if row.kind.endswith(CELLS) and len(self.sizes.setdefault(row.name, [])) < MOST_KEPT:
+            self.sizes[row.name].append(row.rms)
+        if self._histograms:
+            self.histograms[row.name] = make_histogram(statistics.sample_entries(tensor, self._most))
+
+    def _take_over(self, row: ModuleStatistics, tensor: Tensor) -> bool:
+        """Take the numbers of the child that made a block's output, if it is handed on as it is."""
+        found = self._find(tensor)
+        if found is None:
+            return False
+        for name, value in vars(found).items():
+            if name not in ("name", "kind", "order", "calls"):
+                setattr(row, name, value)
+        if row.spread is None and row.name in self._spine:  # the child may be off the spine: a norm that ends a block
+            with torch.no_grad():
+                row.spread, row.token_spread = statistics.measure_spread(statistics.plain(tensor))
+        return True
+
+    def _find(self, tensor: Tensor) -> ModuleStatistics | None:
+        made = self._made.get(id(tensor))
+        return made[1] if made is not None and made[0]() is tensor else None
+
+    def _look_inside(
+        self, name: str, module: nn.Module, inputs: Sequence[Any], options: Mapping[str, Any], output: Any
+    ) -> None:
+        if isinstance(module, nn.MultiheadAttention) and len(inputs) >= 2:
+            self._keep(attention.attend_to_module(module, name, inputs[0], inputs[1], options.get("attn_mask")))
+        elif recurrence.is_recurrent(module) and isinstance(output, tuple) and isinstance(output[0], Tensor):
+            self.records.keep_recurrence(recurrence.growth_of_state(name, module, output[0]))
+            if output[0].requires_grad and inputs and isinstance(inputs[0], Tensor):
+                given = inputs[0].detach()
+
+                def look_back(gradient: Tensor) -> None:
+                    self.records.keep_recurrence(recurrence.reach_of_gradient(name, module, given, gradient))
+
+                self._attach(output[0], f"{name}, by time", look_back)
+
+    # ------------------------------------------------------------------ functions
+
+    def _on_function(self, name: str, inputs: Sequence[Any], options: Mapping[str, Any], result: Any) -> None:
+        if not self._stack:
+            return
+        where, module = self._stack[-1]
+        leaf = next(module.children(), None) is None
+        tensor = operations.first_tensor(result)
+        if tensor is None:
+            return
+        if name in operations.CHOICE:
+            self._count_experts(where, module, name, inputs, options, result)
+        elif name in operations.ATTENTION:
+            self._keep(attention.attend_to_arguments(where, inputs, options))
+        elif name in operations.SOFTMAX:
+            self._keep(attention.attend_to_weights(where, tensor))
+        elif not leaf and (name not in ("clamp", "clamp_", "clamp_min") or self._is_relu(inputs, options)):
+            label = f"{self._last} → {name.removesuffix('_')}"
+            rows = self.records.operations
+            row = rows.setdefault(label, ModuleStatistics(label, name.removesuffix("_"), self.records.tick()))
+            row.calls += 1
+            if tensor.requires_grad:
+                self._follow(tensor, row)
+            self._measure(row, None, tensor, operations.first_tensor(inputs))
+        if self.records.nonfinite is None and tensor.requires_grad and tensor.is_floating_point():
+            self._check(tensor, where, "between", name)
+
+    def _is_relu(self, inputs: Sequence[Any], options: Mapping[str, Any]) -> bool:
+        low = inputs[1] if len(inputs) > 1 else options.get("min")
+        high = inputs[2] if len(inputs) > 2 else options.get("max")
+        return isinstance(low, int | float) and low == 0 and high is None
+
+    def _count_experts(
+        self,
+        where: str,
+        module: nn.Module,
+        name: str,
+        inputs: Sequence[Any],
+        options: Mapping[str, Any],
+        result: Any,
+    ) -> None:
+        scores = inputs[0]
+        if not isinstance(scores, Tensor) or scores.dim() < 2 or not 2 <= scores.shape[-1] <= 512:
+            return
+        experts = [child for child in module.children() if isinstance(child, nn.ModuleList)]
+        counted = any(len(each) == scores.shape[-1] for each in experts)
+        if counted or ROUTER.search(where) or ROUTER.search(type(module).__name__):
+            chosen = result[1] if name == "topk" else result
+            if chosen.dtype == torch.long and chosen.numel():
+                self.records.count_choices(where, scores.shape[-1], chosen)
+
+    def _keep(self, found: attention.Attention | None) -> None:
+        if found is not None:
+            self.records.attention[found.name] = found
+
+    # ------------------------------------------------------------------ inputs, and what is not finite
+
+    def _receive(self, inputs: Sequence[Any], options: Mapping[str, Any]) -> None:
+        floats = [t for t in tensors_in([*inputs, dict(options)]) if t.is_floating_point() and t.numel()]
+        for tensor in floats:
+            self._check(tensor, "(model)", "input")
+        if self.records.received is None and floats and floats[0].dim() > 1:
+            first = statistics.plain(floats[0].detach())
+            values = statistics.sample_entries(first, self._most)
+            size = statistics.norm(values) / max(1, values.numel()) ** 0.5
+            same = len(first) > 3 and bool((first == first[:1]).all())
+            self.records.received = Received(tuple(floats[0].shape), size, float(values.float().mean()), same)
+
+    def _check(self, tensor: Tensor, name: str, how: str, operation: str = "") -> None:
+        """Keep the first place where a number is NaN or +∞; masks and logarithms have −∞ on purpose."""
+        if self.records.nonfinite is not None:
+            return
+        dense = statistics.plain(tensor.detach())
+        if statistics.count_nonfinite(dense):
+            count = int(torch.isnan(dense).sum() + torch.isposinf(dense).sum())
+            if count:
+                self.records.nonfinite = Nonfinite(name, how, self._last, count, operation)
+
+    def stop(self) -> None:
+        """Let go of the pass."""
+        self._ear.stop()
+        self._stack.clear()
+        self._made.clear()
+
+
+def is_block(module: nn.Module) -> bool:
+    """Whether a module is made of modules and owns no parameter itself."""
+    return next(module.children(), None) is not None and next(module.parameters(recurse=False), None) is None
+
+
+def make_histogram(values: Tensor, bins: int = 40) -> tuple[list[float], list[int]]:
+    """Return the edges and counts of a histogram of finite values."""
+    kept = values[torch.isfinite(values)].float().cpu()
+    if not kept.numel():
+        return [], []
+    counts, edges = torch.histogram(kept, bins)
+    return edges.tolist(), [int(count) for count in counts]

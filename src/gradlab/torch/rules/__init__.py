@@ -1,0 +1,1 @@
+"""The rules of the diagnosis, one file per kind of problem; each has `find(probe)`."""

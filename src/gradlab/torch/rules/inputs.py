@@ -1,0 +1,34 @@
+"""What the model is given: its scale, and whether samples differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from gradlab.torch.findings import Finding
+
+if TYPE_CHECKING:
+    from gradlab.torch.probing import ModuleProbe
+
+LARGE = 30.0
+"""Root mean square above which an input was hardly normalized."""
+
+
+def find(probe: ModuleProbe) -> Iterator[Finding]:
+    """Judge the first floating-point input of at least two axes."""
+    received = probe.records.received
+    if received is None:
+        return
+    if received.same:
+        yield Finding(
+            "identical samples", "the input", f"all {received.shape[0]} samples of the batch are equal",
+            "look at the loader: an index that does not advance, an expand instead of a stack",
+        )  # fmt: skip
+    first = min(probe.modules.values(), key=lambda row: row.order, default=None)
+    if received.rms > LARGE and first is not None and "Norm" not in first.kind:
+        yield Finding(
+            "input scale", "the input",
+            f"its root mean square is {received.rms:.3g} (mean {received.mean:.3g}), and the first module is "
+            f"{first.name}, no norm",
+            "subtract the mean and divide by the standard deviation of the training set (pixels: divide by 255 first)",
+        )  # fmt: skip

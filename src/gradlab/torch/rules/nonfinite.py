@@ -1,0 +1,63 @@
+"""Numbers that are not finite: the first place of the forward pass, else the last of the backward pass."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from gradlab.torch.findings import Finding
+
+if TYPE_CHECKING:
+    from gradlab.torch.probing import ModuleProbe
+    from gradlab.torch.records import Nonfinite
+
+NAME = "NaN or infinity"
+LOOK = "look at what enters it: a logarithm or division by 0, a learning rate or loss scale too large, float16 overflow"
+
+
+def find(probe: ModuleProbe) -> Iterator[Finding]:
+    """Report one place: where it began."""
+    first = probe.records.nonfinite
+    if first is not None:
+        yield _describe(first)
+        return
+    loss = probe.loss
+    if loss is not None and not math.isfinite(loss):
+        yield Finding(
+            NAME, "the loss", f"the loss is {loss}, although every output of the model is finite",
+            "a logarithm or division by 0 inside the loss: use the loss that takes logits, or add a small number",
+        )  # fmt: skip
+        return
+    seen = [row for row in probe.records.all_rows() if row.delta_nonfinite and "→" not in row.name]
+    if seen:
+        last = seen[-1]
+        after = [row for row in probe.records.all_rows() if row.order > last.order and row.name != last.name]
+        between = f"{after[0].name}, or a function before it," if after else "the loss"
+        yield Finding(
+            NAME, last.name,
+            f"the gradient of its output is not finite ({last.delta_nonfinite} entries), and it is the last such "
+            f"module: the backward pass of {between} made it so",
+            "a smaller loss scale, or a guard where the forward pass meets 0 (a square root or a norm of 0 has an "
+            "infinite slope)",
+        )  # fmt: skip
+        return
+    bad = [weight.names[0] for weight in probe.weights if weight.nonfinite]
+    if bad:
+        yield Finding(NAME, bad[0], "its gradient is not finite", "clip gradients, or lower the loss scale")
+
+
+def _describe(first: Nonfinite) -> Finding:
+    if first.how == "input":
+        return Finding(
+            NAME, "the input", f"{first.count} entries of what the model was given are NaN or infinite",
+            "fill or drop missing values before they reach the model",
+        )  # fmt: skip
+    if first.how == "output":
+        evidence = f"{first.count} of its outputs are not finite, and it is the first such module"
+        return Finding(NAME, first.where, evidence, LOOK)
+    maker = f"the function {first.operation}" if first.operation else "a function"
+    evidence = (
+        f"{first.count} numbers are not finite that {maker} made after {first.after}; all modules before are finite"
+    )
+    return Finding(NAME, first.where, evidence, LOOK)
