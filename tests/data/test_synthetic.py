@@ -1,9 +1,15 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
+from gradlab.data.circles import Circles
 from gradlab.data.identity import Identity
+from gradlab.data.moons import Moons
 from gradlab.data.one_sample import OneSample
+from gradlab.data.plane import Plane
+from gradlab.data.spirals import Spirals
+from gradlab.data.xor import Xor
 
 
 def test_identity_draws_uniform_vectors_whose_target_is_the_input() -> None:
@@ -21,3 +27,40 @@ def test_one_sample_is_one_standard_normal_input_with_a_constant_target() -> Non
     assert data.inputs.shape == (1, 5000)
     assert abs(data.inputs.std() - 1) < 0.05
     assert data.targets.tolist() == [[0.5, 0.5]]
+
+
+@pytest.mark.parametrize("kind", [Circles, Moons, Spirals, Xor])
+def test_points_in_the_plane_have_two_equally_frequent_classes_and_a_test_set_of_their_own(kind: type[Plane]) -> None:
+    data = kind(samples=400, test=200).load(np.random.default_rng(0), np.random.default_rng(0))
+    assert data.inputs.shape == (600, 2)
+    assert np.bincount(data.targets).tolist() == [300, 300]
+    assert (len(data.train), len(data.test), data.classes) == (400, 200, 2)
+    assert 0.5 < data.inputs.std() < 1.2
+    assert np.abs(data.inputs.mean(0)).max() < 0.15
+
+
+def nearest_is_alike(x: np.ndarray, y: np.ndarray) -> float:
+    """The share of points whose nearest neighbor is of the same class."""
+    apart = ((x[:, None] - x[None]) ** 2).sum(-1)
+    np.fill_diagonal(apart, np.inf)
+    return float((y[apart.argmin(1)] == y).mean())
+
+
+def line_separates(x: np.ndarray, y: np.ndarray) -> float:
+    """The accuracy of the best straight line (least squares)."""
+    design = np.c_[x, np.ones(len(x))]
+    weights = np.linalg.lstsq(design, 2.0 * y - 1, rcond=None)[0]
+    return float(((design @ weights > 0) == y).mean())
+
+
+@pytest.mark.parametrize(("kind", "most"), [(Circles, 0.6), (Moons, 0.93), (Spirals, 0.75), (Xor, 0.6)])
+def test_without_noise_the_classes_are_apart_and_no_line_separates_them(kind: type[Plane], most: float) -> None:
+    x, y = kind(noise=0.0).fresh(np.random.default_rng(1), 1000)
+    assert nearest_is_alike(x, y) > 0.95
+    assert line_separates(x, y) < most
+
+
+def test_the_second_arm_of_the_spirals_is_the_first_turned_by_half_a_turn() -> None:
+    task = Spirals(noise=0.0)
+    u = np.random.default_rng(0).random((50, 2))
+    assert np.allclose(task.place(u, np.zeros(50, int)), -task.place(u, np.ones(50, int)))

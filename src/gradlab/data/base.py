@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from gradlab.data.placed import placed
 from gradlab.parts import Part
 
 Array = NDArray[Any]
@@ -111,6 +112,22 @@ class Task(Part):
     @abstractmethod
     def facts(self) -> Facts:
         """Sizes, without making the data: a plan asks for them, often. They have to agree with what `load` gives."""
+
+    def source(self) -> str:
+        """Name what `read` gives; tasks with the same source share it. Empty if the task reads nothing."""
+        return ""
+
+    def read(self) -> Any:
+        """Read what is outside the parameters (files), as `load` uses it; None if there is nothing.
+
+        A driver of a cluster calls it once and places the arrays in the workers; `load` asks `stored` for them.
+        """
+        return None
+
+    def stored(self) -> Any:
+        """What was placed in this process for this task, or else what `read` gives."""
+        found = placed(self.source()) if self.source() else None
+        return self.read() if found is None else found
 
     @abstractmethod
     def load(self, samples: np.random.Generator, split: np.random.Generator) -> Dataset:

@@ -87,7 +87,7 @@ class File(Task):
 
     def facts(self) -> Facts:
         """Read the files to find their sizes."""
-        x, y, classes, rows = found = self._read()
+        x, y, classes, rows = found = self._samples()
         split = self._split(found)
         task = "regression" if classes is None else f"classification with {classes} classes"
         guessed = "inferred" if self.kind == "infer" else "as stated"
@@ -103,7 +103,7 @@ class File(Task):
 
     def load(self, samples: np.random.Generator, split: np.random.Generator) -> Dataset:
         """Shuffle the rows that are not fixed by the split's stream, then cut; scaling uses the training rows only."""
-        x, y, classes, _ = found = self._read()
+        x, y, classes, _ = found = self._samples()
         parts = self._split(found)
         order = parts.rest[split.permutation(len(parts.rest))]
         train, validation = order[: parts.train], order[parts.train : parts.train + parts.drawn_validation]
@@ -143,7 +143,16 @@ class File(Task):
             raise DataError(f"data file {self.path}: {n} samples leave none for training; lower validation or test")
         return Split(validation, test, rest, *drawn)
 
-    def _read(self) -> Samples:
+    def source(self) -> str:
+        """The files, and how they are read."""
+        return repr([self.name, *(getattr(self, name) for name in (*self.location, "target", "inputs", "kind"))])
+
+    def _samples(self) -> Samples:
+        found: Samples = self.stored()
+        return found
+
+    def read(self) -> Samples:
+        """Read the files; what was read last is remembered."""
         self._check()
         files = (
             (self.path, self.target_path),

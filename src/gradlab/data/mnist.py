@@ -54,9 +54,17 @@ class Mnist(Task):
         size = (TRAIN + TEST) * PIXELS
         return Facts(PIXELS, 10, self.train, 10, size, validation=self.validation, test=self.test)
 
+    def source(self) -> str:
+        """All images, whatever the sizes of the splits."""
+        return f"mnist {RAW_SHA256}"
+
+    def read(self) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+        """All images and labels."""
+        return images_and_labels()
+
     def load(self, samples: np.random.Generator, split: np.random.Generator) -> Dataset:
         """Return the images as stored, with rows drawn for each split."""
-        images, labels = images_and_labels()
+        images, labels = self.stored()
         factor, offset = {
             "standardized": (1 / (255 * STD), -MEAN / STD),
             "unit": (1 / 255, 0.0),
