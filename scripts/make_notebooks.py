@@ -127,6 +127,35 @@ NOTEBOOKS = {
         "With `out='runs/mine'` every finished trial is stored at once, the same call resumes the run, and the report "
         "is a self-contained page.",
     ],
+    "5-theory-beside-measurement": [
+        "# Theory beside measurement\n\nBefore anything is trained, mean-field theory says how large signal and δ are "
+        "in every layer. Nothing runs here but arithmetic:",
+        "import gradlab\n\nexpected = gradlab.predict('identity')\nfor group in expected.groups:\n"
+        "    print(group)\n    for sentence in expected.sentences(group):\n        print('   ', sentence)",
+        "Every number has a band that holds 95 % of the seeds, and says what kind of statement it is:",
+        "expected.frame().query(\"measure == 'delta_l2' and layer in (1, 10, 20)\")",
+        "expected.figure()",
+        "Now measure. Theory is about the first step, so a short run will do. Dotted: theory:",
+        "result = gradlab.run('identity', seeds=10, overrides={'train.steps': 20})\nresult.figure('signal_by_layer')",
+        "Measured/predicted, over all layers together, with its interval over seeds:",
+        "import pandas as pd\n\nfrom gradlab.analysis.theory import agreements\n\npd.DataFrame(\n"
+        "    [(one.group, one.measure, one.ratio, one.low, one.high, one.kind) "
+        "for one in agreements(result.measured)],\n"
+        "    columns=['group', 'measure', 'measured/predicted', 'low', 'high', 'kind'],\n).round(3)",
+        "Your own PyTorch network, if it is a plain or residual MLP, has a theory as well. The variance of its weights "
+        "is measured, so any init will do:",
+        "import torch\nfrom torch import nn\n\ntorch.manual_seed(0)\n"
+        "layers = [part for _ in range(8) for part in (nn.Linear(64, 64), nn.ReLU())]\n"
+        "model = nn.Sequential(*layers, nn.Linear(64, 10))\n"
+        "x, y = torch.randn(64, 64), torch.randint(0, 10, (64,))\nloss = nn.functional.cross_entropy\n\n"
+        "found = gradlab.torch.predict(model, x, y, loss=loss)\nfound",
+        "The probe says whether it came:",
+        "with gradlab.probe(model) as probe:\n    loss(model(x), y).backward()\n"
+        "found.beside(probe).query(\"measure in ('delta_l2', 'activation_std.pre')\")",
+        "What theory does not cover is refused with the reason:",
+        "try:\n    gradlab.torch.predict(nn.Sequential(nn.Conv2d(1, 4, 3), nn.Flatten(), nn.Linear(144, 10)), x)\n"
+        "except gradlab.GradlabError as error:\n    print(error)",
+    ],
 }
 
 

@@ -1,7 +1,7 @@
 """Reproduce all write-ups at their full budget and store the results: tables, reports, scoreboard, verdicts.
 
 python scripts/make_results.py              # resumes an earlier call; takes an hour or two from scratch
-python scripts/make_results.py --no-run     # uses the runs in runs/ that are finished; trains nothing
+python scripts/make_results.py --no-run     # trains nothing: finished runs in runs/, else the tables in docs/results
 python scripts/make_results.py --rebuild    # trains nothing: reports from the tables in docs/results
 
 Of every run, the folder without weights goes to docs/results/STUDY/run, so that its report can be rebuilt by
@@ -26,6 +26,7 @@ from gradlab.analysis.claims.numbers import compare_numbers
 from gradlab.analysis.findings import findings
 from gradlab.analysis.formatting import number
 from gradlab.analysis.scoreboard import Scoreboard
+from gradlab.report.gallery import first_screen
 from gradlab.report.scoreboard import render_scoreboard
 from gradlab.studies.reproduce import make_scoreboard
 
@@ -115,6 +116,11 @@ def estimate_seconds(name: str) -> float:
     return plan.seconds() + tuning
 
 
+def renew(name: str) -> None:
+    """Give a finished run the study, the audit and the report of this version; trains nothing."""
+    gradlab.run(name, out=RUNS / name, command=f"gradlab run {name}", figures=False)
+
+
 def is_finished(folder: Path) -> bool:
     """Whether a run is there and complete."""
     return (folder / "plan.json").is_file() and gradlab.status(folder).finished
@@ -125,43 +131,41 @@ def board_of(results: dict[str, gradlab.Result]) -> Scoreboard:
     return make_scoreboard(list(studies.writeups().values()), results, quick=False, command="gradlab reproduce")
 
 
-def first_screen(name: str, result: gradlab.Result) -> list[str]:
-    """The lines that a reader of the report sees first."""
-    story = result.story
-    word = f"**{story.answered.word}.** " if story.answered.word else ""
-    mark = [f"*{story.audit.mark.capitalize()}.*", ""] if story.audit is not None and story.audit.mark else []
-    lines = [f"### {story.question}", "", f"`gradlab run {name}`", "", *mark]
-    lines += [f"{word}{' '.join(story.answered.sentences)}", ""]
-    for line in (*story.remarks, story.fairness, story.caveats, story.tally):
-        lines += [line, ""] if line else []
-    return lines
-
-
 def gallery(results: dict[str, gradlab.Result]) -> str:
     """Return the first screens of all reports as one page, to be read as such."""
     lines = [HEAD]
     for topic, names in studies.topics().items():
         lines += [f"## {topic}", ""]
         for name in names:
-            lines += first_screen(name, results[name]) if name in results else []
+            lines += first_screen(results[name].story) if name in results else []
     return "\n".join(lines).rstrip() + "\n"
+
+
+def find_sources() -> dict[str, Path]:
+    """Study -> its finished run in runs/, or else the tables that are kept in docs/results."""
+    found = {}
+    for name in gradlab.list_studies():
+        own, tables = RUNS / name, RESULTS / name / "run"
+        if "--rebuild" not in sys.argv and is_finished(own):
+            found[name] = own
+        elif tables.is_dir():
+            found[name] = tables
+    return found
 
 
 def main() -> None:
     """Run the studies, or open them, copy tables and reports, write scoreboard and index."""
-    names = gradlab.list_studies()
-    if "--rebuild" in sys.argv:
-        names = [name for name in names if (RESULTS / name / "run").is_dir()]
-    else:
-        if "--no-run" in sys.argv:
-            names = [name for name in names if is_finished(RUNS / name)]
-        for name in names:
+    if "--rebuild" not in sys.argv and "--no-run" not in sys.argv:
+        for name in gradlab.list_studies():
             gradlab.run(name, out=RUNS / name, command=f"gradlab run {name}", figures=False)
+    sources = find_sources()
+    for name, source in sources.items():
+        if source == RUNS / name:
+            renew(name)
             keep_tables(name)
     results, entries, kept = {}, [], {}
     times = {name: float(f"{estimate_seconds(name):.2g}") for name in gradlab.list_studies()}
-    for name in names:
-        source = RESULTS / name / "run" if "--rebuild" in sys.argv else RUNS / name
+    for name, source in sources.items():
         with tempfile.TemporaryDirectory() as place:  # the look at a kept run is not recorded in its ledger
             ignored = shutil.ignore_patterns("weights.safetensors", "figures", "report.*")
             folder = Path(shutil.copytree(source, Path(place) / name, ignore=ignored))
@@ -173,7 +177,7 @@ def main() -> None:
         kept[name] = verdicts(results[name])
     studies.KEPT.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n", encoding="utf8")
     studies.TIMES.write_text(json.dumps(times, indent=1) + "\n", encoding="utf8")
-    links = {name: f"{name}/report.md" for name in names}
+    links = {name: f"{name}/report.md" for name in sources}
     (RESULTS / "scoreboard.md").write_text(render_scoreboard(board_of(results), links), encoding="utf8")
     head = [
         "# Full runs of the built-in studies",

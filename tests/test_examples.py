@@ -10,8 +10,8 @@ EXAMPLES = Path(__file__).parent.parent / "examples"
 NOTEBOOKS = sorted(EXAMPLES.glob("*.ipynb"))
 
 
-def test_there_are_four_notebooks() -> None:
-    assert len(NOTEBOOKS) == 4
+def test_there_are_five_notebooks() -> None:
+    assert len(NOTEBOOKS) == 5
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -16,11 +16,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from gradlab.api import audit as audit
     from gradlab.api import compare as compare
+    from gradlab.api import export as export
     from gradlab.api import list_runs as list_runs
     from gradlab.api import list_studies as list_studies
     from gradlab.api import load as load
     from gradlab.api import open_run as open_run
     from gradlab.api import plan as plan
+    from gradlab.api import predict as predict
     from gradlab.api import probe as probe
     from gradlab.api import reproduce as reproduce
     from gradlab.api import run as run
@@ -33,19 +35,21 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_ROOMS = ("torch",)
-"""Rooms that are used by their name: `gradlab.torch.to_module`."""
+_ROOMS = ("torch", "lightning", "transformers", "fastai", "skorch")
+"""Rooms that are used by their name: `gradlab.torch.to_module`, `gradlab.lightning.Watch`."""
 _HOMES = {
     "GradlabError": "gradlab.errors",
     "Result": "gradlab.report.result",
     "Study": "gradlab.spec.study",
     "audit": "gradlab.api",
     "compare": "gradlab.api",
+    "export": "gradlab.api",
     "plan": "gradlab.api",
     "list_runs": "gradlab.api",
     "list_studies": "gradlab.api",
     "load": "gradlab.api",
     "open_run": "gradlab.api",
+    "predict": "gradlab.api",
     "probe": "gradlab.api",
     "reproduce": "gradlab.api",
     "run": "gradlab.api",
@@ -61,11 +65,13 @@ __all__ = [
     "__version__",
     "audit",
     "compare",
+    "export",
     "list_runs",
     "list_studies",
     "load",
     "open_run",
     "plan",
+    "predict",
     "probe",
     "reproduce",
     "run",

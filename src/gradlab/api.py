@@ -27,6 +27,7 @@ from gradlab.report.finish import Conduct, carry_out
 from gradlab.report.inside.recording import Recording
 from gradlab.report.inside.retrain import choose_pair, record_inside
 from gradlab.report.opening import look_again, open_run
+from gradlab.report.predicted import Predicted, choose_planned, predict_plan
 from gradlab.report.result import Result
 from gradlab.report.tuned import carry_out_tuned
 from gradlab.report.verify import SAMPLE, Verification, verify_run
@@ -38,22 +39,25 @@ from gradlab.runs.store.status import RunStatus, find_runs
 from gradlab.runs.store.status import status as read_status
 from gradlab.studies import reproduce as write_ups
 from gradlab.studies.loading import Overrides, StudyLike, load, plan, python_call
+from gradlab.trackers.exporting import Exported, LiveTracking, export_run, named_tracker
 from gradlab.trials.result import TrialResult
 
 if TYPE_CHECKING:
     from gradlab.torch.probing import ModuleProbe
-    from gradlab.torch.watching import Watch
+    from gradlab.torch.watching import Moment, Watch
 
 __all__ = [
     "against",
     "audit",
     "compare",
+    "export",
     "list_runs",
     "list_studies",
     "load",
     "look_again",
     "open_run",
     "plan",
+    "predict",
     "probe",
     "reproduce",
     "run",
@@ -102,6 +106,22 @@ def audit_factories(arms: Any, seed: int = 0, factor: str | Sequence[str] | None
     return audit_code(arms, seed, factor)
 
 
+def predict(study: StudyLike | Plan, *, overrides: Overrides = (), groups: Sequence[str] | None = None) -> Predicted:
+    """Say what theory expects of a study before training: signal, δ and gradients by layer, with bands over seeds.
+
+    >>> found = gradlab.predict("identity")
+    >>> found.sentences("plain"), found["plain"].forecast("delta_l2", 1), found.frame(), found.figure()
+
+    Nothing is trained; what theory does not cover is simulated by drawing initial networks, and marked `simulated`.
+    `groups` limits it to some groups: names, or settings such as `depth=5|20`.
+    """
+    planned = plan(study, overrides=overrides) if overrides else plan(study)
+    if planned.pending and planned.tuning is not None and planned.tuning.untuned is not None:
+        planned = planned.tuning.untuned
+    with blaming(bool(planned.catalog.files)):
+        return predict_plan(choose_planned(planned, groups) if groups else planned)
+
+
 def run(
     study: StudyLike | Plan,
     *,
@@ -112,6 +132,8 @@ def run(
     command: str | None = None,
     workers: int | None = None,
     executor: Executor | str = "pool",
+    settings: Mapping[str, Any] | None = None,
+    track: Sequence[str] = (),
     fail_fast: bool = False,
     force: bool = False,
     mixed: bool = False,
@@ -125,13 +147,26 @@ def run(
     """Run a study, or its remaining trials. With `out`, write results as they finish, then figures and report.
 
     Trials run in parallel on `workers` threads (default: all cores), or as `executor` says; the results do not depend
-    on it. Ctrl-C keeps the finished trials: the result is then `unfinished`, and the same call resumes it later.
-    `force` starts over and keeps the old run beside it; `mixed` resumes a run that was started under other versions.
+    on it. `settings` are the executor's own: `{"address": "10.0.0.1:6379"}` for ray. `track` names trackers
+    (`["mlflow"]`) that show the trials as they finish, in folders inside `out`. Ctrl-C keeps the finished trials: the
+    result is then `unfinished`, and the same call resumes it later. `force` starts over and keeps the old run beside
+    it; `mixed` resumes a run that was started under other versions, and accepts such workers of a cluster.
     Without `figures` the report has none.
     """
     planned = plan(study, overrides=overrides, seeds=seeds, quick=quick)
     require_address_space()
-    chosen = named_executor(executor, planned, workers) if isinstance(executor, str) else executor
+    trackers = [named_tracker(name, planned.catalog) for name in dict.fromkeys(track)]
+    if trackers and out is None:
+        raise InvalidInput("track: trackers write to the run folder; give one with `out`")
+    live = LiveTracking(trackers, planned, Path(out or "."))
+
+    def executor_of(phase: Plan) -> Executor:
+        return (
+            named_executor(executor, phase, workers, settings, mixed=mixed) if isinstance(executor, str) else executor
+        )
+
+    chosen = executor_of(planned)
+    chosen.check()
     isolated = chosen.isolated and bool(planned.catalog.files)
 
     def audit_now(now: Plan) -> Audit | None:
@@ -139,6 +174,11 @@ def run(
         if on_audit is not None and found is not None and now is planned:  # once, also if arms are tuned
             on_audit(found)
         return found
+
+    def pass_on(results: Sequence[TrialResult]) -> None:
+        live.add(results)
+        if on_results is not None:
+            on_results(results)
 
     conduct = Conduct(
         command=command or python_call(study, overrides, seeds, quick),
@@ -148,26 +188,28 @@ def run(
         fail_fast=fail_fast,
         figures=figures,
         on_start=on_start,
-        on_results=on_results,
+        on_results=pass_on,
         on_stop=on_stop,
         on_report=on_report,
     )
     record = partial(_record, isolated=isolated)
-    if planned.tuning is not None:
 
-        def start(phase: Plan) -> Start:
-            own = named_executor(executor, phase, workers) if isinstance(executor, str) else executor
-            return partial(execute, phase, own)
+    def start(phase: Plan) -> Start:
+        return partial(execute, phase, chosen if phase is planned else executor_of(phase))
 
-        return carry_out_tuned(planned, start, conduct, audit=audit_now, record=record)
-    return carry_out(planned, partial(execute, planned, chosen), conduct, audit=audit_now(planned), record=record)
+    with live:
+        if planned.tuning is not None:
+            result = carry_out_tuned(planned, start, conduct, audit=audit_now, record=record)
+        else:
+            result = carry_out(planned, start(planned), conduct, audit=audit_now(planned), record=record)
+    live.finish(result)
+    return result
 
 
 def _audit_before(planned: Plan, isolated: bool) -> Audit | None:
     """Audit a plan before its run; None if a user part raises: its trials will then fail with that error."""
     try:
-        longest = max(group.cost.steps for group in planned.groups)
-        seeds = AUDITED_SEEDS if longest <= MANY_STEPS else 1
+        seeds = 1 if any(group.cost.steps > MANY_STEPS for group in planned.groups) else AUDITED_SEEDS
         found: Audit = isolation.call(isolated, audit_plan, planned, seeds=seeds, pairs=AUDITED_PAIRS)
         return found
     except (GradlabError, KeyboardInterrupt):
@@ -190,6 +232,19 @@ def status(folder: str | Path) -> RunStatus:
 def list_runs(below: str | Path = ".") -> tuple[RunStatus, ...]:
     """Return the state of every run in this folder and up to three folders below it, by name."""
     return tuple(read_status(path) for path in find_runs(Path(below)))
+
+
+def export(run: Result | str | Path, to: str, out: str | Path | None = None) -> Exported:
+    """Write a run for a tracker (`tensorboard`, `mlflow`, `wandb`): trials, groups, verdicts and the report.
+
+    `out` is the tracker's folder, by default one of its name inside the run folder. What is there already is left
+    alone, so the call can be repeated. Nothing is sent anywhere. Tables are written by `Result.export`.
+    """
+    result = run if isinstance(run, Result) else open_run(run)
+    tracker = named_tracker(to, result.measured.plan.catalog)
+    if out is None and result.folder is None:
+        raise InvalidInput("export: this result has no folder; give one with `out`")
+    return export_run(result, tracker, Path(out) if out is not None else Path(result.folder or ".") / tracker.name)
 
 
 def verify(
@@ -277,35 +332,47 @@ def compare(
     return carry_out(planned, calls.start, conduct, audit=drop_single_seed_limit(audited, planned), names=calls.names)
 
 
-def probe(model: Any, optimizer: Any = None, *, scaler: Any = None) -> ModuleProbe:
+def probe(model: Any, optimizer: Any = None, *, scaler: Any = None, histograms: bool = False) -> ModuleProbe:
     """Measure the inside of any `nn.Module` during a forward and a backward pass.
 
     >>> with gradlab.probe(model) as p:
     ...     loss_fn(model(x), y).backward()
-    >>> p.table(), p.parameters(), p.diagnose(), p.figure()
+    >>> p.diagnose(), p.blocks(), p.table(), p.parameters(), p.figure()
 
-    Pass the optimizer, and step it inside the block, to measure updates too. Pass a GradScaler to unscale gradients.
+    Pass the optimizer, and step it inside the block, to measure updates too. A GradScaler is found by itself.
     """
     require_torch()
     from gradlab.torch.probing import ModuleProbe
 
-    return ModuleProbe(model, optimizer, scaler=scaler)
+    return ModuleProbe(model, optimizer, scaler=scaler, histograms=histograms)
 
 
-def watch(model: Any, optimizer: Any, *, every: int = 100, scaler: Any = None, quiet: bool = False) -> Watch:
+def watch(
+    model: Any,
+    optimizer: Any,
+    *,
+    every: int = 100,
+    scaler: Any = None,
+    quiet: bool = False,
+    start: int = 0,
+    out: str | Path | None = None,
+    on_moment: Callable[[Moment], Any] | None = None,
+) -> Watch:
     """Probe a model every `every` steps of its training loop. The loop does not change.
 
     >>> with gradlab.watch(model, optimizer, every=100) as w:
     ...     train(model, optimizer)
-    >>> w.figure(), w.diagnose(), w.overhead
+    >>> w.diagnose(), w.figure(), w.figure("loss"), w.overhead
     >>> w.save("runs/mine")                             # a run folder with a report
 
-    On closing, it prints its overhead to stderr, unless `quiet`.
+    `out` keeps every moment on the disk as it comes, for `gradlab status` and `gradlab report`; `on_moment` is called
+    with each; `start` is the number of steps made before, of a training that is resumed. On closing, it prints its
+    overhead to stderr, unless `quiet`.
     """
     require_torch()
     from gradlab.torch.watching import Watch
 
-    return Watch(model, optimizer, every=every, scaler=scaler, quiet=quiet)
+    return Watch(model, optimizer, every=every, scaler=scaler, quiet=quiet, start=start, out=out, on_moment=on_moment)
 
 
 def reproduce(

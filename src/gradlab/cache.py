@@ -12,6 +12,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from threading import get_ident
 
 from gradlab.notices import say_once
 
@@ -31,7 +32,7 @@ def cache_folder(name: str) -> Path | None:
             if refusal := why_untrusted(base, folder.parent, folder):
                 say_once(f"the cache folder {folder} is not used: {refusal}")
                 continue
-            probe = folder / f".probe-{os.getpid()}"
+            probe = folder / f".probe-{os.getpid()}-{get_ident()}"
             probe.touch()
             probe.unlink()
         except OSError:

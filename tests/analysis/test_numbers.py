@@ -130,8 +130,8 @@ def test_the_measure_that_fits_layer_numbers_is_found(tree: dict[str, Any]) -> N
     (fits,) = fit_measures(gradlab.run({**tree, "published": [entry]}).measured)
     assert fits.best[0].measure == "delta_l2"
     assert fits.best[0].factor == pytest.approx(1, abs=0.01)
-    assert "fit delta_l2 best" in fits.sentence
-    assert "grad_l2" in fits.sentence
+    assert "(`delta_l2`) best" in fits.sentence
+    assert "weight gradient" in fits.sentence
 
 
 def _places() -> list[Any]:

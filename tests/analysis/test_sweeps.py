@@ -53,7 +53,7 @@ def test_a_mixture_is_told_by_share_median_and_escapes() -> None:
     assert (calm.share.count, calm.escapes, calm.mixed) == (0, (1,) * 5, False)
     text = findings(found)
     assert (
-        "Ended at chance: depth=30, skip=none 4 of 5 (16–100 %), median 0.1, the other escaped after epoch 3." in text
+        "Ended at chance: 30 layers, no skip 4 of 5 (16–100 %), median 0.100, the other escaped after epoch 3." in text
     )
 
 
@@ -80,8 +80,8 @@ def test_a_seed_that_never_arrives_is_censored_not_left_out() -> None:
     assert (half.reached.count, half.steps, half.epochs, half.seconds) == (3, 8, 4, 2.0)
     assert (always.reached.count, always.steps) == (5, 8)
     text = findings(found)
-    assert "depth=1 in 1 of 5 seeds" in text
-    assert "depth=5 after 4 epochs, 2 s" in text
+    assert "1 layer in 1 of 5 seeds" in text
+    assert "5 layers after 4 epochs, 2 s" in text
     assert convergence_of(measured(mnist(), plain_numbers), "all") is None
 
 
@@ -103,7 +103,7 @@ def test_the_frontier_is_what_nothing_beats_in_both_ways() -> None:
     assert [offer.group for offer in frontier(offers(found, "final_loss", "flops"))] == [offer.group for offer in best]
     assert offers(found, "test_accuracy", "total_seconds")[0].cost == 3.0  # three epochs
     assert (
-        "Pareto-optimal (accuracy vs. seconds per epoch): 4 of 6 groups: depth=1, depth=2, depth=4, depth=5"
+        "Pareto-optimal (accuracy vs. seconds per epoch): 4 of 6 groups: 1 layer; 2 layers; 4 layers; 5 layers"
         in findings(found)
     )
 
@@ -177,7 +177,7 @@ def test_the_best_group_is_named_with_those_it_is_not_settled_against() -> None:
     best = best_of(found, "test_accuracy")
     assert best is not None
     assert {best.group, *best.ties} == {"depth=2", "depth=5"}
-    assert "not settled against depth=" in findings(found)
+    assert "not settled against 2 layers" in findings(found)
     single = findings(measured(mnist(axes={"model.depth": [2, 5]}), outcome, seeds=1))
     assert "one seed: nothing is settled" in single
 
@@ -186,7 +186,7 @@ def test_findings_follow_the_numbers_and_not_a_text() -> None:
     a = findings(measured(mnist(axes=GRID), mixture))
     b = findings(measured(mnist(axes=GRID), lambda s, seed: ({**mixture(s, seed)[0], "test_accuracy": 0.3}, {})))
     assert a != b
-    assert "Medians from depth 2 to 30: skip=none 0.9 → 0.1; skip=identity 0.9 → 0.9." in a
+    assert "Medians from depth 2 to 30: no skip 0.900 → 0.100; skip 0.900 → 0.900." in a
 
 
 def test_effects_over_decades_are_taken_apart_on_logs() -> None:
@@ -208,7 +208,9 @@ def test_a_study_of_many_groups_is_answered_by_its_best_and_worst() -> None:
     found = measured(
         mnist(axes={"model.depth": list(range(1, 10))}), lambda s, seed: ({"test_accuracy": s["model.depth"] / 10}, {})
     )
-    assert str(answer(found)).startswith("Test accuracy of 9 groups, best and worst: 9 layers 0.9; 1 layer 0.1 (median")
+    assert str(answer(found)).startswith(
+        "Test accuracy of 9 groups, best and worst: 9 layers 0.9000; 1 layer 0.1000 (median"
+    )
 
 
 def test_diverged_networks_are_counted_and_not_averaged_in_as_chance() -> None:
@@ -227,7 +229,7 @@ def test_diverged_networks_are_counted_and_not_averaged_in_as_chance() -> None:
     found = effects_of(measured(mnist(axes=GRID), some), "test_accuracy")
     assert found is not None
     assert (found.seeds, found.left_out) == (4, 1)
-    assert "1 seeds left out because a cell has no number" in findings(measured(mnist(axes=GRID), some))
+    assert "1 seed left out because a cell has no number" in findings(measured(mnist(axes=GRID), some))
 
 
 def test_a_network_that_rose_and_fell_back_did_not_escape() -> None:

@@ -67,10 +67,10 @@ def test_other_rows_of_as_many_samples_are_said_to_be_others(tree: dict[str, Any
 
 def test_unequal_steps_are_not_put_down_to_epochs(tree: dict[str, Any]) -> None:
     steps = api.audit({**tree, "factor": "train.steps", "arms": {"short": {}, "long": {"train.steps": 60}}})
-    assert "makes 60 updates, short makes 20 (3× fewer)." in steps.limits[0]
+    assert "makes 60 updates, short makes 20 (3 times fewer)." in steps.limits[0]
     tree["base"]["train"] |= {"steps": None, "epochs": 5}
     batches = api.audit({**tree, "factor": "train.batch", "arms": {"small": {}, "full": {"train.batch": "full"}}})
-    assert "(4× fewer, in the same number of epochs)." in batches.limits[0]
+    assert "(4 times fewer, in the same number of epochs)." in batches.limits[0]
 
 
 def test_no_caveat_speaks_of_the_depth_in_a_study_of_width() -> None:
@@ -82,7 +82,7 @@ def test_no_caveat_speaks_of_the_depth_in_a_study_of_width() -> None:
 def test_a_floor_is_said_to_contribute_perhaps() -> None:
     (floor,) = (x for x in audit_plan(gradlab.plan("identity"), seeds=1).limits if x.startswith("Loss floor"))
     assert "cannot fall below 0.16" in floor
-    assert "may contribute to a lower loss of residual" in floor
+    assert "may contribute to a lower loss of the residual network" in floor
 
 
 # ---------------------------------------------------------------------- one learning rate

@@ -62,7 +62,7 @@ def test_one_call_draws_what_a_slide_needs(run: Path, tmp_path: Path, kind: str,
     if kind == "csv":
         rows = list(csv.DictReader(content.decode().splitlines()))
         assert {row["layers"] for row in rows} == {"3 layers", "8 layers"}
-        assert {row["series"] for row in rows} == {"plain", "skip"}
+        assert {row["series"] for row in rows} == {"plain", "skip", "plain (theory)", "skip (theory)"}
 
 
 def test_the_file_name_decides_the_format_and_a_dash_is_stdout(run: Path, tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ def test_latex_has_booktabs_rules_intervals_and_no_markup_of_the_users(result: g
 
 
 def test_powers_of_ten_are_set_as_such() -> None:
-    assert escape("1.07e-09 … 2e+10") == r"$1.07 \times 10^{-9}$ \dots{} $2 \times 10^{10}$"
+    assert escape("1.07 × 10⁻⁹ … 10¹⁰") == r"1.07 $\times$ $10^{-9}$ \dots{} $10^{10}$"
     assert escape("a_1e-5x") != "a_1e-5x"
 
 

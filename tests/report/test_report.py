@@ -59,7 +59,7 @@ def test_escape_leaves_ordinary_text_alone() -> None:
 def test_a_notebook_shows_question_answer_figure_and_tables(result: gradlab.Result) -> None:
     html = result._repr_html_()
     assert "Does the machinery work?" in html
-    assert html.count("<table>") == 1
+    assert html.count("<table>") == 2  # results, and theory beside measurement
     assert "<svg" in html
 
 
@@ -224,8 +224,8 @@ def test_a_mixture_of_collapsed_and_healthy_networks_is_not_told_by_its_mean() -
     found = measured(mnist(axes=GRID), mixture)
     assert "30 layers, no skip 4 of 5 at chance, median 0.1" in str(answer(found))
     table = tabulate_groups(found)
-    row = next(row for row in table.rows if row[0] == "depth=30, skip=none")
-    assert row[table.header.index("test_accuracy")] == "0.1 (0.1 … 0.7)"
+    row = next(row for row in table.rows if row[0] == "30 layers, no skip")
+    assert row[table.header.index("test accuracy")] == "0.1000 (0.100 … 0.700)"
 
 
 def test_heat_maps_and_axes_draw_infinities_zeros_and_single_values() -> None:

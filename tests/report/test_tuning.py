@@ -68,7 +68,7 @@ def test_the_report_says_what_was_chosen_what_it_cost_and_where_untuned_numbers_
     result: gradlab.Result,
 ) -> None:
     text = result.report()
-    assert "Each arm is judged at its own best value: plain lr=" in text
+    assert "Each arm is judged at its own best setting: plain at learning rate" in text
     assert "Cost of the tuning: 24 trials" in text
     assert "Tuned beside untuned" in text
     assert "the value of the study's base, trained on the same seeds as the tuned arms; in no verdict" in text

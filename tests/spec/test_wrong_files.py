@@ -100,7 +100,7 @@ WRONG = [
     ("[start, end]", "[start, midway]", "line 24, measure.layers.2: a whole number, start, log or end was expected"),
     ("[start, end]", "[start, 99]", "line 24, measure.layers: step 99 is beyond the budget of 20 steps"),
     ("    op: <\npub", "    op: less\npub", "line 34, claims.2.op: 'less' is not known"),
-    ("value: 9", "value: nine", "line 30, claims.1.value: a number or a list was expected, not 'nine'"),
+    ("value: 9", "value: nine", "line 30, claims.1.value: a number, a list or theory was expected, not 'nine'"),
     ("arms: [residual, plain]", "arms: [residual, plian]", "line 33, claims.2.arms: 'plian' is not a group"),
     ("    metric: final_loss\n    arms: [", "    metric: final_los\n    arms: [", "line 32, claims.2.metric: 'final"),
     ("arms: plain, value: 0.5", "arms: plan, value: 0.5", "line 36, published.1.arms: 'plan' is not a group"),

@@ -15,9 +15,13 @@ from gradlab.testing import check_file, check_part
 from gradlab.testing.trials import small_comparison, small_result, small_sweep, small_tuning
 
 PARTS = [(kind, name) for kind in FOLDERS for name in BUILT_IN.names(kind)]
+SLOWER = {("executor", "ray"): pytest.mark.clusters, ("executor", "slurm"): pytest.mark.clusters}
+"""Parts that need seconds to start something else."""
 
 
 def instance(kind: str, name: str, folder: Path) -> Part:
+    if name == "slurm":
+        return BUILT_IN.make(kind, name, {"mode": "local", "folder": str(folder / "jobs")})
     if name != "file":
         return BUILT_IN.make(kind, name, {})
     path = folder / "some.npz"
@@ -26,7 +30,10 @@ def instance(kind: str, name: str, folder: Path) -> Part:
     return File(path=str(path))
 
 
-@pytest.mark.parametrize(("kind", "name"), PARTS, ids=[f"{k}-{n}" for k, n in PARTS])
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [pytest.param(kind, name, marks=SLOWER.get((kind, name), ()), id=f"{kind}-{name}") for kind, name in PARTS],
+)
 def test_a_built_in_part_keeps_its_contract(kind: str, name: str, tmp_path: Path) -> None:
     report = check_part(instance(kind, name, tmp_path))
     assert len(report.checks) >= 2

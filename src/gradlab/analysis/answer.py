@@ -13,7 +13,8 @@ from gradlab.analysis.formatting import interval, where
 from gradlab.analysis.measured import Measured
 from gradlab.analysis.ranking import ranked
 from gradlab.analysis.telling import name_metric, tell, tell_two
-from gradlab.spec.numerals import written
+from gradlab.spec.numerals import counted, written
+from gradlab.spec.phrasing import capital
 from gradlab.spec.study import Answers, Headline
 
 MOST = 6
@@ -39,7 +40,7 @@ class Answer:
     """First a word, then sentences with the numbers."""
 
     word: str
-    """Yes, No, Partly, Not settled, Not tested; empty where the question asks for more than that."""
+    """Yes, No, Partly, Not settled, Not tested, or what the study says if its claims hold; empty if numbers answer."""
     sentences: tuple[str, ...]
 
     def __str__(self) -> str:
@@ -54,8 +55,9 @@ def answer(measured: Measured) -> Answer:
     asked = measured.study.answers
     found = None if asked is None or measured.plan.quick else _from_claims(measured, asked)
     word, sentences = ("", describe_headline(measured)) if found is None else found
-    if counts["diverged"] or counts["failed"]:
-        sentences = [*sentences, f"{counts['diverged']} trials diverged, {counts['failed']} failed."]
+    lost = [f"{counted(counts[how], 'trial')} {how}" for how in ("diverged", "failed") if counts[how]]
+    if lost:
+        sentences = [*sentences, f"{' and '.join(lost)}."]
     return Answer(word, tuple(sentences))
 
 
@@ -68,23 +70,26 @@ def verdicts_of(measured: Measured) -> tuple[Verdict, ...]:
 def _from_claims(measured: Measured, asked: Answers) -> tuple[str, list[str]] | None:
     """The word and the claims' numbers; None if none of them was tested."""
     verdicts = verdicts_of(measured)
-    chosen = [verdicts[number - 1] for number in (asked.holds or asked.numbers)]
+    chosen = [verdicts[number - 1] for number in asked.holds or asked.numbers]
     told = [sentence for verdict in chosen if (sentence := tell(measured, verdict))]
     if not told:
         return None
-    word = _word({verdict.outcome for verdict in chosen}) if asked.holds else ""
+    outcomes = {verdict.outcome for verdict in chosen}
+    word = _word(outcomes, asked.says) if asked.holds or outcomes <= {"not settled", "not tested"} else ""
     unsettled = [verdict for verdict in chosen if verdict.outcome == "not settled" and verdict.needs]
     if unsettled:
-        told.append(f"Settling it needs {max(unsettled, key=lambda verdict: verdict.needs or 0).more}.")
+        open_ = max(unsettled, key=lambda verdict: verdict.needs or 0)
+        told.append(f"Not settled is “{open_.claim.text}”; that needs {open_.more}.")
     return word, told
 
 
-def _word(outcomes: set[Outcome]) -> str:
-    """Yes if all claims hold, no if one does not and none does, partly if some do."""
+def _word(outcomes: set[Outcome], says: str | None) -> str:
+    """Yes (or what the study says then) if all claims hold, no if one does not and none does, partly if some do."""
     if outcomes == {"reproduced"}:
-        return "Yes"
+        return says or "Yes"
     if "not reproduced" in outcomes:
-        return "Partly" if outcomes & {"reproduced", "direction only"} else "No"
+        no = "No" if says is None else "Not shown"
+        return "Partly" if outcomes & {"reproduced", "direction only"} else no
     if outcomes <= {"reproduced", "direction only"}:
         return "Partly"
     return "Not settled" if "not settled" in outcomes else "Not tested"
@@ -102,10 +107,10 @@ def describe_headline(measured: Measured) -> list[str]:
             return [told]
     shown, seeds, metric = groups, measured.seeds_done, measured.metric(headline.metric)
     place = "" if headline.at.layer is None else f", {where('', headline.at)[2:]}"
-    first = f"{_capital(name_metric(metric))}{place}: "
+    first = f"{capital(name_metric(metric))}{place}: "
     if len(groups) > MOST and headline.at.layer is None and (order := ranked(measured, headline.metric)):
         shown = (order[0], order[-1])
-        first = f"{_capital(name_metric(metric))} of {len(groups)} groups, best and worst: "
+        first = f"{capital(name_metric(metric))} of {len(groups)} groups, best and worst: "
     first += "; ".join(f"{names.group(name)} {_told(measured, headline, name)}" for name in shown[:MOST])
     if len(shown) > MOST:
         first += f"; and {len(shown) - MOST} more"
@@ -142,10 +147,10 @@ def against(c: Comparison) -> str:
     paired = f"paired over {_seeds(c.n)}" + (f", {c.unknown} of them without a number" if c.unknown else "")
     settled = "" if c.settled else _unsettled(c)
     if c.identical:
-        return _capital(f"{c.b} and {c.a} do not differ at all, {paired}.")
+        return capital(f"{c.b} and {c.a} do not differ at all, {paired}.")
     if r is None or r.value is None:
         sure = "" if d.bounded else f" (95 %: {written(d.low)} to {written(d.high)})"
-        return _capital(f"{c.b} minus {c.a}: {written(d.value)}{sure}, {paired}{settled}.")
+        return capital(f"{c.b} minus {c.a}: {written(d.value)}{sure}, {paired}{settled}.")
     lower = r.value < 1
     factor, low, high = r.value, r.low, r.high
     if lower:
@@ -153,7 +158,7 @@ def against(c: Comparison) -> str:
     sure = "" if r.bounded else f" (95 %: {written(low)} to {written(high)})"
     zeros = f"; {c.zero_pairs} pairs with an exact zero on one side" if c.zero_pairs else ""
     way = "lower" if lower else "higher"
-    return _capital(f"{c.b} is {written(factor)} times {way} than {c.a}{sure}, {paired}{zeros}{settled}.")
+    return capital(f"{c.b} is {written(factor)} times {way} than {c.a}{sure}, {paired}{zeros}{settled}.")
 
 
 def _seeds(count: int) -> str:
@@ -168,7 +173,3 @@ def _unsettled(c: Comparison) -> str:
 
 def _inverse(value: float | None) -> float:
     return math.inf if not value else 1 / value
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]

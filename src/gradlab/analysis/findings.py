@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 from gradlab.analysis.answer import headline_of
 from gradlab.analysis.axis import axis_view
@@ -16,7 +17,10 @@ from gradlab.analysis.formatting import interval, number, percent_range
 from gradlab.analysis.measured import Measured
 from gradlab.analysis.pareto import frontier, offers
 from gradlab.analysis.ranking import Best, best_of
-from gradlab.trials.recorder import OPTIONAL
+from gradlab.analysis.theory import theory_sentence
+from gradlab.spec.numerals import counted, written
+from gradlab.spec.paths import label
+from gradlab.spec.phrasing import capital, name_setting, say_level
 
 MOST = 4
 """Groups that a sentence names before it says how many more there are."""
@@ -36,6 +40,7 @@ def findings(measured: Measured) -> str:
         _speed(measured),
         _price(measured),
         _published(measured),
+        theory_sentence(measured),
     ]
     return " ".join(filter(None, sentences))
 
@@ -44,8 +49,8 @@ def _best(measured: Measured, metric: str) -> str:
     found = best_of(measured, metric)
     if found is None:
         return ""
-    name = measured.metric(metric).label if metric in OPTIONAL else metric.replace("_", " ")
-    words = f"The best {name} is {found.group}'s: {interval(found.estimate)}{_sampled(found)}"
+    name = measured.metric(metric).label
+    words = f"The best {name} is that of {_called(measured, found.group)}: {interval(found.estimate)}{_sampled(found)}"
     if not found.others:
         return words + "."
     if measured.seeds_done < 2:
@@ -53,7 +58,7 @@ def _best(measured: Measured, metric: str) -> str:
     if not found.ties:
         whom = "the other" if found.others == 1 else f"each of the {found.others} others"
         return f"{words}, better than {whom} (paired, all comparisons together at 95 %)."
-    return f"{words}; not settled against {_listed(list(found.ties))}."
+    return f"{words}; not settled against {_listed([_called(measured, name) for name in found.ties])}."
 
 
 def _sampled(found: Best) -> str:
@@ -74,12 +79,13 @@ def _along(measured: Measured, metric: str) -> str:
         if len(known) >= 2:
             path = f"{number(known[0][1], 3)} → {number(known[-1][1], 3)}"
             top = max(known, key=lambda pair: measured.metric(metric).sign * pair[1])
-            best = "" if top in (known[0], known[-1]) else f" (best {number(top[1], 3)} at {number(top[0])})"
-            pieces.append(f"{series.label or 'all'} {path}{best}")
+            best = "" if top in (known[0], known[-1]) else f" (best {number(top[1], 3)} at {written(top[0])})"
+            first = measured.names.group(series.points[0][1], without=[view.path])
+            pieces.append(f"{first} {path}{best}".strip())
     if not pieces:
         return ""
     more = f"; and {len(view.series) - MOST} series more" if len(view.series) > MOST else ""
-    span = f"{view.name} {number(view.values[0])} to {number(view.values[-1])}"
+    span = f"{view.name} {written(view.values[0])} to {written(view.values[-1])}"
     return f"Medians from {span}: {'; '.join(pieces)}{more}."
 
 
@@ -90,12 +96,13 @@ def _collapses(measured: Measured) -> str:
         return ""
     if not fallen:
         return "No network stayed at chance."
-    return f"Ended at chance: {'; '.join(map(collapse_words, fallen[:MOST]))}{_more(len(fallen))}."
+    told = "; ".join(collapse_words(measured, c) for c in fallen[:MOST])
+    return f"Ended at chance: {told}{_more(len(fallen))}."
 
 
-def collapse_words(c: Collapse) -> str:
-    """`plain 7 of 10 (35–93 %), median .11, the others escaped after epochs 12, 30, 31`."""
-    words = f"{c.group} {c.share.count} of {c.share.n} ({percent_range(c.share)})"
+def collapse_words(measured: Measured, c: Collapse) -> str:
+    """`30 layers, no skip 7 of 10 (35–93 %), median 0.114, the others escaped after epochs 12, 30, 31`."""
+    words = f"{_called(measured, c.group)} {c.share.count} of {c.share.n} ({percent_range(c.share)})"
     words += f", {c.unknown} without a number" if c.unknown else ""
     words += f", median {number(c.median, 3)}"
     if c.mixed and c.escapes:
@@ -111,9 +118,10 @@ def _factors(measured: Measured, metric: str) -> str:
         counts = measured.counts()
         lost = f"{counts['diverged']} trials diverged, {counts['failed']} failed"
         return f"Effects are not given: no seed has a number in every cell ({lost})." if is_full_grid(measured) else ""
-    mains = [f"{_last(main.path)} {100 * main.share:.0f} %" for main in found.mains]
+    axis = partial(name_setting, measured.names)
+    mains = [f"{axis(main.path)} {100 * main.share:.0f} %" for main in found.mains]
     pairs = [
-        f"{' × '.join(map(_last, pair.paths))} {100 * pair.share:.0f} %"
+        f"{' × '.join(map(axis, pair.paths))} {100 * pair.share:.0f} %"
         for pair in found.interactions
         if pair.share >= 0.05
     ]
@@ -121,8 +129,8 @@ def _factors(measured: Measured, metric: str) -> str:
     joint = f"; together {', '.join(pairs)}" if pairs else ""
     return (
         f"Of the variance between cells{' (of logs)' if found.logs else ''}, {', '.join(mains)} are due to one factor "
-        f"alone{joint}. The largest, {_last(largest.path)}, moves the median by {_moved(found, largest.range)}"
-        f"{_by_level(found)}{_holes(found)}."
+        f"alone{joint}. The largest, {axis(largest.path)}, moves the median by {_moved(found, largest.range)}"
+        f"{_by_level(measured, found)}{_holes(found)}."
     )
 
 
@@ -131,27 +139,26 @@ def _moved(found: Effects, size: Estimate) -> str:
     return f"{found.size(size.value)}{sure}"
 
 
-def _by_level(found: Effects) -> str:
+def _by_level(measured: Measured, found: Effects) -> str:
     """Where two factors act together, each by level of the other."""
     if not found.conditional:
         return ""
     first = found.conditional[0]
     same = [c for c in found.conditional if (c.path, c.other) == (first.path, first.other)]
     shown = same if len(same) <= MOST else [same[0], same[-1]]
-    told = "; ".join(f"{_moved(found, c.range)} at {_last(c.other)}={c.level}" for c in shown)
-    return f". {_last(first.path)} and {_last(first.other)} act together: {_last(first.path)} moves it by {told}"
+    names = measured.names
+    values = {label(value): value for value in names.axes[first.other]}
+    told = "; ".join(f"{_moved(found, c.range)} {say_level(names, c.other, values[c.level])}" for c in shown)
+    one, other = name_setting(names, first.path), name_setting(names, first.other)
+    return f". {capital(one)} and {other} act together: {one} moves it by {told}"
 
 
 def _holes(found: Effects) -> str:
     """Seeds that cannot enter, and trials that diverged."""
-    left = f"{found.left_out} seeds left out because a cell has no number" if found.left_out else ""
+    left = f"{counted(found.left_out, 'seed')} left out because a cell has no number" if found.left_out else ""
     gone = f"{found.diverged} of {found.trials} trials diverged" if found.diverged else ""
     words = "; ".join(filter(None, (left, gone)))
     return f" ({words})" if words else ""
-
-
-def _last(path: str) -> str:
-    return path.split(".")[-1]
 
 
 def _speed(measured: Measured) -> str:
@@ -163,10 +170,11 @@ def _speed(measured: Measured) -> str:
     for c in found[:MOST]:
         if math.isinf(c.epochs):
             lost = f" ({c.unknown} without a number)" if c.unknown else ""
-            pieces.append(f"{c.group} in {c.reached.count} of {c.reached.n} seeds{lost}")
+            pieces.append(f"{_called(measured, c.group)} in {c.reached.count} of {c.reached.n} seeds{lost}")
         else:
-            pieces.append(f"{c.group} after {number(c.epochs, 3)} epochs, {number(c.seconds, 2)} s")
-    goal = f"{target.metric.replace('_', ' ')} {number(target.value)}"
+            name = _called(measured, c.group)
+            pieces.append(f"{name} after {number(c.epochs, 3)} epochs, {number(c.seconds, 2)} s")
+    goal = f"{measured.metric(target.metric).label} {written(target.value)}"
     return f"Reached {goal} (median): {'; '.join(pieces)}{_more(len(found))}."
 
 
@@ -178,9 +186,9 @@ def _price(measured: Measured) -> str:
     best = frontier(found)
     if len(best) in (0, len(found)):
         return ""
-    names = _listed([offer.group for offer in best])
+    names = _listed([_called(measured, offer.group) for offer in best])
     open_ = sum(offer.dominated and not offer.settled for offer in found)
-    unsettled = f" ({open_} more are dominated by their medians only)" if open_ else ""
+    unsettled = f" ({counted(open_, 'other group')}: dominated by medians only)" if open_ else ""
     pareto = f"Pareto-optimal (accuracy vs. seconds per epoch): {len(best)} of {len(found)} groups: {names}"
     return f"{pareto}{unsettled}."
 
@@ -197,8 +205,12 @@ def _published(measured: Measured) -> str:
     return " ".join([counted, *(fits.sentence for fits in fit_measures(measured))])
 
 
+def _called(measured: Measured, group: str) -> str:
+    return measured.names.group(group)
+
+
 def _listed(names: list[str]) -> str:
-    return ", ".join(names[:MOST]) + (f" and {len(names) - MOST} more" if len(names) > MOST else "")
+    return "; ".join(names[:MOST]) + (f"; and {len(names) - MOST} more" if len(names) > MOST else "")
 
 
 def _more(count: int) -> str:

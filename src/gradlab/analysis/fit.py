@@ -27,6 +27,8 @@ class Fit:
     """How closely a measure fits printed numbers."""
 
     measure: str
+    label: str
+    """What people call the measure."""
     factor: float
     """Median over the numbers of max(printed/measured, measured/printed)."""
     consistent: int
@@ -50,11 +52,11 @@ class Fits:
         own = next((fit for fit in self.best if fit.measure == self.declared), None)
         when = "at initialization" if self.step == "start" else "after training"
         fits = f"{first.consistent} of {first.numbers} within a new seed's range, typically {times(first.factor)} apart"
-        text = f"The {first.numbers} published layer numbers {when} fit {first.measure} best ({fits})"
+        text = f"The {first.numbers} published layer numbers {when} fit {first.label} (`{first.measure}`) best: {fits}"
         rival = own if own is not None and own is not first else next(iter(self.best[1:]), None)
         if rival is None:
             return f"{text}."
-        return f"{text}; {rival.measure}: {rival.consistent} of {rival.numbers}, {times(rival.factor)} apart."
+        return f"{text}; {rival.label}: {rival.consistent} of {rival.numbers}, {times(rival.factor)} apart."
 
 
 def fit_measures(measured: Measured) -> tuple[Fits, ...]:
@@ -89,7 +91,7 @@ def _fit(measured: Measured, measure: str, rows: Sequence[Comparison]) -> Fit | 
         if not known:
             return None
         factors.append(_apart(median(known), row.published.value))
-    return Fit(measure, median(factors), consistent, len(rows))
+    return Fit(measure, metric.label, median(factors), consistent, len(rows))
 
 
 def _apart(measured: float, printed: float) -> float:

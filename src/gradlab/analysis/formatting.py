@@ -2,27 +2,14 @@
 
 from __future__ import annotations
 
-import math
-
 from gradlab.analysis.estimate import Estimate
+from gradlab.spec.numerals import rounded
 from gradlab.spec.place import At, describe_layer
 
 
 def number(value: float | int | None, digits: int = 4) -> str:
-    """Plain where that is short, scientific beyond; missing, NaN and infinity by name."""
-    if value is None:
-        return "–"
-    if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "∞" if value > 0 else "−∞"
-    if value == 0:
-        return "0"
-    if isinstance(value, int) or (float(value).is_integer() and abs(value) < 1e6):
-        return f"{int(value):,}"
-    if 1e-3 <= abs(value) < 10**digits:
-        return f"{value:.{digits}g}"
-    if abs(value) < 1e6 and abs(value) >= 1:
-        return f"{float(f'{value:.{digits}g}'):,.0f}"
-    return f"{value:.{digits - 1}e}"
+    """A measured number in a table or a sentence: `0.8900`, `5,006`, `3.64 × 10¹¹`."""
+    return rounded(value, digits)
 
 
 def interval(summary: Estimate) -> str:

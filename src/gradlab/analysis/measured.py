@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gradlab.analysis.columns import Columns
 from gradlab.analysis.estimate import Estimate
 from gradlab.analysis.layer_index import LayerIndex
 from gradlab.analysis.profile import Profile as Profile
@@ -99,8 +100,8 @@ class Measured:
         return {trial: row for row, trial in enumerate(self.records.trials["trial"].to_pylist())}
 
     @cached_property
-    def _columns(self) -> Mapping[str, list[Any]]:
-        return {name: self.records.trials[name].to_pylist() for name in self.records.trials.column_names}
+    def _columns(self) -> Columns:
+        return Columns(self.records.trials)
 
     def frame(self) -> Any:
         """The trials table of this plan, an Arrow table under the plan's names."""
@@ -117,7 +118,7 @@ class Measured:
         column, planned = table["trial"].combine_chunks(), self.plan.trials
         codes = column.indices.to_numpy(zero_copy_only=False)
         pieces = []
-        for trials in self._alike():
+        for trials in self._alike:
             place = np.array([trials.get(name, (-1, None))[0] for name in column.dictionary.to_pylist()], np.int64)
             rows = np.flatnonzero(place[codes] >= 0) if len(place) else np.empty(0, np.int64)
             rows = rows[np.argsort(place[codes[rows]], kind="stable")]
@@ -129,6 +130,13 @@ class Measured:
         joined = pa.concat_tables([piece.cast(_plain_words(piece.schema)) for piece in pieces])
         return joined.combine_chunks()
 
+    def stream(self, name: str) -> Iterator[Any]:
+        """Yield `curves` or `layers` one chunk of the store at a time, each as `named` gives it."""
+        for table in self.records.stream(name):
+            if table.num_rows:
+                yield self.named(table)
+
+    @cached_property
     def _alike(self) -> list[dict[str, tuple[int, TrialLabel]]]:
         """Trial id -> (place in the plan, trial); further ones where groups of another name are the same trials."""
         found: list[dict[str, tuple[int, TrialLabel]]] = [{}]
@@ -337,7 +345,7 @@ class Measured:
         rows = [self.rows(metric, group) for group in self.group_names] if kind == "accuracy" else []
         if rows and all(rows):
             return max(1 / (count or 1) for count in rows)
-        column = [v for v in self._columns.get(metric, ()) if v is not None and np.isfinite(v)]
+        column = [v for v in self._columns.get(metric) or () if v is not None and np.isfinite(v)]
         if kind == "accuracy" and len(there := np.unique(column)) > 1:
             return float(np.diff(there).min())
         return FLOAT * max(map(abs, column), default=1.0)

@@ -1,10 +1,15 @@
-"""A claim's numbers in one sentence, as a science writer would print them."""
+"""A claim's numbers in one sentence, as a science writer would print them.
+
+At 30 layers with default init, test accuracy is 0.953 with the skip and 0.114 without the skip: 0.839 higher
+(95 %: 0.589 to 0.845, 10 seeds).
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from gradlab.analysis.claims.reading import Reading
 from gradlab.analysis.claims.sides import against, instances, name_groups
@@ -14,23 +19,75 @@ from gradlab.analysis.estimate import Estimate
 from gradlab.analysis.measured import Measured
 from gradlab.spec.claims import BEST, Claim
 from gradlab.spec.metric import Metric
-from gradlab.spec.numerals import counted, written
+from gradlab.spec.numerals import counted, rounded, written
+from gradlab.spec.phrasing import NOUNS, capital, join, say_levels, say_settings, with_article
 from gradlab.spec.place import At, describe_layer
 from gradlab.spec.selection import chosen
 
 MOST = 4
-"""Numbers that one sentence lists; of more, the first and the last."""
-SAME = 0.005
-"""Ratios closer to 1 than this are not spelled out."""
-VERBS = {
-    "initial_loss": ("starts at a loss of", "at"),
-    "final_loss": ("ends at a loss of", "at"),
-    "collapsed": ("collapses in a share of", ""),
-    "seconds_per_epoch": ("needs seconds per epoch:", ""),
-    "epochs_to_target": ("reaches the target after epochs:", ""),
-    "steps_to_target": ("reaches the target after steps:", ""),
-}
+"""Numbers that one sentence lists; of more, the smallest and the largest."""
+SAME, CLOSE = 0.005, 0.1
+"""Ratios closer to 1 than this are not spelled out; closer than that, they are given in percent."""
+VERBS = {"initial_loss": ("starts at a loss of", "at"), "final_loss": ("ends at a loss of", "at")}
 """Metric -> how a network comes to its number, and the word before a second one's."""
+HAPPENS = {
+    "collapsed": ("networks collapse", "collapses", " to chance"),
+    "diverged": ("networks diverge", "diverges", ""),
+}
+"""Metric that is 0 or 1 -> what happens where it is 1: to several networks, to one, and how it ends."""
+
+
+@dataclass(frozen=True)
+class _Scene:
+    """What all groups of a claim share, and how each is told from the others."""
+
+    measured: Measured
+    metric: Metric
+    groups: tuple[str, ...]
+
+    @property
+    def apart(self) -> tuple[str, ...]:
+        """The paths in which these groups differ."""
+        settings = [self.measured.entries[name].group.settings for name in self.groups]
+        return tuple(p for p in self.measured.names.axes if len({str(own.get(p)) for own in settings}) > 1)
+
+    @property
+    def opening(self) -> str:
+        """What these groups share and others of the study do not: `At 30 layers, `."""
+        names = self.measured.names
+        if names.arms:
+            return ""
+        shared = [path for path in names.axes if path not in self.apart]
+        words = say_levels(names, self.groups[0], shared)
+        return f"{capital(words)}, " if words else ""
+
+    def begin(self, what: str) -> str:
+        """The beginning of a sentence about something."""
+        return f"{self.opening}{what}" if self.opening else capital(what)
+
+    @property
+    def noun(self) -> str:
+        """What is measured, inside a sentence."""
+        label = self.metric.label.replace(", ", " ")
+        return f"the {label}" if self.metric.kind == "loss" else label
+
+    def say(self, group: str) -> str:
+        """Where the number of a group was measured: `without the skip`, `for uniform init`."""
+        names = self.measured.names
+        if names.arms:
+            return f"for {names.group(group)}"
+        return say_levels(names, group, self.apart) or f"for {names.group(group)}"
+
+    def sides(self, found: Sequence[Sequence[Side]]) -> Mapping[str, str]:
+        """Label of a reading -> where it was measured."""
+        sides = [side for row in found for side in row]
+        groups, layers = {side.groups for side in sides}, {side.at.layer for side in sides}
+        told = {}
+        for side in sides:
+            words = [self.say(side.groups[0])] if len(groups) > 1 and len(side.groups) == 1 else []
+            words += [f"at {describe_layer(side.at.layer)}"] if len(layers) > 1 else []
+            told[side.label] = " ".join(words)
+        return told
 
 
 def tell(measured: Measured, verdict: Verdict) -> str:
@@ -42,15 +99,15 @@ def tell(measured: Measured, verdict: Verdict) -> str:
     if claim.effects is not None:
         return _tell_effects(verdict, metric)
     rows = chosen(claim, [planned.group for planned in measured.plan.groups])
-    what = _subject(measured, metric, [group for row in rows for group in row])
+    scene = _Scene(measured, metric, tuple(dict.fromkeys(group for row in rows for group in row)))
     if claim.op in BEST:
-        return _tell_best(claim, verdict, what)
+        return _tell_best(claim, verdict, scene)
+    found = instances(measured, claim, rows)
     if claim.op in ("ordered", "decreasing", "increasing"):
-        return _tell_row(verdict.readings[:-1], metric, what)
+        return _tell_order(verdict.readings[:-1], scene, scene.sides(found))
     if claim.compares:
-        return _tell_pairs(measured, verdict, metric, what, instances(measured, claim, rows))
-    place = "" if claim.at.layer in (None, "all") else f", {describe_layer(claim.at.layer)}"
-    return _tell_row(verdict.readings, metric, f"{what}{place}")
+        return _tell_pairs(verdict, scene, found)
+    return _tell_row(verdict.readings, scene, found)
 
 
 def tell_two(measured: Measured, metric: str, at: At, a: str, b: str) -> str | None:
@@ -62,14 +119,13 @@ def tell_two(measured: Measured, metric: str, at: At, a: str, b: str) -> str | N
     if found is None:
         return None
     rule, reading = found
-    known = measured.metric(metric)
-    told = _tell_pair(measured, first, second, reading, known, _subject(measured, known, [a, b]))
+    told = _tell_pair(_Scene(measured, measured.metric(metric), (a, b)), first, second, reading)
     lost = f" {counted(reading.unknown, 'pair')} without a number." if reading.unknown else ""
     return told + lost + ("" if reading.estimate.excludes(rule.nothing) else " That is not settled.")
 
 
 def name_metric(metric: Metric) -> str:
-    """What a metric is called in a sentence."""
+    """What a metric is called by itself."""
     return "loss" if metric.name == "final_loss" else metric.label
 
 
@@ -80,78 +136,114 @@ def _tell_effects(verdict: Verdict, metric: Metric) -> str:
     return f"Variance of {name_metric(metric)} between levels: {a} {written(first, 2)}, {b} {written(second, 2)}."
 
 
-def _subject(measured: Measured, metric: Metric, groups: Sequence[str]) -> str:
-    """What is measured, and the levels that all groups of a claim share and others of the study do not."""
-    settings = [measured.entries[name].group.settings for name in groups]
-    names = measured.names
-    shared = [path for path in names.axes if len({str(own.get(path)) for own in settings}) == 1 and path in settings[0]]
-    levels = ", ".join(names.level(path, settings[0][path]) for path in shared) if not names.arms else ""
-    return f"{_capital(name_metric(metric))}{f' ({levels})' if levels else ''}"
-
-
-def _tell_best(claim: Claim, verdict: Verdict, what: str) -> str:
+def _tell_best(claim: Claim, verdict: Verdict, scene: _Scene) -> str:
     *each, _ = verdict.readings
     own, other = each[:-1], each[-1]
     best = (max if claim.op == "highest" else min)(own, key=lambda reading: reading.estimate.value or 0.0)
-    numbers = f"{best.label} {_value(best.estimate)}, {other.label} {_value(other.estimate)}"
-    return f"{what}: {numbers} (medians of {counted(best.estimate.n, 'seed')})."
-
-
-def _tell_row(readings: Sequence[Reading], metric: Metric, what: str) -> str:
-    """Numbers of several groups (or layers) in their order, or of one with its interval."""
-    n = readings[0].estimate.n
-    flag = metric.kind == "flag"
-    if len(readings) == 1:
-        (only,) = readings
-        interval = _interval(only.estimate)
-        sure = f" ({interval}, {counted(n, 'seed')})" if interval else f" ({counted(n, 'seed')})"
-        if flag:
-            return f"{what}: {only.label} {only.estimate.count} of {only.estimate.n}."
-        return f"{what}: {only.label} {_value(only.estimate)}{sure}."
-    shown = readings if len(readings) <= MOST else (readings[0], readings[-1])
-    between = ", " if len(readings) <= MOST else " … "
-    if flag:
-        told = between.join(f"{reading.label} {reading.estimate.count} of {reading.estimate.n}" for reading in shown)
-        return f"{what}: {told}."
-    told = between.join(f"{reading.label} {_value(reading.estimate)}" for reading in shown)
-    return f"{what}: {told} (medians of {counted(n, 'seed')})."
-
-
-def _tell_pairs(
-    measured: Measured, verdict: Verdict, metric: Metric, what: str, found: Sequence[Sequence[Side]]
-) -> str:
-    if len(found) == 1:
-        return _tell_pair(measured, found[0][0], found[0][1], verdict.readings[0], metric, what)
-    pairs = list(zip(verdict.readings, found, strict=True))
-    shown = pairs if len(pairs) <= MOST else (pairs[0], pairs[-1])
-    between = "; " if len(pairs) <= MOST else " … "
-    by_layer = len({(a.groups, b.groups) for a, b, *_ in found}) == 1
-    told = between.join(
-        f"{describe_layer(a.at.layer) if by_layer else reading.label} {_apart(reading)}" for reading, (a, *_) in shown
+    labels = {label: group for group, label in name_groups(scene.measured, scene.groups).items()}
+    first, second = (
+        f"{rounded(reading.estimate.value)} {scene.say(labels[reading.label])}" for reading in (best, other)
     )
-    whose = f", {_said(found[0][0])} against {_said(found[0][1])}" if by_layer else ""
-    return f"{what}{whose}: {told} ({counted(pairs[0][0].estimate.n, 'seed')})."
+    return f"{scene.begin(scene.noun)} is {first}, against {second} ({_medians(best.estimate)})."
 
 
-def _tell_pair(measured: Measured, first: Side, second: Side, reading: Reading, metric: Metric, what: str) -> str:
+def _tell_order(readings: Sequence[Reading], scene: _Scene, places: Mapping[str, str]) -> str:
+    """Numbers along an axis, in its order, and which way they go."""
+    values = [reading.estimate.value for reading in readings]
+    known = [value for value in values if value is not None]
+    steps = [b - a for a, b in pairwise(known)]
+    verb = "falls" if all(s < 0 for s in steps) else "rises" if all(s > 0 for s in steps) else "goes up and down"
+    along = f" with {NOUNS.get(scene.apart[0], say_settings(scene.apart))}" if len(scene.apart) == 1 else ""
+    told = join([f"{rounded(r.estimate.value)} {places.get(r.label) or r.label}" for r in readings])
+    return f"{scene.begin(scene.noun)} {verb}{along}: {told} ({_medians(readings[0].estimate)})."
+
+
+def _tell_row(readings: Sequence[Reading], scene: _Scene, found: Sequence[Sequence[Side]]) -> str:
+    """Numbers of several groups or layers, or of one with its interval."""
+    places, flag = scene.sides(found), scene.metric.kind == "flag"
+    layers = {side.at.layer for row in found for side in row}
+    place = f" at {describe_layer(*layers)}" if len(layers) == 1 and layers != {None} else ""
+    shown = list(readings)
+    if len(readings) > MOST:
+        ordered = sorted(readings, key=lambda reading: reading.estimate.value or 0.0)
+        shown = [ordered[0], ordered[-1]]
+    told = [
+        f"{f'{r.estimate.count} of {r.estimate.n} seeds' if flag else rounded(r.estimate.value)}"
+        f" {places.get(r.label, r.label)}".rstrip()
+        for r in shown
+    ]
+    if flag:
+        several, one, end = HAPPENS.get(
+            scene.metric.name, (f"{scene.metric.label} happens", f"{scene.metric.label}", "")
+        )
+        what = f"{scene.measured.names.group(scene.groups[0])} {one}{end}" if _alone(scene) else f"{several}{end}"
+        listed = " to ".join(told) if len(readings) > MOST else join(told)
+        return f"{scene.begin(what)} in {listed}."
+    verb = "ranges from" if len(readings) > MOST else "is"
+    what = f"{scene.noun} of {scene.measured.names.group(scene.groups[0])}" if _alone(scene) else scene.noun
+    listed = " to ".join(told) if len(readings) > MOST else join(told)
+    (first, *rest) = readings
+    sure = f"({_medians(first.estimate)})" if rest else _sure(first)
+    return f"{scene.begin(what)}{place} {verb} {listed} {sure}."
+
+
+def _alone(scene: _Scene) -> bool:
+    """Whether the sentence is about one named arm."""
+    return scene.measured.names.arms and len(scene.groups) == 1
+
+
+def _tell_pairs(verdict: Verdict, scene: _Scene, found: Sequence[Sequence[Side]]) -> str:
+    if len(found) == 1:
+        return _tell_pair(scene, found[0][0], found[0][1], verdict.readings[0])
+    pairs = list(zip(verdict.readings, found, strict=True))
+    shown = pairs
+    if len(pairs) > MOST:
+        ordered = sorted(pairs, key=lambda pair: pair[0].estimate.value or 0.0)
+        shown = [ordered[0], ordered[-1]]
+    between = " to " if len(pairs) > MOST else ", "
+    seeds = counted(pairs[0][0].estimate.n, "seed")
+    (first, second, *_), names = found[0], scene.measured.names
+    if len({(a.groups, b.groups) for a, b, *_ in found}) == 1:
+        told = between.join(
+            f"{rounded(reading.estimate.value)} ({describe_layer(a.at.layer)})" for reading, (a, *_) in shown
+        )
+        return f"In {_said(first)}, {scene.noun} is {told} times that of {_said(second)} ({seeds})."
+    factor = _Scene(scene.measured, scene.metric, (first.groups[0], second.groups[0])).apart
+    sides = {tuple(say_levels(names, side.groups[0], factor) for side in row[:2]) for row in found}
+    if len(sides) == 1 and all(len(side.groups) == 1 for row in found for side in row) and not names.arms:
+        blocks = [path for path in scene.apart if path not in factor]
+        told = between.join(f"{_apart(r)} {say_levels(names, a.groups[0], blocks)}" for r, (a, *_) in shown)
+        ((one, other),) = sides
+        return f"{scene.begin(scene.noun)} {one} is, compared with {other}, {told} ({seeds})."
+    told = between.join(f"{reading.label} {_apart(reading)}" for reading, _ in shown)
+    return f"{scene.begin(scene.noun)}: {told} ({seeds})."
+
+
+def _tell_pair(scene: _Scene, first: Side, second: Side, reading: Reading) -> str:
     """Two groups, the better one first, or two layers of one."""
+    measured, metric = scene.measured, scene.metric
+    if first.groups == second.groups and first.over is None and len(first.groups) == 1:
+        whose = f"for {_said(first)}, " if measured.names.arms or not scene.opening else ""
+        places = [describe_layer(side.at.layer) for side in (first, second)]
+        far = _apart(reading)
+        beyond = f"{far} in {places[0]} than" if far != "about the same" else f"{far} in {places[0]} as"
+        return f"{scene.begin(f'{whose}{scene.noun} is {beyond} in {places[1]}')} {_sure(reading)}."
     if first.groups == second.groups or first.over is not None or len(first.groups) > 1:
-        whose = f" of {_said(first)}" if first.groups == second.groups else ""
-        return f"{what}{whose}, {reading.label}: {_apart(reading)} {_sure(reading)}."
+        whose = f" of {_said(first)}" if first.groups == second.groups and measured.names.arms else ""
+        return f"{scene.begin(scene.noun)}{whose}, {reading.label}: {_apart(reading)} {_sure(reading)}."
     if metric.sign and _is_above(reading) != (metric.sign > 0):
         first, second, reading = second, first, _turned(reading)
-    values = [written(measured.summary(metric.name, side.groups[0], side.at).value) for side in (first, second)]
+    values = [rounded(measured.summary(metric.name, side.groups[0], side.at).value) for side in (first, second)]
     place = "" if first.at.layer is None else f" at {describe_layer(first.at.layer)}"
     if measured.names.arms and (metric.name in VERBS or metric.of_outcome):
         verb, again = VERBS.get(metric.name) or _verb(metric)
         again = f"{again} " if again else ""
         return (
-            f"{_capital(_said(first))} {verb} {values[0]}{place}, {_said(second)} {again}{values[1]}: "
+            f"{capital(_said(first))} {verb} {values[0]}{place}, {_said(second)} {again}{values[1]}: "
             f"{_apart(reading)} {_sure(reading)}."
         )
-    return (
-        f"{what}{place}: {_said(first)} {values[0]}, {_said(second)} {values[1]}, {_apart(reading)} {_sure(reading)}."
-    )
+    a, b = (f"{value} {scene.say(side.groups[0])}" for value, side in zip(values, (first, second), strict=True))
+    return f"{scene.begin(scene.noun)}{place} is {a} and {b}: {_apart(reading)} {_sure(reading)}."
 
 
 def _is_above(reading: Reading) -> bool:
@@ -171,10 +263,23 @@ def _inverse(value: float | None) -> float | None:
     return None if value is None else 1 / value if value else math.inf
 
 
+def _medians(e: Estimate) -> str:
+    return f"medians of {counted(e.n, 'seed')}" if e.n > 1 else "1 seed"
+
+
 def _sure(reading: Reading) -> str:
-    interval = _interval(reading.estimate, flip=not _is_above(reading) and reading.ratio)
-    seeds = counted(reading.estimate.n, "seed")
-    return f"({interval}, {seeds})" if interval else f"({seeds})"
+    e, seeds = reading.estimate, counted(reading.estimate.n, "seed")
+    if e.low is None or e.high is None or e.bounded:
+        return f"({seeds})"
+    low, high = e.low, e.high
+    if reading.ratio and not _is_above(reading):
+        low, high = (math.inf if end == 0 else 1 / end for end in (high, low))
+    elif (e.value or 0) < 0:
+        low, high = -high, -low
+    if reading.ratio and e.value is not None and abs(e.value - 1) < CLOSE:
+        return f"(95 %: {written(100 * (low - 1), 2)} % to {written(100 * (high - 1), 2)} %, {seeds})"
+    write = rounded if reading.ratio else written
+    return f"(95 %: {write(low)} to {write(high)}, {seeds})"
 
 
 def _said(side: Side) -> str:
@@ -183,7 +288,7 @@ def _said(side: Side) -> str:
 
 
 def _verb(metric: Metric) -> tuple[str, str]:
-    what = f"{'an' if metric.label[:1].lower() in 'aeiou' else 'a'} {metric.label}"
+    what = with_article(metric.label)
     return (f"reaches {what} of", "") if metric.kind == "accuracy" else (f"ends at {what} of", "at")
 
 
@@ -195,25 +300,8 @@ def _apart(reading: Reading) -> str:
     if reading.ratio:
         if abs(value - 1) < SAME:
             return "about the same"
+        if abs(value - 1) < CLOSE:
+            return f"{written(100 * abs(value - 1), 2)} % {'higher' if value >= 1 else 'lower'}"
         factor = value if value >= 1 else 1 / value if value else math.inf
-        return f"{written(factor)} times {'higher' if value >= 1 else 'lower'}"
+        return f"{rounded(factor)} times {'higher' if value >= 1 else 'lower'}"
     return f"{written(abs(value))} {'higher' if value >= 0 else 'lower'}"
-
-
-def _value(e: Estimate) -> str:
-    return written(e.value)
-
-
-def _interval(e: Estimate, *, flip: bool = False) -> str:
-    if e.low is None or e.high is None or e.bounded:
-        return ""
-    low, high = e.low, e.high
-    if flip:
-        low, high = (math.inf if end == 0 else 1 / end for end in (high, low))
-    elif (e.value or 0) < 0:
-        low, high = -high, -low
-    return f"95 %: {written(low)} to {written(high)}"
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]

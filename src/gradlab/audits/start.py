@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from gradlab.network.activations.base import Activation
 from gradlab.probes.base import rms
+from gradlab.spec.numerals import counted, written
 from gradlab.trials.setup import Setup
 
 
@@ -27,12 +28,12 @@ class Gain:
 
     @property
     def end(self) -> str:
-        """The total change in words: `1.3e-12 over 19 layers`."""
+        """The total change in words: `1.3 × 10⁻¹² over 19 layers`."""
         if self.in_all == 0:
             return f"exactly 0 within {self.layers} layers"
         if not np.isfinite(self.in_all):
             return f"infinity within {self.layers} layers"
-        return f"{self.in_all:.2g} over {self.layers} layers"
+        return f"{written(self.in_all, 2)} over {counted(self.layers, 'layer')}"
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,7 @@ Start with:
   gradlab show identity > mine.yaml            copy it as the start of your own
   gradlab run mine.yaml --set train.lr=3e-4    change it and run it
   gradlab audit mine.yaml                      check that the comparison is fair
+  gradlab lab                                  watch two networks learn side by side, in a browser
   gradlab reproduce --quick                    reproduce four public write-ups, claim by claim
   gradlab status runs/mine                     show the state of a run, from any terminal
   gradlab verify runs/mine                     check its ledger and files, retrain a sample

@@ -87,8 +87,14 @@ def emit_json(value: Any) -> None:
 
 @contextmanager
 def json_only() -> Iterator[None]:
-    """Redirect everything else that is written to stdout (by user code, libraries, worker processes) to stderr."""
+    """Redirect everything else that is written to stdout (by user code, libraries, worker processes) to stderr.
+
+    Inside another `json_only` it changes nothing: stdout is stderr there already, and the object must not go to it.
+    """
     global _json_stream
+    if _json_stream is not None:
+        yield
+        return
     before, original = _json_stream, sys.stdout
     original.flush()
     stdout = _redirect_stdout(original)

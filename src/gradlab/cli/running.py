@@ -5,9 +5,9 @@ from __future__ import annotations
 import errno
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +16,14 @@ import typer
 from gradlab import api
 from gradlab.analysis.tuning import settle
 from gradlab.cli import show
+from gradlab.cli.forecast import expect
 from gradlab.cli.output import drop_stdout
 from gradlab.cli.progress import Progress
-from gradlab.errors import INTERRUPTED
+from gradlab.errors import INTERRUPTED, InvalidInput
 from gradlab.notices import say
 from gradlab.plans.plan import Plan
 from gradlab.report.result import Result
-from gradlab.runs.bundles import default_executor
+from gradlab.runs.bundles import default_executor, named_executor
 from gradlab.runs.store.status import committed, count_finished
 
 
@@ -45,6 +46,22 @@ class RunOptions:
     as_json: bool
     tables: bool = False
     open_it: bool = False
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """Of the executor."""
+    track: tuple[str, ...] = ()
+
+
+def executor_settings(executor: str | None, address: str | None, pairs: Sequence[str]) -> dict[str, str]:
+    """Return the executor's settings as they were typed: NAME=VALUE pairs, separated by commas."""
+    found: dict[str, str] = {} if address is None else {"address": address}
+    for text in (text for group in pairs for text in group.split(",") if text.strip()):
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip():
+            raise InvalidInput(f"--set-executor {text!r}: write NAME=VALUE, such as cpus=8")
+        found[name.strip().replace("-", "_")] = value.strip()
+    if found and executor is None:
+        raise InvalidInput(f"{'--address' if address else '--set-executor'} needs --executor, such as --executor ray")
+    return found
 
 
 def run_study(study: str, options: RunOptions) -> tuple[int, dict[str, Any]]:
@@ -55,16 +72,24 @@ def run_study(study: str, options: RunOptions) -> tuple[int, dict[str, Any]]:
     planned = planned if options.force else with_choice_made(planned, folder)
     done = 0 if options.force else count_finished(folder, planned.all_trials)
     left = len({trial.id for trial in planned.all_trials}) - done
+    executor = options.executor or default_executor(planned, left, options.workers)
+    chosen = named_executor(executor, planned, options.workers, options.settings, mixed=options.mixed)
     if not options.as_json:
         show.plan(planned, sys.stdout if options.dry_run else sys.stderr, done)
     if options.dry_run:
-        return 0, show.plan_json(planned, done) if options.as_json else {}
+        expected = expect(planned, chosen, left)
+        if options.as_json:
+            return 0, {**show.plan_json(planned, done), "expected": expected.to_json()}
+        show.lines(expected.lines(), sys.stdout)
+        return 0, {}
     with Progress(planned, options.live) as progress, _announce_finished(folder, planned):
         result = api.run(
             planned,
             out=folder,
             command=shlex.join(_command_words(study, options)),
-            executor=options.executor or default_executor(planned, left, options.workers),
+            executor=executor,
+            settings=options.settings,
+            track=options.track,
             workers=options.workers,
             fail_fast=options.fail_fast,
             force=options.force,

@@ -23,12 +23,14 @@ from gradlab.audits.audit import Audit
 from gradlab.cli.output import console, duration, escape
 from gradlab.cli.progress import running_lines
 from gradlab.cli.tuning import tuning_lines, tuning_plan_json
+from gradlab.comparing.live import Live
 from gradlab.plans.cost import measure_speed
 from gradlab.plans.outline import Outline
 from gradlab.plans.plan import Plan
 from gradlab.report import against as beside
 from gradlab.report import scoreboard as boards
 from gradlab.report.fairness import tabulate_audit
+from gradlab.report.predicted import Predicted
 from gradlab.report.result import Result
 from gradlab.report.story import QUICK_NOTE, Story
 from gradlab.report.tables import Table
@@ -74,6 +76,13 @@ def plan(planned: Plan, stream: TextIO, done: int = 0) -> None:
         to.print(escape(f"  data: {text}"))
     for text in dict.fromkeys(f"{group.engine} engine, {group.reason}" for group in planned.groups if group.reason):
         to.print(escape(f"  {text}"))
+
+
+def lines(texts: Iterable[str], stream: TextIO) -> None:
+    """Sentences, one per line."""
+    to = console(stream)
+    for text in texts:
+        to.print(escape(text), highlight=False)
 
 
 def plan_json(planned: Plan, done: int = 0) -> dict[str, Any]:
@@ -173,9 +182,22 @@ def audit(found: Audit, stream: TextIO) -> None:
             to.print(_indented(f"- {sentence}"), highlight=False)
 
 
-def _indented(sentence: str) -> Padding:
-    """Three columns in, also where the sentence is wrapped."""
-    return Padding(Text.from_markup(escape(sentence)), (0, 0, 0, 3), expand=False)
+def _indented(sentence: str, columns: int = 3) -> Padding:
+    """Some columns in, also where the sentence is wrapped."""
+    return Padding(Text.from_markup(escape(sentence)), (0, 0, 0, columns), expand=False)
+
+
+def predicted(found: Predicted, stream: TextIO, *, layers: bool) -> None:
+    """What theory expects of every group: sentences, and its layers in one table or, on a narrow terminal, in two."""
+    to = console(stream)
+    for place, group in enumerate(found.groups):
+        to.print(f"{chr(10) if place else ''}[bold]{escape(found.names.group(group))}[/bold]")
+        for sentence in found.sentences(group):
+            to.print(_indented(sentence, 2))
+        if layers:
+            whole = found.table(group)
+            for table in [whole] if _fits(whole, to.width) else found.halves(group):
+                print_table(to, table, "with --json")
 
 
 def status(found: RunStatus, stream: TextIO) -> None:
@@ -202,6 +224,20 @@ def status(found: RunStatus, stream: TextIO) -> None:
         to.print("not running; run the same command to resume")
     for line in found.damaged:
         to.print(escape(line), soft_wrap=True)
+
+
+def live(found: Live, stream: TextIO) -> None:
+    """A watch that goes on, or was cut off: where it is, its loss, and what was found last."""
+    to, state = console(stream), found.to_json()
+    how = "running" if state["alive"] else "not running; `gradlab report` makes a run of what is there"
+    to.print(escape(f"{state['folder']}: watch of {state['watched']}, {how}"), highlight=False)
+    if state["step"] is None:
+        to.print("No step was probed yet.", highlight=False)
+        return
+    loss = "" if state["loss"] is None else f", loss {number(float(state['loss']), 4)}"
+    to.print(f"{state['moments']:,} steps probed, the latest is step {state['step']:,}{loss}", highlight=False)
+    for line in state["diagnosis"] or ["The latest probed step shows nothing wrong."]:
+        to.print(escape(str(line)), highlight=False)
 
 
 def runs(found: Sequence[RunStatus], stream: TextIO) -> None:
@@ -293,6 +329,12 @@ def _least_widths(table: Table, width: int) -> list[int]:
         header = max(map(cell_len, name.split()), default=1)
         found.append(max(min(longest, width // 3 if index == 0 else LONGEST_WORD), min(header, LONGEST_HEADER)))
     return found
+
+
+def _fits(table: Table, width: int) -> bool:
+    """Whether no cell has to be folded."""
+    columns = zip(table.header, *table.rows, strict=True)
+    return _with_frame(max(map(cell_len, (*name.split(), *cells))) for name, *cells in columns) <= width
 
 
 def _with_frame(widths: Iterable[int]) -> int:

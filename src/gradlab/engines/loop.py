@@ -105,22 +105,26 @@ def train_together(setups: Sequence[Setup], trainers: Sequence[Trainer], ticks: 
     """Train several trials with the same steps and moments together, from one stop to the next."""
     require_denormals()
     with np.errstate(all="ignore"):  # overflow is an outcome here, not a warning
-        trials = [_Trial(*each) for each in zip(setups, trainers, ticks, strict=True)]
-        for trial in trials:
-            trial.begin()
+        courses = [Course(*each) for each in zip(setups, trainers, ticks, strict=True)]
+        for course in courses:
+            course.begin()
         done = 0
-        for stop in _stops(setups, trainers[0].longest):
-            for trial in trials:
-                if not trial.ended:
-                    trial.advance(done, stop)
-            if all(trial.ended for trial in trials):
+        for stop in stops_of(setups, trainers[0].longest):
+            for course in courses:
+                if not course.ended:
+                    course.advance(done, stop)
+            if all(course.ended for course in courses):
                 break
             done = stop
-        return [trial.outcome() for trial in trials]
+        return [course.outcome() for course in courses]
 
 
-class _Trial:
-    """One trial with its records."""
+class Course:
+    """One trial on its way, with its records.
+
+    Whoever drives it calls `begin`, then `advance` from step to step without gaps, and never across a step of
+    `stops_of`: further stops change no bit, so a trial can be watched, paused and paced.
+    """
 
     def __init__(self, setup: Setup, trainer: Trainer, tick: Tick | None) -> None:
         self._setup, self._trainer, self._tick = setup, trainer, tick
@@ -132,19 +136,27 @@ class _Trial:
 
     @property
     def ended(self) -> bool:
+        """Whether it diverged or was stopped early; one that reached its last step has not `ended`."""
         return self._record.diverged_step is not None or self._outcome is not None
 
+    @property
+    def diverged_step(self) -> int | None:
+        """The step at which the loss was no longer finite."""
+        return self._record.diverged_step
+
     def begin(self) -> None:
+        """Measure and keep what is due before the first step."""
         self._measure_and_keep(0)
         if self._setup.steps == 0:
             self._record.first_loss = self._trainer.first_loss()
 
-    def advance(self, start: int, stop: int) -> None:
+    def advance(self, start: int, stop: int) -> Stretch:
+        """Train the steps from `start` to `stop` − 1, then do what is due; return the steps that were made."""
         began = perf_counter()
         found = self._trainer.advance(start, stop)
         seconds = perf_counter() - began if found.seconds is None else found.seconds
         if not self._record.add_steps(found.losses, found.correct, found.sizes, seconds):
-            return
+            return found
         numbers: dict[str, float] = {}
         if evaluation_is_due(self._setup, stop):
             numbers = self._evaluate()
@@ -157,6 +169,7 @@ class _Trial:
             self._tick(stop, self._record.latest_loss)
         if stops:  # now, because networks that train together go on
             self._outcome = self.outcome()
+        return found
 
     def _evaluate(self) -> dict[str, float]:
         numbers = evaluate(self._setup, self._trainer.predict)
@@ -211,13 +224,14 @@ class _Trial:
             self._record.add_snapshot(state.theta, state.running)
 
     def outcome(self) -> Outcome:
+        """All records so far, as the result of the trial."""
         if self._outcome is not None:
             return self._outcome
         state = self._trainer.state()
         return self._record.outcome(state.theta, state.running)
 
 
-def _stops(setups: Sequence[Setup], longest: int) -> list[int]:
+def stops_of(setups: Sequence[Setup], longest: int) -> list[int]:
     """Return the steps after which something is due: measures, snapshots, evaluations, a tick every `longest` steps."""
     setup = setups[0]
     due = {*setup.moments, *setup.snapshots, *evaluation_steps(setup), setup.steps}

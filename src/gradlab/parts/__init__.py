@@ -1,7 +1,7 @@
 """Parts: the file is the plug-in.
 
-An activation, skip, norm, init, loss, optimizer, schedule, task, probe, engine, caveat, executor or figure is a
-*part*: a small class in a file of its own. A built-in part exists because its file is in the folder of its kind; a
+An activation, skip, norm, init, loss, optimizer, schedule, task, probe, engine, caveat, executor, figure or tracker is
+a *part*: a small class in a file of its own. A built-in part exists because its file is in the folder of its kind; a
 user's part exists because a study names its file (`parts: [./my_skip.py]`). No second list is edited.
 
 Everything needed to write one is imported from here:
@@ -61,6 +61,8 @@ if TYPE_CHECKING:
     from gradlab.probes.base import Probe as Probe
     from gradlab.report.figures.base import Figure as Figure
     from gradlab.runs.executors.base import Executor as Executor
+    from gradlab.trackers.base import Session as Session
+    from gradlab.trackers.base import Tracker as Tracker
 
 BASES = {kind.capitalize(): f"{folder}.base" for kind, folder in FOLDERS.items()}
 """Base class of each kind -> its module: `Skip` is in `base.py` of the skips' folder."""
@@ -73,6 +75,7 @@ COMPANIONS = {
     "LayerView": "gradlab.probes.base",
     "Design": "gradlab.audits.caveats.base",
     "Remark": "gradlab.audits.caveats.base",
+    "Session": "gradlab.trackers.base",
 }
 """What a part takes or gives, besides arrays and numbers."""
 

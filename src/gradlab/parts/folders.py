@@ -23,6 +23,7 @@ FOLDERS: Mapping[str, str] = {
     "caveat": "gradlab.audits.caveats",
     "executor": "gradlab.runs.executors",
     "figure": "gradlab.report.figures",
+    "tracker": "gradlab.trackers",
 }
 """Kind of part -> its folder. Every module in it is a part, except `base` and what the folder lists in `SUPPORT`."""
 

@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from gradlab.analysis.claims.numbers import Comparison
 from gradlab.analysis.claims.verdict import Verdict
 from gradlab.audits.audit import Audit
+from gradlab.spec.naming import Names
 from gradlab.spec.numerals import counted
+from gradlab.spec.phrasing import say_settings
 
 MOST_CAVEATS = 2
 """Caveats that one line names; the report has all."""
@@ -20,8 +22,9 @@ OUTCOMES = (
 )
 
 
-def describe_fairness(audit: Audit | None, groups: int) -> str:
+def describe_fairness(audit: Audit | None, names: Names) -> str:
     """Whether the arms differ in nothing but the factor; empty if that was not audited."""
+    groups = len(names.groups)
     if audit is None or groups < 2:
         return ""
     if not audit.fair:
@@ -29,11 +32,13 @@ def describe_fairness(audit: Audit | None, groups: int) -> str:
     if audit.identical:
         return "Nothing varies: the arms are identical in everything that was compared."
     which = "The two" if groups == 2 else f"The {groups} groups"
-    words = [path.split(".")[-1].replace("_", " ") for path in (audit.varied or audit.factor)]
-    if len(words) == 1:
-        only = f" ({audit.only_difference})" if audit.only_difference else ""
-        return f"{which} differ only in the {words[0]}{only}."
-    return f"{which} differ only in {audit.only_difference or ', '.join(words)}."
+    varied = [path.partition(" ")[0] for path in audit.varied or audit.factor]  # a scale is named with its value
+    blocks = [path for path in names.axes if not any(each == path or each.startswith(f"{path}.") for each in varied)]
+    if blocks:
+        shared = say_settings(blocks).removeprefix("the ")
+        return f"{groups} groups: at the same {shared} they differ only in {say_settings(varied)}."
+    only = f" ({audit.only_difference})" if groups == 2 and audit.only_difference else ""
+    return f"{which} differ only in {say_settings(varied)}{only}."
 
 
 def describe_caveats(audit: Audit | None, sequel: str | None) -> str:
@@ -43,7 +48,7 @@ def describe_caveats(audit: Audit | None, sequel: str | None) -> str:
     shown = "; ".join(audit.caveats[:MOST_CAVEATS])
     rest = len(audit.caveats) - MOST_CAVEATS
     more = f"; {rest} more in the report" if rest > 0 else ""
-    separates = f" `gradlab run {sequel}` separates them." if sequel else ""
+    separates = f" `gradlab run {sequel}` separates these causes." if sequel else ""
     return f"{'Caveat' if len(audit.caveats) == 1 else 'Caveats'}: {shown}{more}.{separates}"
 
 

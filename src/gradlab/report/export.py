@@ -6,7 +6,8 @@ import csv
 import io
 import json
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from contextlib import ExitStack
+from typing import IO, TYPE_CHECKING, Any, Literal, get_args
 
 from gradlab.errors import InvalidInput, nearest
 from gradlab.report.latex import render_latex_table
@@ -36,6 +37,30 @@ def render_table_as(table: Any, to: str) -> bytes:
     return buffer.getvalue()
 
 
+def write_streamed(pieces: Iterable[Any], to: str, sink: IO[bytes]) -> None:
+    """Write a table that arrives in pieces as csv, parquet or json; only one piece is in memory."""
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    if to == "json":
+        sink.write(b"[")
+        for number, row in enumerate(row for piece in pieces for row in piece.to_pylist()):
+            sink.write((b",\n" if number else b"\n") + json.dumps(plain_json(row), ensure_ascii=False).encode())
+        sink.write(b"\n]\n")
+        return
+    with ExitStack() as stack:
+        writer: Any = None
+        for piece in pieces:
+            if writer is None:
+                made = (
+                    pyarrow.csv.CSVWriter(sink, piece.schema)
+                    if to == "csv"
+                    else pyarrow.parquet.ParquetWriter(sink, piece.schema, compression="zstd")
+                )
+                writer = stack.enter_context(made)
+            writer.write_table(piece)
+
+
 def render_csv(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> bytes:
     """The data of a figure as CSV."""
     buffer = io.StringIO()
@@ -60,9 +85,9 @@ def summary_rows(story: Story) -> list[dict[str, Any]]:
     ]
 
 
-def check_export(to: str, table: str) -> None:
-    """Refuse a format or table that does not exist, or a pair that makes no sense."""
-    for field, value, accepted in (("--to", to, FORMATS), ("--table", table, TABLES)):
+def check_export(to: str, table: str, trackers: Sequence[str] = ()) -> None:
+    """Refuse a format or table that does not exist, or a pair that makes no sense; `trackers` are formats too."""
+    for field, value, accepted in (("--to", to, (*FORMATS, *trackers)), ("--table", table, TABLES)):
         if value not in accepted:
             raise InvalidInput(f"{field} {value!r}: accepted: {', '.join(accepted)}{nearest(value, accepted)}")
     if to == "latex" and table != "summary":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
 
 from gradlab.analysis.measured import Measured
@@ -13,9 +14,9 @@ from gradlab.report.history import read_history
 from gradlab.report.inside.recording import Recording
 from gradlab.report.result import Result
 from gradlab.report.writing import write_report
-from gradlab.runs.coordinator import Start, Tally, conduct
+from gradlab.runs.coordinator import ConductResult, Start, Tally, conduct
 from gradlab.runs.store.environment import environment
-from gradlab.runs.store.folder import RunFolder, names_by_group
+from gradlab.runs.store.folder import RunFolder, names_by_group, together_with
 from gradlab.trials.result import TrialResult
 
 Record = Callable[[Measured], Recording | None]
@@ -58,7 +59,7 @@ def carry_out(
     """
     surroundings = environment()
 
-    def run_trials(folder: RunFolder | None) -> tuple[Measured, bool]:
+    def run_trials(folder: RunFolder | None) -> tuple[Measured, ConductResult]:
         found = conduct(
             plan,
             start,
@@ -68,16 +69,17 @@ def carry_out(
             on_results=how.on_results,
             on_stop=how.on_stop,
         )
-        return Measured(plan, found.records), found.stopped
+        return Measured(plan, found.records), found
 
     if how.out is None:
-        measured, stopped = run_trials(None)
-        return Result(measured, surroundings, how.command, audit=audit, stopped=stopped, layer_names=dict(names or {}))
+        measured, found = run_trials(None)
+        where = reduce(together_with, found.environments, surroundings)
+        return Result(measured, where, how.command, audit=audit, stopped=found.stopped, layer_names=dict(names or {}))
     with RunFolder.start(how.out, plan, surroundings, how.command, force=how.force, mixed=how.mixed) as folder:
         if audit is not None:
             folder.keep_audit(audit)  # before the first trial: an interrupted run is known to be fair, or not
-        measured, stopped = run_trials(folder)
-        return finish(folder, measured, how, audit=audit, stopped=stopped, record=record, names=names)
+        measured, found = run_trials(folder)
+        return finish(folder, measured, how, audit=audit, stopped=found.stopped, record=record, names=names)
 
 
 def finish(

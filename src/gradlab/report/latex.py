@@ -11,17 +11,17 @@ _SPECIAL = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
     "×": r"$\times$", "∞": r"$\infty$", "−": "$-$", "–": "--", "…": r"\dots{}", "δ": r"$\delta$", "α": r"$\alpha$",
-    "·": r"$\cdot$",
+    "·": r"$\cdot$", "√": r"$\surd$", "±": r"$\pm$", "→": r"$\to$", "●": r"$\bullet$",
 }  # fmt: skip
-_POWER = re.compile(r"(-?\d(?:\.\d+)?)e([+-])0*(\d+)")
+_POWER = re.compile("10([⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+)")
+_LOWERED = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
 
 
 def escape(text: str) -> str:
-    """Any text as LaTeX: nothing in it is a command, `3.2e-05` is a power of ten."""
+    """Any text as LaTeX: nothing in it is a command, `10⁻⁵` is a power of ten."""
     pieces, end = [], 0
     for found in _POWER.finditer(text):
-        sign = "-" if found[2] == "-" else ""
-        pieces += [_plain(text[end : found.start()]), rf"${found[1]} \times 10^{{{sign}{found[3]}}}$"]
+        pieces += [_plain(text[end : found.start()]), rf"$10^{{{found[1].translate(_LOWERED)}}}$"]
         end = found.end()
     return "".join([*pieces, _plain(text[end:])])
 

@@ -15,6 +15,7 @@ from gradlab.report.export import render_csv
 from gradlab.report.fairness import mark_unfair
 from gradlab.report.inside.diagnosis import Diagnosis, diagnose
 from gradlab.report.inside.drawing import view_chart
+from gradlab.report.inside.expected import expect
 from gradlab.report.inside.recording import Recording
 from gradlab.report.inside.views import View, make_views
 
@@ -77,7 +78,8 @@ def _make_microworld(measured: Measured, recording: Recording) -> MicroWorld:
     first, second = (configs[arm] for arm in recording.arms)
     first_name, second_name = (measured.names.group(arm) for arm in recording.arms)
     named = replace(recording, arms=(first_name, second_name))
-    return MicroWorld(named, tuple(make_views(named)), diagnose(named, (first, second)))
+    expected = expect(measured, {arm: configs[arm] for arm in recording.arms})
+    return MicroWorld(named, tuple(make_views(named, expected)), diagnose(named, (first, second)))
 
 
 def all_charts(pictures: Pictures) -> dict[str, Chart]:

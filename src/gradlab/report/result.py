@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import IO, TYPE_CHECKING, Any, Literal
 
 from gradlab.analysis.claims.verdict import Verdict
 from gradlab.analysis.measured import Measured
@@ -14,7 +14,7 @@ from gradlab.audits.audit import Audit
 from gradlab.errors import InvalidInput, StoreError
 from gradlab.report.charts import Chart
 from gradlab.report.draw import draw_one
-from gradlab.report.export import check_export, render_latex, render_table_as, summary_rows
+from gradlab.report.export import check_export, render_latex, render_table_as, summary_rows, write_streamed
 from gradlab.report.history import History
 from gradlab.report.inside.recording import Recording
 from gradlab.report.markdown import render_markdown
@@ -25,6 +25,7 @@ from gradlab.report.requests import FigureRequest, Groups, list_figures, request
 from gradlab.report.story import Story
 from gradlab.report.tuning import flat_rows
 from gradlab.report.writing import save_run, write_report
+from gradlab.runs.store.records import MOST_ROWS
 from gradlab.runs.store.report_folder import ReportFolder
 from gradlab.spec.question import Question
 
@@ -225,6 +226,17 @@ class Result:
         """A table (see `arrow`) as csv, parquet or json; the summary also as latex."""
         check_export(to, table)
         return render_latex(self.story) if to == "latex" else render_table_as(self.arrow(table), to)
+
+    def write_export(self, sink: IO[bytes], to: str, table: str = "summary") -> None:
+        """Write what `export` gives. Curves and layers of very many rows are read and written chunk by chunk.
+
+        Their rows are then in the order in which trials finished, not in that of the plan.
+        """
+        check_export(to, table)
+        if table in ("curves", "layers") and self.measured.records.count_rows(table) > MOST_ROWS:
+            write_streamed(self.measured.stream(table), to, sink)
+        else:
+            sink.write(self.export(to, table))
 
     def to_json(self) -> dict[str, Any]:
         """One object: study, run, audit, trials, groups with their metrics, claims."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from gradlab.analysis.formatting import number, where
+from gradlab.analysis.formatting import number
 from gradlab.analysis.scoreboard import Judged, Scoreboard, ScoredClaim, ScoredNumber, ScoredStudy
 from gradlab.report.fairness import HOW
 from gradlab.report.markdown import escape, render_table
 from gradlab.report.tables import Table
+from gradlab.spec.phrasing import capital
 
 VERBS = {
     "reproduced": ("holds", "hold"),
@@ -80,7 +81,7 @@ def _number_row(found: ScoredNumber) -> tuple[str, ...]:
     row = found.row
     measured = number(row.measured.median) if found.kept is None else f"full run: {found.kept['measured']}"
     return (
-        row.group, where(row.metric, row.at), row.published.text, row.origin, measured, found.expected, found.words,
+        row.called, row.what, row.published.text, row.origin, measured, found.expected, found.words,
     )  # fmt: skip
 
 
@@ -113,25 +114,30 @@ def tabulate_confounds(board: Scoreboard) -> Table:
     return Table("Known confounds, and what shows them", ("write-up", "confound", "study", "claim", "verdict"), rows)
 
 
-def describe_conclusions(board: Scoreboard, writeup: str) -> str:
-    """One paragraph: what is left of each conclusion of a write-up, from the verdicts."""
-    return " ".join(_describe_conclusion(judged) for judged in board.conclusions if judged.writeup == writeup)
+def describe_conclusions(board: Scoreboard, writeup: str) -> list[str]:
+    """What is left of each conclusion of a write-up, from the verdicts."""
+    return [_describe_conclusion(judged) for judged in board.conclusions if judged.writeup == writeup]
 
 
 def _describe_conclusion(judged: Judged) -> str:
+    """The conclusion, then its claims by what became of them, then what limits it."""
+    by_outcome: dict[str, list[tuple[str, ScoredClaim]]] = {}
+    for study, line in judged.rests_on:
+        by_outcome.setdefault(VERBS[line.outcome][0].removeprefix("is "), []).append((study, line))
     limits = [(study, line) for study, line in judged.limited_by if line.outcome == "reproduced"]
-    text = f"“{judged.says}” {judged.stands}: {_list_lines(judged.rests_on)}."
-    return f"{text} But: {_list_lines(limits)}." if limits else text
+    told = [f"{capital(outcome)}: {_list_lines(lines)}." for outcome, lines in by_outcome.items()]
+    told += [f"What limits it: {_list_lines(limits)}."] if limits else []
+    return " ".join([f"“{judged.says}” {judged.stands}.", *told])
 
 
 def _list_lines(lines: Sequence[tuple[str, ScoredClaim]]) -> str:
-    return "; ".join(f"{_lower(line.verdict.claim.text)} ({study}: {_answer(line)})" for study, line in lines)
+    return "; ".join(f"{_lower(line.verdict.claim.text)} ({_answer(study, line)})" for study, line in lines)
 
 
-def _answer(line: ScoredClaim) -> str:
-    if line.kept is not None:
-        return f"{line.kept['words']}, {line.kept['short']} in the full run"
-    return f"{line.words}, {line.verdict.short}" if line.verdict.short else line.words
+def _answer(study: str, line: ScoredClaim) -> str:
+    """The number that a claim rests on, and the study that measured it."""
+    short = str(line.kept["short"]) if line.kept is not None else line.verdict.short
+    return ", ".join(filter(None, (study, short)))
 
 
 def _lower(text: str) -> str:
@@ -154,7 +160,7 @@ def render_scoreboard(board: Scoreboard, links: dict[str, str]) -> str:
     for name, title in board.titles.items():
         lines += [f"## {name}: {escape(title)}", ""]
         if conclusions := describe_conclusions(board, name):
-            lines += [f"What is left of its conclusions. {escape(conclusions)}", ""]
+            lines += ["What is left of its conclusions:", "", *(f"- {escape(each)}" for each in conclusions), ""]
         for entry in board.entries:
             if entry.writeup == name:
                 lines += _render_study(entry, links.get(entry.study))

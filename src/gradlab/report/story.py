@@ -85,7 +85,7 @@ class Story:
     def answered(self) -> Answer:
         """The answer to the question: a word, and sentences from the numbers."""
         found = answer(self.measured)
-        chosen = describe_choice(self.tuning) if self.tuning is not None else ""
+        chosen = describe_choice(self.tuning, self.measured) if self.tuning is not None else ""
         return replace(found, sentences=(*found.sentences, chosen)) if chosen else found
 
     @property
@@ -101,7 +101,7 @@ class Story:
     @property
     def fairness(self) -> str:
         """Whether the arms differ only in the factor, in one sentence."""
-        return describe_fairness(self.audit, len(self.measured.group_names))
+        return describe_fairness(self.audit, self.measured.names)
 
     @property
     def caveats(self) -> str:

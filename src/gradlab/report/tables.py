@@ -14,6 +14,10 @@ from gradlab.analysis.fit import fit_measures
 from gradlab.analysis.formatting import interval, number, percent_range, where
 from gradlab.analysis.measured import Measured
 from gradlab.analysis.pareto import COSTS, frontier, offers
+from gradlab.analysis.theory import agreements, predictions_of
+from gradlab.spec.numerals import written
+from gradlab.spec.phrasing import capital
+from gradlab.theory.prediction import Forecast
 
 MAIN = (
     "initial_loss",
@@ -25,6 +29,12 @@ MAIN = (
     "seconds_per_epoch",
 )
 MOST_COLUMNS = 8
+TABULATED = ("delta_l2", "activation_std.pre")
+"""Measures whose theory the report tabulates even where it agrees."""
+LAYER_THEORY_NOTE = (
+    "theory: the geometric mean over seeds that is expected before training, and the band that holds 95 % of the "
+    "seeds. ~: right within a factor 2. *: from drawn initial networks."
+)
 PUBLISHED_NOTE = (
     "Consistent: at the precision at which it was printed, the number lies in the 95 % prediction interval of one more "
     "seed of ours."
@@ -52,6 +62,7 @@ def make_tables(measured: Measured) -> list[Table]:
         tabulate_pareto(measured),
         tabulate_published(measured),
         tabulate_layers(measured),
+        tabulate_theory(measured),
     ]
     return [table for table in found if table is not None]
 
@@ -75,7 +86,7 @@ def tabulate_collapse(measured: Measured) -> Table | None:
         return None
     rows = tuple(
         (
-            c.group,
+            measured.names.group(c.group),
             f"{c.share.count} of {c.share.n}",
             percent_range(c.share),
             number(c.median),
@@ -98,7 +109,7 @@ def tabulate_convergence(measured: Measured) -> Table | None:
         return None
     rows = tuple(
         (
-            c.group,
+            measured.names.group(c.group),
             f"{c.reached.count} of {c.reached.n}",
             _format_time(c.steps),
             _format_time(c.epochs),
@@ -108,7 +119,9 @@ def tabulate_convergence(measured: Measured) -> Table | None:
     )
     header = ("group", "reached by", "steps", "epochs", "seconds")
     notes = ("Medians over all seeds; a seed that never reached it counts as later than any.",)
-    return Table(f"To {target.metric} {number(target.value)}", header, rows, notes, numbers=(1, 2, 3, 4))
+    return Table(
+        f"To {measured.metric(target.metric).label} {written(target.value)}", header, rows, notes, numbers=(1, 2, 3, 4)
+    )
 
 
 def tabulate_pareto(measured: Measured) -> Table | None:
@@ -121,15 +134,15 @@ def tabulate_pareto(measured: Measured) -> Table | None:
     order = sorted(set().union(*best.values()), key=lambda name: found[COSTS[0]][name].cost)
     rows = tuple(
         (
-            name,
+            measured.names.group(name),
             number(found[COSTS[0]][name].value),
             *(number(by[name].cost, 3) + (" ●" if name in best[cost] else "") for cost, by in found.items()),
         )
         for name in order
     )
-    header = ("group", value, *(cost.replace("_", " ") for cost in COSTS))
+    header = ("group", measured.metric(value).label, *(measured.metric(cost).label for cost in COSTS))
     notes = ("●: no other group is both cheaper and better. Medians over seeds.",)
-    return Table("Worth their price", header, rows, notes, numbers=tuple(range(1, len(header))))
+    return Table("Pareto-optimal groups", header, rows, notes, numbers=tuple(range(1, len(header))))
 
 
 def _format_time(value: float) -> str:
@@ -151,8 +164,9 @@ def tabulate_groups(measured: Measured) -> Table:
         trials = str(counts["done"] + counts["failed"])
         trials += "".join(f", {counts[how]} {how}" for how in ("diverged", "failed") if counts[how])
         cells = [interval(measured.summary(metric, name, at)) for metric, at in columns]
-        rows.append((name, trials, *cells))
-    titles = [metric if at is None else where(metric, at) for metric, at in columns]
+        rows.append((measured.names.group(name), trials, *cells))
+    labels = [measured.metric(metric).label for metric, _ in columns]
+    titles = [label if at is None else where(label, at) for label, (_, at) in zip(labels, columns, strict=True)]
     notes = (
         "[…]: 95 % interval of the median, valid after any number of looks. (…): smallest and largest seed, of too few "
         "for an interval. Diverged networks count as worst.",
@@ -169,8 +183,8 @@ def tabulate_published(measured: Measured) -> Table | None:
         return None
     rows = tuple(
         (
-            row.group,
-            where(row.metric, row.at),
+            row.called,
+            row.what,
             row.published.text,
             row.origin,
             number(row.measured.median),
@@ -181,7 +195,7 @@ def tabulate_published(measured: Measured) -> Table | None:
         for row in found
     )
     header = ("group", "measure", "published", "from", "measured (median)", "new seed, 95 %", "exact zeros", "number")
-    notes = dict.fromkeys(f"{row.group}, {where(row.metric, row.at)}: {row.note}" for row in found if row.note)
+    notes = dict.fromkeys(f"{row.called}, {row.what}: {row.note}" for row in found if row.note)
     fits = [fits.sentence for fits in fit_measures(measured)]
     return Table("Published numbers", header, rows, (PUBLISHED_NOTE, *fits, *notes), numbers=(2, 4, 5, 6))
 
@@ -198,16 +212,71 @@ def tabulate_layers(measured: Measured) -> Table | None:
     step = headline.at.step
     profiles = [measured.profile(headline.metric, name, step) for name in measured.group_names]
     count = max(len(profile.layers) for profile in profiles)
+    expected = _expected_by_layer(measured, headline.metric, step)
     rows = []
     for layer in range(1, count + 1):
         cells = []
         for name in measured.group_names:
             s = measured.summary(headline.metric, name, headline.at.model_copy(update={"layer": layer}))
             cells += [number(s.median, 3), f"{number(s.smallest, 3)} … {number(s.largest, 3)}"]
+            if name in expected:
+                cells.append(_format_forecast(expected[name].get(layer)))
         rows.append((str(layer), *cells))
-    cells = [cell for name in measured.group_names for cell in (f"{name} (median)", f"{name} (smallest … largest)")]
-    header = ("layer", *cells)
-    return Table(f"{headline.metric} by layer", header, tuple(rows), numbers=tuple(range(1, len(header))))
+    columns = {
+        name: ("median", "smallest … largest", *(("theory",) if name in expected else ()))
+        for name in measured.group_names
+    }
+    header = ("layer", *(f"{measured.names.group(name)} ({what})" for name, own in columns.items() for what in own))
+    return Table(
+        f"{capital(measured.metric(headline.metric).label)} by layer",
+        header,
+        tuple(rows),
+        (LAYER_THEORY_NOTE,) if expected else (),
+        numbers=tuple(range(1, len(header))),
+    )
+
+
+def _expected_by_layer(measured: Measured, metric: str, step: int | str | None) -> dict[str, Mapping[int, Forecast]]:
+    """What theory predicts of a measure, by group and layer; nothing after training."""
+    if step not in (0, "start"):
+        return {}
+    found = {name: one.forecasts.get(metric, {}) for name, one in predictions_of(measured).items()}
+    return {name: by for name, by in found.items() if by}
+
+
+def _format_forecast(one: Forecast | None) -> str:
+    if one is None:
+        return "–"
+    mark = {"exact": "", "order": " ~", "simulated": " *"}[one.kind]
+    return f"{number(one.center, 3)} [{number(one.low, 2)}, {number(one.high, 2)}]{mark}"
+
+
+def tabulate_theory(measured: Measured) -> Table | None:
+    """Before training: measured against theory, by group and measure."""
+    found = [one for one in agreements(measured) if one.measure in TABULATED or not one.agrees]
+    if not found:
+        return None
+    rows = tuple(
+        (
+            one.group,
+            one.measure,
+            number(one.change_predicted, 3),
+            number(one.change_measured, 3),
+            number(one.ratio, 3) + (f" [{number(one.low, 3)}, {number(one.high, 3)}]" if one.low < one.high else ""),
+            f"{one.layers - len(one.outside)} of {one.layers}",
+            one.kind,
+        )
+        for one in found
+    )
+    header = (
+        "group", "measure", "theory: first/last layer", "measured", "measured/predicted", "layers in the band", "kind",
+    )  # fmt: skip
+    notes = (
+        "measured/predicted: geometric mean over layers, with its 95 % interval over seeds. The band holds 95 % of the "
+        "seeds. exact: with the first correction in 1/width; order: right within a factor 2; simulated: from drawn "
+        "initial networks.",
+    )
+    return Table("Theory and measurement before training", header, rows, notes, numbers=(2, 3, 4, 5))
 
 
 def list_failures(measured: Measured) -> list[str]:

@@ -7,6 +7,8 @@ second leaves results from which the next one makes the same choice.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from functools import reduce
 
 from gradlab.analysis.measured import Measured
 from gradlab.analysis.tuning import settle
@@ -18,7 +20,7 @@ from gradlab.report.finish import Conduct, Record, finish
 from gradlab.report.result import Result
 from gradlab.runs.coordinator import ConductResult, Start, conduct
 from gradlab.runs.store.environment import environment
-from gradlab.runs.store.folder import RunFolder
+from gradlab.runs.store.folder import RunFolder, together_with
 from gradlab.runs.store.records import Records
 
 StartPlan = Callable[[Plan], Start]
@@ -31,24 +33,25 @@ def carry_out_tuned(plan: Plan, start: StartPlan, how: Conduct, *, audit: AuditP
     surroundings = environment()
     fair = audit(plan)
     if how.out is None:
-        judged, measured, stopped, fair = _run_phases(plan, start, how, None, audit, fair)
-        return Result(measured, surroundings, how.command, audit=fair, stopped=stopped)
+        judged, measured, ended, fair = _run_phases(plan, start, how, None, audit, fair)
+        where = reduce(together_with, ended.environments, surroundings)
+        return Result(measured, where, how.command, audit=fair, stopped=ended.stopped)
     with RunFolder.start(how.out, plan, surroundings, how.command, force=how.force, mixed=how.mixed) as folder:
         if fair is not None:
             folder.keep_audit(fair)
-        judged, measured, stopped, fair = _run_phases(plan, start, how, folder, audit, fair)
+        judged, measured, ended, fair = _run_phases(plan, start, how, folder, audit, fair)
         whole = None if judged.pending else record
-        return finish(folder, measured, how, audit=fair, stopped=stopped, record=whole)
+        return finish(folder, measured, how, audit=fair, stopped=ended.stopped, record=whole)
 
 
 def _run_phases(
     plan: Plan, start: StartPlan, how: Conduct, folder: RunFolder | None, audit: AuditPlan, fair: Audit | None
-) -> tuple[Plan, Measured, bool, Audit | None]:
+) -> tuple[Plan, Measured, ConductResult, Audit | None]:
     assert plan.tuning is not None
     tuned = _conduct(plan.tuning.plan, start, how, folder, TUNING)
     judged = plan if tuned.stopped else settle(plan, tuned.records)
     if tuned.stopped or judged.pending:
-        return judged, Measured(judged, tuned.records), tuned.stopped, fair
+        return judged, Measured(judged, tuned.records), tuned, fair
     assert judged.tuning is not None
     if folder is not None:
         folder.keep_choice(judged, Measured(judged.tuning.plan, tuned.records).hash, how.command)
@@ -57,7 +60,8 @@ def _run_phases(
         folder.keep_audit(fair)
     found = _conduct(judged_phase(judged), start, how, folder, JUDGING)
     records = found.records if folder is not None else Records([*tuned.records.chunks, *found.records.chunks])
-    return judged, Measured(judged, records), found.stopped, fair
+    both = replace(found, environments=(*tuned.environments, *found.environments))
+    return judged, Measured(judged, records), both, fair
 
 
 def _conduct(plan: Plan, start: StartPlan, how: Conduct, folder: RunFolder | None, phase: str) -> ConductResult:

@@ -15,6 +15,7 @@ from gradlab.analysis.tuning import RULE, Tried, Tuning
 from gradlab.plans.tuning import TuningPlan, judged_phase
 from gradlab.report.tables import Table
 from gradlab.spec.paths import label, value_at
+from gradlab.spec.phrasing import join
 from gradlab.spec.short import short
 
 
@@ -65,10 +66,15 @@ def describe_cost(tuning: Tuning) -> str:
     return f"Cost of the tuning: {cost.trials:,} trials, {number(cost.seconds, 2)} s of computing{share}."
 
 
-def describe_choice(tuning: Tuning) -> str:
-    """`Each arm is judged at its own best value: plain lr=0.001, residual lr=0.01.`; empty before the choice."""
-    best = [f"{arm} {candidate.words}" for arm, candidate in (tuning.stage.chosen or {}).items()]
-    return f"Each arm is judged at its own best value: {'; '.join(best)}." if best else ""
+def describe_choice(tuning: Tuning, measured: Measured) -> str:
+    """`Each arm is judged at its own best setting: plain at learning rate 0.001 and …`; empty before the choice."""
+    chosen = (tuning.stage.chosen or {}).items()
+    best = [
+        f"{measured.names.group(arm)} at "
+        + join([f"{measured.names.level(path, value)}" for path, value in candidate.values.items()])
+        for arm, candidate in chosen
+    ]
+    return f"Each arm is judged at its own best setting: {join(best)}." if best else ""
 
 
 def describe_method(tuning: Tuning) -> str:

@@ -2,7 +2,7 @@
 
     >, <            one arm against `value`, or the first of two arms (layers, effects) against the second
     between         one arm inside `value: [low, high]`
-    near            one arm at `value`, within the fraction `within`
+    near            one arm at `value`, within the fraction `within`; `value: theory` is what theory predicts
     ratio           the first of two arms (or layers) over the second: near `value`, or inside `value: [low, high]`
     decreasing,
     increasing      along the axis `along`, at every step
@@ -34,6 +34,8 @@ ALONG_AN_AXIS = ("decreasing", "increasing")
 BEST = ("highest", "lowest")
 NEAR, RATIO = 0.1, 0.25
 """Default tolerance of `near` and `ratio`, as a fraction."""
+THEORY: Literal["theory"] = "theory"
+"""In place of a value: what theory predicts there, with its band over seeds."""
 Bound = Annotated[float, Field(allow_inf_nan=True)]
 
 
@@ -64,7 +66,8 @@ class Claim(Frozen):
     arms: Label | tuple[Label, ...] | None = None
     at: ClaimAt = ClaimAt()
     op: str | None = None
-    value: float | tuple[Bound, ...] | None = None
+    value: float | tuple[Bound, ...] | Literal["theory"] | None = None
+    """A number, [low, high], or `theory`: for near and ratio before training, what theory predicts, within its band."""
     within: Annotated[float, Field(gt=0, le=10)] | None = None
     """For near and ratio: the tolerance, as a fraction."""
     pooled: bool = False
@@ -118,6 +121,12 @@ class Claim(Frozen):
 
 def _check_value(claim: Claim) -> None:
     value, op = claim.value, claim.op
+    if value == THEORY:
+        if op not in ("near", "ratio"):
+            raise spec_error(f"{op} does not take theory; use near or ratio", where="value")
+        if claim.at.layer is not None and claim.at.step not in ("start", 0):
+            raise spec_error("theory is about networks before training; give step: start", where="at.step")
+        return
     two = isinstance(value, tuple) and len(value) == 2
     if two and not value[0] < value[1]:  # type: ignore[index]
         raise spec_error(f"give low before high, not {value}", where="value")

@@ -82,6 +82,10 @@ class Names:
         own = self._renamed(path, value)
         return self._levels[path][label(value)] if own is None and path in self.axes else own or self._say(path, value)
 
+    def is_renamed(self, path: str, value: Any) -> bool:
+        """Whether the study itself names this level (`labels`)."""
+        return self._renamed(path, value) is not None
+
     def tick(self, path: str, value: Any) -> str:
         """A value on an axis that is labeled with its name: `30`."""
         own = self._renamed(path, value)

@@ -17,7 +17,18 @@ def power(exponent: int) -> str:
 
 
 def written(value: float | int | None, digits: int = 3) -> str:
-    """A number with so many significant digits; missing, NaN and infinity by name."""
+    """A number with at most so many significant digits; missing, NaN and infinity by name."""
+    return _write(value, digits, "g")
+
+
+def rounded(value: float | int | None, digits: int = 3) -> str:
+    """A measured number with exactly so many significant digits: `0.890`, `1.00`; whole numbers as they are."""
+    if value is not None and math.isfinite(value) and float(value).is_integer() and abs(value) < LARGE:
+        return _write(int(value), digits, "g")
+    return _write(value, digits, "#g")
+
+
+def _write(value: float | int | None, digits: int, form: str) -> str:
     if value is None:
         return "–"
     if isinstance(value, float) and not math.isfinite(value):
@@ -28,12 +39,13 @@ def written(value: float | int | None, digits: int = 3) -> str:
     size = abs(value)
     if isinstance(value, int) and size < LARGE:
         return f"{sign}{size:,}"
-    rounded = float(f"{size:.{digits}g}")
-    if rounded < SMALL or rounded >= LARGE:
-        return sign + scientific(rounded, digits)
-    if rounded >= 10 ** (digits - 1):
-        return f"{sign}{rounded:,.0f}"
-    return f"{sign}{rounded:.{digits}g}"
+    near = float(f"{size:.{digits}g}")
+    if near < SMALL or near >= LARGE:
+        return sign + scientific(near, digits)
+    if near >= 10 ** (digits - 1):
+        return f"{sign}{near:,.0f}"
+    alternate, kind = form[:-1], form[-1]
+    return f"{sign}{near:{alternate}.{digits}{kind}}"
 
 
 def scientific(size: float, digits: int = 3) -> str:

@@ -74,11 +74,15 @@ class Answers(Frozen):
     """Of a question that is answered by yes or no: yes if all of them hold."""
     numbers: tuple[Annotated[int, Field(ge=1, strict=True)], ...] = ()
     """Of any other question: the claims whose numbers answer it, in this order."""
+    says: Label | None = None
+    """What the answer is if all of `holds` hold, for a question that is not answered by yes: `No`, `It is the init`."""
 
     @model_validator(mode="after")
     def _check_one(self) -> Self:
         if bool(self.holds) == bool(self.numbers):
             raise spec_error("give the claims that answer the question: either holds or numbers", where="holds")
+        if self.says is not None and not self.holds:
+            raise spec_error("`says` is what follows if claims hold: name them in `holds`", where="says")
         return self
 
 

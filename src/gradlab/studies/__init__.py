@@ -143,11 +143,11 @@ def run_times() -> Mapping[str, float]:
 
 
 def topics() -> dict[str, list[str]]:
-    """Return the built-in studies by topic: those of each write-up, and the rest."""
+    """Return the built-in studies by topic: those of each write-up, and those that test the theory."""
     found = {writeup.title: list(writeup.studies) for writeup in writeups().values()}
     held = {study for each in found.values() for study in each}
     rest = [name for name in names() if name not in held]
-    return {**found, **({"More": rest} if rest else {})}
+    return {**found, **({"Theory beside measurement": rest} if rest else {})}
 
 
 def locate(study: str) -> Path:

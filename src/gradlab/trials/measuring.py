@@ -9,8 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradlab.data.base import SplitName
+from gradlab.network.layout import Parameters
+from gradlab.network.mlp import Tape
 from gradlab.network.norms.base import Running
-from gradlab.probes.base import LayerView, Moment
+from gradlab.probes.base import LayerView, Moment, Probe
 from gradlab.trials.recorder import count_correct
 from gradlab.trials.setup import Setup
 
@@ -67,6 +69,13 @@ def measure(
     setup: Setup, moment: Moment, theta: Array, running: Sequence[Running], update: Array | None
 ) -> Iterator[tuple[int, Mapping[str, float]]]:
     """Yield (layer number, measures) for every layer and probe, from one forward and, if needed, one backward pass."""
+    yield from observe(setup, moment, theta, running, update)[1]
+
+
+def observe(
+    setup: Setup, moment: Moment, theta: Array, running: Sequence[Running], update: Array | None
+) -> tuple[Array, Iterator[tuple[int, Mapping[str, float]]]]:
+    """Return the network's output on the probe batch, and what `measure` yields."""
     probes = [probe for probe in setup.probes if moment in probe.moments]
     mlp = setup.mlp
     p = mlp.layout.windows(theta)
@@ -76,6 +85,14 @@ def measure(
         g = mlp.layout.windows(np.zeros_like(theta))
         _, d_output = setup.loss.value_and_gradient(output, setup.probe_y)
         mlp.backward(p, tape, d_output, g)
+    return output, _read(setup, probes, p, tape, g, update)
+
+
+def _read(
+    setup: Setup, probes: Sequence[Probe], p: Parameters, tape: Tape, g: Parameters | None, update: Array | None
+) -> Iterator[tuple[int, Mapping[str, float]]]:
+    """Show every layer to every probe."""
+    mlp = setup.mlp
     updates = mlp.layout.windows(update) if update is not None else None
     for layer, own, seen in zip(mlp.layers, p.layers, tape.records, strict=True):
         index = layer.number - 1

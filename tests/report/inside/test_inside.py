@@ -118,7 +118,7 @@ def test_the_diagnosis_of_the_identity_networks_names_state_cause_and_cure() -> 
     configs = {planned.group.name: planned.group.config for planned in plan.groups}
     plain, residual = diagnose(recording, (configs["plain"], configs["residual"]))
     assert plain.state == "vanishing"
-    assert "δ loses a factor of 4.57 per layer, down to 2.9e-13 over 19 layers" in plain.words
+    assert "δ loses a factor of 4.57 per layer, down to 2.9 × 10⁻¹³ over 19 layers" in plain.words
     assert "he_normal with the scale 1/sqrt(depth)" in plain.words
     assert "an identity skip or scale 1 would remove it" in plain.words
     assert residual.state == "healthy"

@@ -17,11 +17,12 @@ from gradlab.analysis.claims.numbers import numbers_of_claim
 from gradlab.analysis.claims.reading import Test
 from gradlab.analysis.claims.tested import tested
 from gradlab.analysis.claims.verdict import Outcome, Verdict
-from gradlab.analysis.formatting import number
 from gradlab.analysis.measured import Measured
 from gradlab.analysis.rules import ALPHA, Needed
 from gradlab.errors import StudyError
-from gradlab.spec.claims import BEST, NEAR, RATIO, Claim
+from gradlab.spec.claims import BEST, NEAR, RATIO, THEORY, Claim
+from gradlab.spec.numerals import written
+from gradlab.spec.phrasing import say_selector
 from gradlab.spec.place import describe_layer
 from gradlab.spec.selection import chosen
 
@@ -43,7 +44,7 @@ def judge(measured: Measured) -> tuple[Verdict, ...]:
             found.append(Verdict(claim, "not tested", test, other_data=study.other_data))
             continue
         numbers = numbers_of_claim(measured, claim)
-        outcome, reason, needs = _decided(test, said(claim), levels[index], len(levels))
+        outcome, reason, needs = _decided(test, said(measured, claim), levels[index], len(levels))
         found.append(
             Verdict(
                 claim,
@@ -77,30 +78,35 @@ def _tested(measured: Measured, claim: Claim) -> Test | str:
     return tested(measured, claim, rows) or "not measured"
 
 
-def said(claim: Claim) -> str:
+def said(measured: Measured, claim: Claim) -> str:
     """What a claim says of its number, in words: `below 0.07`, `near 5.3 (within 25 %)`."""
-    value = claim.value
+    value, selectors = claim.value, [say_selector(measured.names, each) for each in claim.selectors]
+    if value == THEORY:
+        return "what theory predicts, within " + (f"{100 * claim.within:.0f} %" if claim.within else "its band")
     if claim.op in ("decreasing", "increasing"):
         return f"{claim.op} along {claim.along} at every step"
     if claim.op == "ordered":
-        return f"in the order {' > '.join(claim.selectors)}"
+        return f"in the order {' > '.join(selectors)}"
     if claim.op in BEST:
         among = f" along {claim.along}" if claim.along else ""
-        return f"the {claim.op}{among} in {' or '.join(claim.selectors)}"
+        return f"the {claim.op}{among} for {' or '.join(selectors)}"
     if isinstance(value, tuple):
         low, high = value
         if high == inf or low == -inf:
-            return f"above {number(low)}" if high == inf else f"below {number(high)}"
-        return f"between {number(low)} and {number(high)}"
+            return f"above {written(low)}" if high == inf else f"below {written(high)}"
+        return f"between {written(low)} and {written(high)}"
     if claim.op in ("near", "ratio"):
         within = claim.within or (RATIO if claim.op == "ratio" else NEAR)
-        return f"near {number(value)} (within {100 * within:.0f} %)"
+        return f"near {written(value)} (within {100 * within:.0f} %)"
     if claim.effects is not None:
         return f"larger for {claim.effects[0]} than for {claim.effects[1]}"
     if value is not None:
-        return f"{'above' if claim.op == '>' else 'below'} {number(value)}"
-    sides = claim.selectors if len(claim.selectors) == 2 else [describe_layer(at.layer) for at in claim.at.places()]
-    return f"{'higher' if claim.op == '>' else 'lower'} in {sides[0]} than in {sides[1]}"
+        return f"{'above' if claim.op == '>' else 'below'} {written(value)}"
+    way = "higher" if claim.op == ">" else "lower"
+    if len(selectors) == 2:
+        return f"{way} for {selectors[0]} than for {selectors[1]}"
+    first, second = (describe_layer(at.layer) for at in claim.at.places())
+    return f"{way} in {first} than in {second}"
 
 
 def _strength(test: Test) -> float:
@@ -143,9 +149,9 @@ def _decided(test: Test, condition: str, level: float, claims: int) -> tuple[Out
     family = f"; alone it would be settled, but not among {claims} claims (Holm)" if alone else ""
     wanted = test.needed(level)
     far = "" if wanted is not None else "; no number of seeds up to 10,000 would settle it if they go on like this"
-    reason = f"whether it is {condition}: p {_p(_strength(test))}, needed {number(level, 2)}{family}{lost}{far}"
+    reason = f"whether it is {condition}: p {_p(_strength(test))}, needed {written(level, 2)}{family}{lost}{far}"
     return "not settled", reason, wanted
 
 
 def _p(p: float) -> str:
-    return "< 1e-10" if p < 1e-10 else f"= {number(min(p, 1.0), 2)}"
+    return "< 10⁻¹⁰" if p < 1e-10 else f"= {written(min(p, 1.0), 2)}"

@@ -42,6 +42,15 @@ class Comparison:
     note: str | None = None
     tested: bool = True
     """False: the budget was reduced or the set-up changed, so that the numbers are of another experiment."""
+    called: str = ""
+    """What people call the group."""
+    label: str = ""
+    """What people call the metric."""
+
+    @property
+    def what(self) -> str:
+        """Metric and place in words."""
+        return where(self.label or self.metric, self.at)
 
     @property
     def outcome(self) -> Match:
@@ -91,7 +100,8 @@ def _compare_all(measured: Measured) -> tuple[Comparison, ...]:
             metric = measured.metric(entry.metric)
             row = _compare(metric, sample, entry.arms, place, stated, entry.origin, entry.note)
             before = entry.metric == "initial_loss" or place.step == "start"
-            found.append(replace(row, tested=as_published and (before or not measured.plan.quick)))
+            tested = as_published and (before or not measured.plan.quick)
+            found.append(replace(row, tested=tested, called=measured.names.group(entry.arms)))
     unique = {(row.group, row.metric, str(row.at), row.origin): row for row in found}
     return tuple(unique.values())
 
@@ -119,13 +129,14 @@ def _of_sides(measured: Measured, claim: Claim, sides: list[Side]) -> Iterator[C
     if len(stated) == 1 and claim.compares and len(sides) == 2:
         label = f"{sides[0].label} / {sides[1].label}"
         ratio = divided(*samples)
-        yield _compare(Metric.of(metric.name, "quotient"), ratio, label, At(), stated[0], origin, claim.note)
+        quotient = Metric.of(metric.name, "quotient", label=metric.label)
+        yield _compare(quotient, ratio, label, At(), stated[0], origin, claim.note)
         return
     each = stated if len(stated) == len(sides) else stated[:1] * len(sides)
     for side, sample, one in zip(sides, samples, each, strict=True):
-        yield _compare(
-            metric, sample, side.name if len(side.groups) > 1 else side.groups[0], side.at, one, origin, claim.note
-        )
+        label = side.name if len(side.groups) > 1 else side.groups[0]
+        row = _compare(metric, sample, label, side.at, one, origin, claim.note)
+        yield replace(row, called=measured.names.group(label))
 
 
 def _compare(
@@ -133,4 +144,7 @@ def _compare(
 ) -> Comparison:
     place = At(step=at.step, layer=at.layer) if not isinstance(at.layer, tuple) else at
     found = summarize(metric, sample)
-    return Comparison(label, metric.name, place, stated, found, predict_seed(metric, sample), origin, note)
+    prediction = predict_seed(metric, sample)
+    return Comparison(
+        label, metric.name, place, stated, found, prediction, origin, note, called=label, label=metric.label
+    )

@@ -10,6 +10,7 @@ from gradlab.analysis.claims.effects import effects_test
 from gradlab.analysis.claims.orders import ORDERS
 from gradlab.analysis.claims.reading import NEVER, Test, every, read_one
 from gradlab.analysis.claims.sides import against, instances
+from gradlab.analysis.claims.theory import with_theory
 from gradlab.analysis.claims.values import Side, is_measured, sample_of_side
 from gradlab.analysis.measured import Measured
 from gradlab.analysis.rules import Needed, Paired, Rule, one_arm
@@ -25,7 +26,10 @@ def tested(measured: Measured, claim: Claim, rows: Sequence[Sequence[str]]) -> T
         return best_test(measured, claim)
     found = []
     for sides in instances(measured, claim, rows):
-        test = ORDERS[claim.op](measured, claim, sides) if claim.op in ORDERS else _simple(measured, claim, sides)
+        own = with_theory(measured, claim, sides)
+        if own is None:
+            return None
+        test = ORDERS[claim.op](measured, claim, sides) if claim.op in ORDERS else _simple(measured, own, sides)
         if test is None:
             return None
         found.append(test)
@@ -57,7 +61,7 @@ def _band(claim: Claim, *, logs: bool) -> tuple[float, float]:
     value = claim.value
     if isinstance(value, tuple):
         return value[0], value[1]
-    assert value is not None
+    assert isinstance(value, float)
     if claim.op == ">":
         return value, math.inf
     if claim.op == "<":

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, ClassVar
 
 from gradlab.audits.pairs import Pair, classes_of
@@ -12,6 +13,8 @@ from gradlab.audits.start import Start
 from gradlab.parts import Part
 from gradlab.plans.plan import Plan, PlannedGroup
 from gradlab.spec.expand import Group
+from gradlab.spec.naming import Names
+from gradlab.spec.phrasing import say_inside, say_subject
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,21 @@ class Design:
         """The two groups of a class whose sizes are furthest apart, the smaller first."""
         ends = [(min(names, key=sizes.__getitem__), max(names, key=sizes.__getitem__)) for names in self.classes()]
         return max(ends, key=lambda two: sizes[two[1]] / max(sizes[two[0]], 1), default=None)
+
+    @cached_property
+    def names(self) -> Names:
+        """What people call the groups."""
+        study = self.plan.resolved.study
+        groups = [planned.group for planned in self.plan.groups]
+        return Names(groups, self.plan.resolved.catalog, arms=study.arms is not None, labels=study.labels)
+
+    def subject(self, group: str) -> str:
+        """A group that does something: `the plain network`, `the arm with 5 layers, no skip`."""
+        return say_subject(self.names, group)
+
+    def inside(self, group: str) -> str:
+        """Where something happens: `in the plain network`, `at 30 layers without the skip`."""
+        return say_inside(self.names, group)
 
     def planned(self, group: str) -> PlannedGroup:
         """A group with its cost."""

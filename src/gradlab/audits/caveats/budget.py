@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlab.audits.caveats.base import Caveat, Design, Remark
+from gradlab.spec.numerals import written
 
 SLIGHTLY = 1.05
 
@@ -29,25 +30,27 @@ class Budget(Caveat):
             return
         few, many = found
         if updates[many] > SLIGHTLY * max(updates[few], 1):
-            ratio = updates[many] / max(updates[few], 1)
+            ratio = written(updates[many] / max(updates[few], 1))
+            least, most = design.subject(few), design.subject(many)
             yield Remark(
                 self.name,
-                f"Unequal updates: {many} makes {updates[many]:,} updates, {few} makes {updates[few]:,} "
-                f"({ratio:,.3g}× fewer{_epochs(design, few, many)}). A worse result with fewer updates may be nothing "
+                f"Unequal updates: {most} makes {updates[many]:,} updates, {least} makes {updates[few]:,} "
+                f"({ratio} times fewer{_epochs(design, few, many)}). A worse result with fewer updates may be nothing "
                 "but less training.",
                 base={"train.epochs": None, "train.steps": updates[few]},
-                short=f"{few} makes {ratio:,.3g} times fewer updates than {many}",
+                short=f"{least} makes {ratio} times fewer updates than {most}",
             )
             return
         samples = {name: _samples(design, name) for name in design.starts}
         few, many = design.furthest(samples) or (few, many)
         if samples[many] > SLIGHTLY * max(samples[few], 1):
-            ratio = samples[many] / max(samples[few], 1)
+            ratio = written(samples[many] / max(samples[few], 1))
+            least, most = design.subject(few), design.subject(many)
             yield Remark(
                 self.name,
-                f"Unequal samples: at equal updates {many} sees {samples[many]:,} samples, {few} sees "
-                f"{samples[few]:,} ({ratio:,.3g}× fewer).",
-                short=f"{few} sees {ratio:,.3g} times fewer samples than {many}",
+                f"Unequal samples: at equal updates {most} sees {samples[many]:,} samples, {least} sees "
+                f"{samples[few]:,} ({ratio} times fewer).",
+                short=f"{least} sees {ratio} times fewer samples than {most}",
             )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlab.audits.caveats.base import Caveat, Design, Remark
+from gradlab.spec.numerals import written
 
 SLIGHTLY = 1.05
 
@@ -23,10 +24,11 @@ class Capacity(Caveat):
             return
         small, large = found
         if sizes[large] > SLIGHTLY * sizes[small]:
-            ratio = sizes[large] / sizes[small]
+            ratio = written(sizes[large] / sizes[small])
+            least, most = design.subject(small), design.subject(large)
             yield Remark(
                 self.name,
-                f"Capacity: {small} has {sizes[small]:,} parameters, {large} has {sizes[large]:,} ({ratio:.3g}×). "
-                "The effect of the factor and that of the size cannot be told apart.",
-                short=f"{large} has {ratio:.3g} times the parameters of {small}",
+                f"Capacity: {least} has {sizes[small]:,} parameters, {most} has {sizes[large]:,} ({ratio} times as "
+                "many). The effect of the factor and that of the size cannot be told apart.",
+                short=f"{most} has {ratio} times the parameters of {least}",
             )

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import log10
 
 from gradlab.audits.caveats.base import Caveat, Design, Remark
 from gradlab.audits.start import Gain, Start
+from gradlab.spec.numerals import written
+from gradlab.theory.groups import predict_groups
 
 FAR = 100.0
 """A size that changes by this factor over all hidden layers is not preserved."""
@@ -37,23 +40,43 @@ class InitGain(Caveat):
         config = design.planned(name).group.config
         predicted = ""
         if start.predicted is not None and config.model.skip.kind == "none":
-            predicted = f"; weights of this size give a plain layer the gain {start.predicted:.3g}"
+            predicted = f"; weights of this size give a plain layer the gain {written(start.predicted)}"
         yield Remark(
             self.name,
-            f"Init-imposed gain: before any training, {' and '.join(words)} in {name}{predicted}; in {other}, "
-            f"{' and '.join(beside)}. What follows from this is an effect of init and factor together.",
+            f"Init-imposed gain: before any training, {' and '.join(words)} {design.inside(name)}{predicted}; "
+            f"{design.inside(other)}, {' and '.join(beside)}.{_explained(design, name, other)} "
+            "What follows from this is an effect of init and factor together.",
             axes=_axes(design, name),
-            short=f"before any training, the initial weights alone make {' and '.join(_changed(start))} in {name}",
+            short=f"before any training, the initial weights alone make {_changed(start)} {design.inside(name)}",
         )
 
 
-def _changed(start: Start) -> list[str]:
-    """What vanishes or explodes: `δ vanish`."""
-    found = []
+def _explained(design: Design, name: str, other: str) -> str:
+    """How much of the difference in δ at the first layer the init alone explains, by theory."""
+    plan = design.plan
+    configs = {each: design.planned(each).config for each in (name, other)}
+    found = predict_groups(configs, plan.catalog, plan.study.seed)
+    changes = [found[each].change("delta_l2") for each in (name, other) if each in found]
+    gains = [design.starts[each].delta for each in (name, other)]
+    if len(changes) < 2 or not all(changes) or not all(gain and 0 < gain.in_all < float("inf") for gain in gains):
+        return ""
+    expected = log10(changes[1] or 1.0) - log10(changes[0] or 1.0)  # from the first layer to the last: upside down
+    seen = log10(gains[0].in_all) - log10(gains[1].in_all)  # type: ignore[union-attr]
+    if abs(seen) < 1 or expected * seen <= 0:
+        return ""
+    return (
+        f" Theory, from the initial weights alone: the change of δ over the layers differs by a factor of "
+        f"{written(10 ** abs(expected), 2)}, of the {written(10 ** abs(seen), 2)} measured."
+    )
+
+
+def _changed(start: Start) -> str:
+    """What vanishes or explodes: `the signal and δ vanish`."""
+    found: dict[str, list[str]] = {}
     for what, gain in (("the signal", start.signal), ("δ", start.delta)):
         if gain is not None and not 1 / FAR < gain.in_all < FAR:
-            found.append(f"{what} {'vanish' if gain.in_all < 1 else 'explode'}")
-    return found
+            found.setdefault("vanish" if gain.in_all < 1 else "explode", []).append(what)
+    return " and ".join(f"{' and '.join(what)} {how}" for how, what in found.items())
 
 
 def _axes(design: Design, name: str) -> dict[str, tuple[object, ...]]:
@@ -81,4 +104,4 @@ def _describe(gain: Gain) -> str:
     if not 0 < gain.per_layer < float("inf"):
         return f"{way} at once, to {gain.end}"
     factor = 1 / gain.per_layer if gain.per_layer < 1 else gain.per_layer
-    return f"{way} {factor:.3g}× per layer ({gain.end})"
+    return f"{way} {written(factor)} times per layer ({gain.end})"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlab.audits.caveats.base import Caveat, Design, Remark
+from gradlab.spec.numerals import written
 
 
 class LossFloor(Caveat):
@@ -20,18 +21,22 @@ class LossFloor(Caveat):
             if abs(a.floor - b.floor) > 1e-3 * max(a.floor, b.floor, 1e-12):
                 bound, free = (pair.a.name, pair.b.name) if a.floor > b.floor else (pair.b.name, pair.a.name)
                 low, high = design.starts[bound].outputs
+                least, most = (written(each) for each in sorted((a.floor, b.floor)))
+                limited, other = design.subject(bound), design.subject(free)
                 yield Remark(
                     self.name,
-                    f"Loss floor: the outputs of {bound} are {_range(low, high)}, so its loss cannot fall "
-                    f"below {max(a.floor, b.floor):.3g}; {free} can reach {min(a.floor, b.floor):.3g}. This "
-                    f"floor may contribute to a lower loss of {free}; without its last activation {bound} has none.",
+                    f"Loss floor: the outputs of {limited} are {_range(low, high)}, so its loss cannot fall "
+                    f"below {most}; {other} can reach {least}. This "
+                    f"floor may contribute to a lower loss of {other}; without its last activation {limited} has none.",
                     axes={"model.last_activation": (True, False)},
-                    short=f"the loss of {bound} cannot fall below {max(a.floor, b.floor):.3g}",
+                    short=f"the loss of {limited} cannot fall below {most}",
                 )
                 return
 
 
 def _range(low: float, high: float) -> str:
     if high == float("inf"):
-        return f"never below {low:.3g}"
-    return f"never above {high:.3g}" if low == -float("inf") else f"always between {low:.3g} and {high:.3g}"
+        return f"never below {written(low)}"
+    if low == -float("inf"):
+        return f"never above {written(high)}"
+    return f"always between {written(low)} and {written(high)}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlab.audits.caveats.base import Caveat, Design, Remark
+from gradlab.spec.numerals import written
 
 APART = 10.0
 
@@ -32,10 +33,12 @@ class OutputScale(Caveat):
             _, what, pair, x, y = max(found, key=lambda each: each[0])
             yield Remark(
                 self.name,
-                f"Initial scale: before any training the {what} is {x:.3g} in {pair.a.name} and {y:.3g} in "
-                f"{pair.b.name}. This alone makes gradients and losses differ from the start.",
+                f"Initial scale: before any training the {what} is {written(x)} {design.inside(pair.a.name)} and "
+                f"{written(y)} {design.inside(pair.b.name)}. This alone makes gradients "
+                "and losses differ from the start.",
                 axes=_axes(design, pair.a.name),
-                short=f"the arms start at a different {what}: {x:.3g} and {y:.3g}",
+                short=f"before any training the {what} is {written(x)} {design.inside(pair.a.name)} and {written(y)} "
+                f"{design.inside(pair.b.name)}",
             )
 
 

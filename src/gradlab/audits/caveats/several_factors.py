@@ -8,6 +8,7 @@ from gradlab.audits.caveats.base import Caveat, Design, Remark
 from gradlab.audits.pairs import differing, factor_of
 from gradlab.audits.settings import Bundle, find_bundles, name_settings
 from gradlab.spec.paths import value_at
+from gradlab.spec.phrasing import say_together
 
 MOST_BUNDLES = 3
 MOST_NAMED = 12
@@ -26,10 +27,11 @@ class SeveralFactors(Caveat):
             names = name_settings(bundle.settings, bundle.a.config)
             yield Remark(
                 self.name,
-                f"Several settings: {bundle.a.name} and {bundle.b.name} differ in {_list(names)} at once. The effects "
+                f"Several settings: {design.subject(bundle.a.name)} and {design.subject(bundle.b.name)} differ in "
+                f"{_list(names)} at once. The effects "
                 f"of {'the two' if len(names) == 2 else f'the {len(names)}'} cannot be told apart.",
                 axes=_axes(bundle, factor),
-                short=f"{_list(names)} change together",
+                short=f"{say_together(bundle.settings)} change together",
             )
 
 

@@ -13,34 +13,48 @@ RANK = 17
 
 def command(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The run folder, such as runs/identity.")],
-    to: Annotated[str, typer.Option(metavar="FORMAT", help="csv, parquet, json or latex.")],
+    to: Annotated[
+        str, typer.Option(metavar="FORMAT", help="csv, parquet, json or latex; or tensorboard, mlflow, wandb.")
+    ],
     table: Annotated[
         str,
         typer.Option(metavar="NAME", help="summary (mean and interval per group), trials, curves, layers or tuning."),
     ] = "summary",
-    out: Annotated[Path | None, typer.Option(help="The file to write [default: stdout].")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="The file to write [default: stdout], or the tracker's folder [default: RUN/NAME]."),
+    ] = None,
 ) -> None:
-    """Export a table of a run: csv, parquet, json, or LaTeX (booktabs) with intervals.
+    """Export a table of a run (csv, parquet, json, LaTeX with intervals), or the whole run for a tracker.
 
     In every format NaN, infinity and missing stay distinct. The files in RUN/results are plain Parquet: pandas,
-    polars and DuckDB read them without an export.
+    polars and DuckDB read them without an export. For a tracker every trial, the mean of every group, the verdicts and
+    the report are written to a folder on this disk; doing it again writes only what is new, and nothing is sent.
     """
     from gradlab import api
     from gradlab.cli.output import visible
     from gradlab.errors import InvalidInput
     from gradlab.notices import say
+    from gradlab.parts import BUILT_IN
     from gradlab.report.export import check_export
-    from gradlab.runs.store.atomic import write_bytes
+    from gradlab.runs.store.atomic import writing
 
-    check_export(to, table)
+    if to in BUILT_IN.names("tracker"):
+        if table != "summary":
+            raise InvalidInput(f"--table {table}: a tracker gets the whole run; leave --table out")
+        written = api.export(run, to, out)
+        say(visible(written.sentence))
+        say(visible(f"look at it with: {written.hint}"))
+        return
+    check_export(to, table, BUILT_IN.names("tracker"))
     if out is None and to == "parquet" and sys.stdout.isatty():
         raise InvalidInput("--to parquet writes bytes, not text; give a file with --out")
     result = api.open_run(run)
     for note in result.notes:
         say(visible(note))
-    content = result.export(to, table)
     if out is not None:
-        write_bytes(out, content)
+        with writing(out) as file:
+            result.write_export(file, to, table)
     else:
-        sys.stdout.buffer.write(content)
+        result.write_export(sys.stdout.buffer, to, table)
         sys.stdout.buffer.flush()

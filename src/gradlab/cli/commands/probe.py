@@ -21,15 +21,17 @@ def command(
         str | None, typer.Option(metavar="MODULE:FACTORY", help="The model before the fix: show what changed.")
     ] = None,
     overfit: Annotated[bool, typer.Option(help="Also check whether a copy can overfit the batch.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Show every module and parameter, not only blocks.")] = False,
     figure: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw activations and δ to this file.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")] = False,
 ) -> None:
     """Measure the inside of a PyTorch model: one forward and one backward pass.
 
     MODULE is a Python file or an importable module (its code is run); FACTORY returns (model, (input, target), loss).
-    The tables show activations and the backprop signal of every module and the gradient of every parameter; the
-    diagnosis lists problems, with evidence and what usually helps. With --against, it lists which findings are gone,
-    which are new and which are still there.
+    Instead of (input, target) a batch may hold several inputs, ((a, b), target), or be a dict of keyword arguments for
+    a model that returns its loss; loss is then None. The table shows activations and the backprop signal block by
+    block, with --full of every module and the gradient of every parameter; the diagnosis lists problems, with evidence
+    and what usually helps. With --against, it lists which findings are gone, which are new and which are still there.
     """
     from gradlab.cli import show
     from gradlab.cli.output import emit_json
@@ -51,27 +53,37 @@ def command(
         _draw(probe, figure)
     tables = {"modules": probe.table(), "parameters": probe.parameters()}
     if as_json:
-        printed: dict[str, Any] = {"diagnosis": [vars(finding) for finding in found.found]}
+        printed: dict[str, Any] = {
+            "loss": probe.loss,
+            "diagnosis": [vars(finding) for finding in found.found],
+            "noted": [vars(finding) for finding in found.noted],
+            "notes": list(found.notes),
+        }
         printed["overfit"] = None if found.overfit is None else {**vars(found.overfit), "ok": found.overfit.ok}
         emit_json({**{k: t.to_dict("records") for k, t in tables.items()}, **printed})
         return
-    show.frames([("Modules", tables["modules"]), ("Parameters", tables["parameters"])], str(found), sys.stdout)
+    if full:
+        shown = [("Modules", tables["modules"]), ("Parameters", tables["parameters"])]
+    else:
+        shown = [("Blocks, in the order in which they run", probe.blocks())]
+    show.frames(shown, str(found), sys.stdout)
 
 
-def _run_probe(target: str) -> tuple[Any, tuple[Any, Any], Any]:
+def _run_probe(target: str) -> tuple[Any, Any, Any]:
     """Probe the model that a factory makes; return the probe, the batch and the loss."""
     from gradlab import api
+    from gradlab.torch.batches import run_batch
 
-    model, (x, y), loss = _call_factory(target)
+    model, batch, loss = _call_factory(target)
     try:
         with api.probe(model) as probe:
-            loss(model(x), y).backward()
+            run_batch(model, batch, loss)[1].backward()
     except (Exception, SystemExit) as error:  # mismatched shapes or another kind of loss: an error of the user's code
         raise InvalidInput(f"{target}: in forward or backward: {described(error)}") from error
-    return probe, (x, y), loss
+    return probe, batch, loss
 
 
-def _call_factory(target: str) -> tuple[Any, tuple[Any, Any], Any]:
+def _call_factory(target: str) -> tuple[Any, Any, Any]:
     """Call the factory and check what it returns."""
     from gradlab.cli.loading import loaded
 
@@ -79,13 +91,13 @@ def _call_factory(target: str) -> tuple[Any, tuple[Any, Any], Any]:
     if not callable(factory):
         raise InvalidInput(f"{target} is not a function; it must return (model, (input, target), loss)")
     try:
-        model, (x, y), loss = factory()
+        model, batch, loss = factory()
     except (Exception, SystemExit) as error:
         words = described(error)
         raise InvalidInput(f"{target}: must return (model, (input, target), loss): {words}") from error
-    if not callable(getattr(model, "named_modules", None)) or not callable(loss):
+    if not callable(getattr(model, "named_modules", None)) or not (loss is None or callable(loss)):
         raise InvalidInput(f"{target}: must return (model, (input, target), loss), a module and a function")
-    return model, (x, y), loss
+    return model, batch, loss
 
 
 def _draw(what: Any, path: Path) -> None:

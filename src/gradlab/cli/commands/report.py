@@ -45,9 +45,13 @@ def command(
     from gradlab.cli import show
     from gradlab.cli.output import emit_json, visible
     from gradlab.cli.running import open_page
+    from gradlab.comparing.live import RUN, is_live, save_live
     from gradlab.notices import say
     from gradlab.report import against as beside
 
+    if is_live(run):
+        save_live(run)
+        run = run / RUN
     result = api.open_run(run, trust=trust)
     if against is not None or as_json:
         for note in result.notes:

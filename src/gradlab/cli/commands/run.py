@@ -26,8 +26,22 @@ def command(
     executor: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME", help="Where trials run: pool (threads), processes or inline [default: depends on the plan]."
+            metavar="NAME",
+            help="Where trials run: pool (threads), processes, inline, ray or slurm [default: depends on the plan].",
         ),
+    ] = None,
+    address: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="The cluster of --executor ray, such as 10.0.0.1:6379.")
+    ] = None,
+    set_executor: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set-executor", metavar="NAME=VALUE,…", help="Settings of the executor: partition=short,cpus=8."
+        ),
+    ] = None,
+    track: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Show results live in tensorboard, mlflow or wandb (offline, in RUN/NAME)."),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="The run folder [default: runs/STUDY].")] = None,
     quick: Annotated[
@@ -40,7 +54,11 @@ def command(
         bool, typer.Option("--force", help="Start over; the old run is moved aside, never overwritten.")
     ] = False,
     mixed: Annotated[
-        bool, typer.Option("--mixed", help="Resume a run that was started under other versions or on another machine.")
+        bool,
+        typer.Option(
+            "--mixed",
+            help="Accept other versions or machines: to resume a run, and of a cluster's workers; it is noted.",
+        ),
     ] = False,
     fail_fast: Annotated[bool, typer.Option("--fail-fast", help="Stop at the first trial that fails.")] = False,
     live: Annotated[bool, typer.Option("--live", help="Show the loss of every trial in training.")] = False,
@@ -57,7 +75,7 @@ def command(
     """
     from gradlab import studies
     from gradlab.cli.output import emit_json
-    from gradlab.cli.running import RunOptions, run_study
+    from gradlab.cli.running import RunOptions, executor_settings, run_study
 
     members = studies.collections()[study].studies if study in studies.collections() else (study,)
     if len(members) > 1 and out is not None:
@@ -78,6 +96,8 @@ def command(
         as_json,
         tables,
         open_it,
+        executor_settings(executor, address, set_executor or ()),
+        tuple(track or ()),
     )
     codes, found = [], []
     for member in members:

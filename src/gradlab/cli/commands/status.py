@@ -20,11 +20,13 @@ def command(
     """Show the state of a run: done, running, failed and left trials, and whether it is running now.
 
     Without RUN, all runs below the current folder are listed, one line each. Works while the study runs and after a
-    crash: finished trials are counted from the files; only a living process knows what is running.
+    crash: finished trials are counted from the files; only a living process knows what is running. Of a watch with
+    `out=RUN` it shows the latest step that was probed: its loss, and what was found.
     """
     from gradlab import api
     from gradlab.cli import show
     from gradlab.cli.output import emit_json
+    from gradlab.comparing.live import is_live, read_live
 
     if run is None:
         found = api.list_runs()
@@ -32,6 +34,13 @@ def command(
             emit_json({"runs": [each.to_json() for each in found]})
         else:
             show.runs(found, sys.stdout)
+        return
+    if is_live(run):
+        live = read_live(run)
+        if as_json:
+            emit_json(live.to_json())
+        else:
+            show.live(live, sys.stdout)
         return
     status = api.status(run)
     if as_json:

@@ -35,6 +35,18 @@ def optimizers_of(given: Any) -> tuple[Any, ...]:
     return bare
 
 
+def scaler_of(given: Any) -> Any:
+    """Return the GradScaler that a framework's wrapper of an optimizer holds (accelerate's, Lightning's), or None."""
+    listed = given if isinstance(given, list | tuple) else (given,)
+    for optimizer in listed:
+        strategy = getattr(optimizer, "_strategy", None)
+        for holder in (optimizer, getattr(strategy, "precision_plugin", None)):
+            scaler = getattr(holder, "scaler", None)
+            if callable(getattr(scaler, "get_scale", None)):
+                return scaler
+    return None
+
+
 def _unwrap(optimizer: Any) -> Any:
     """Return the inner optimizer of a wrapper: its steps are counted, because a wrapper may skip some."""
     inner = getattr(optimizer, "optimizer", None)

@@ -54,6 +54,8 @@ class LineChart(Chart):
     """Horizontal reference lines with their names."""
     ghosts: tuple[Line, ...] = ()
     """Lines of the other panels, gray in the background."""
+    theory: tuple[Line, ...] = ()
+    """What theory predicts for the same groups: thin and dotted, with its band over seeds."""
     floor: float | None = None
     """Where exact zeros are drawn on a log axis; None: a decade or more below the smallest positive value."""
 
@@ -64,17 +66,20 @@ class LineChart(Chart):
         floor = zero_floor(self.lines) if self.log_y else None
         named = [(scheme.panel(line.group), scheme.restyle(line)) for line in self.lines if line.group in scheme]
         points = [(scheme.panel(p.group), scheme.restyle_points(p)) for p in self.points if p.group in scheme]
+        theory = [(scheme.panel(line.group), scheme.restyle(line)) for line in self.theory if line.group in scheme]
         titles = list(dict.fromkeys(title for title, _ in named))
         tips = tuple(dict.fromkeys((scheme.label(line.group), scheme.tip(line.group)) for line in self.lines))
         if len(titles) == 1:
             lines, stars = tuple(line for _, line in named), tuple(p for _, p in points)
-            return replace(self, lines=lines, points=stars, tips=tips, left_out=scheme.left_out)
+            expected = tuple(line for _, line in theory)
+            return replace(self, lines=lines, points=stars, theory=expected, tips=tips, left_out=scheme.left_out)
         charts = tuple(
             replace(
                 self,
                 title=title,
                 lines=tuple(line for own, line in named if own == title),
                 points=tuple(p for own, p in points if own == title),
+                theory=tuple(line for own, line in theory if own == title),
                 ghosts=tuple(line for own, line in named if own != title) if scheme.ghosts else (),
                 floor=floor,
                 note="", finding="", warning="",
@@ -95,6 +100,7 @@ class LineChart(Chart):
             ax.plot(ghost.x, _lift_zeros(ghost.y, floor), color=GHOST, linewidth=pt(0.8), zorder=1)
         for line in self.lines:
             _draw_line(line, ax, floor, named=not self.ghosts)  # the panel's title names its only line
+        _draw_theory(self.theory, ax)
         draw_points(self.points, ax)
         if (self.log_y and any((line.high > 0).any() for line in self.lines)) or floor is not None:
             log_y(ax)
@@ -127,6 +133,11 @@ class LineChart(Chart):
             for line in self.lines
             for point in zip(line.x, line.y, line.low, line.high, strict=True)
         ]
+        rows += [
+            (f"{line.label} (theory)", *map(float, point))
+            for line in self.theory
+            for point in zip(line.x, line.y, line.low, line.high, strict=True)
+        ]
         rows += [(p.label, float(x), float(y), None, None) for p in self.points for x, y in zip(p.x, p.y, strict=True)]
         return ("series", self.x_label, self.y_label, "low", "high"), rows
 
@@ -156,6 +167,18 @@ def _draw_line(line: Line, ax: Any, floor: float | None, *, named: bool) -> None
     ax.plot(line.x, y, color=s.color, label=legend_text(line.label) if named else None, **style)
     if floor is not None and (zero := line.y == 0).any():
         ax.plot(line.x[zero], np.full(zero.sum(), floor), "v", color=s.color, markersize=pt(6), markerfacecolor=GROUND)
+
+
+def _draw_theory(lines: Sequence[Line], ax: Any) -> None:
+    """Thin dotted lines above the measured ones; the band is two edges in the color of its group."""
+    for index, line in enumerate(lines):
+        color = stroke(line.style).color
+        ax.plot(line.x, line.y, color=INK, linewidth=pt(1.0), linestyle=(0, (1, 1.2)), zorder=4)
+        for edge in (line.low, line.high):
+            ax.plot(line.x, edge, color=color, linewidth=pt(0.5), linestyle=(0, (1, 2.4)), alpha=0.8, zorder=2)
+        if index == 0:
+            name = "theory, 95 % band over seeds"
+            ax.plot([], [], color=INK, linewidth=pt(1.0), linestyle=(0, (1, 1.2)), label=name)
 
 
 def _set_whole_ticks(ax: Any, lines: Sequence[Line]) -> None:

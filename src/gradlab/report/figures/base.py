@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from gradlab.analysis.axis import AxisView, axis_view
 from gradlab.analysis.claims.numbers import compare_numbers
 from gradlab.analysis.measured import Measured, Profile
+from gradlab.analysis.theory import predictions_of
 from gradlab.parts import Part
 from gradlab.report.charts import AxisChart, Chart, Dots, Line, LineChart, Points
 from gradlab.report.seeing import see_axis, see_ends, see_layers
@@ -113,6 +114,7 @@ def layer_chart(
     lines = tuple(line for line in found if line is not None)
     if not lines:
         return None
+    expected = theory_lines(measured, measure) if _moment(measured, step) == "at initialization" else ()
     return LineChart(
         f"{title}, {_moment(measured, step)}",
         "layer",
@@ -121,9 +123,36 @@ def layer_chart(
         published_points(measured, measure, step),
         log_y=log_y,
         whole_x=True,
-        note=seeds_note(measured),
+        theory=expected,
+        note=seeds_note(measured) + theory_note(measured, expected),
         finding=see_layers(measured, lines, y_label, backwards=backwards) if log_y else "",
     )
+
+
+def theory_lines(measured: Measured, measure: str) -> tuple[Line, ...]:
+    """What theory predicts of a measure before training, one line per group with its band over seeds."""
+    found = []
+    for index, name in enumerate(measured.group_names):
+        prediction = predictions_of(measured).get(name)
+        forecasts = {} if prediction is None else dict(prediction.forecasts.get(measure, {}))
+        shown = [(layer, one) for layer, one in sorted(forecasts.items()) if one.signed or one.center > 0]
+        if shown:
+            x = np.array([float(layer) for layer, _ in shown])
+            y, low, high = (np.array([getattr(one, edge) for _, one in shown]) for edge in ("center", "low", "high"))
+            found.append(Line(name, x, y, low, high, index, faint=True))
+    return tuple(found)
+
+
+def theory_note(measured: Measured, lines: tuple[Line, ...]) -> str:
+    """What the dotted line is, where it is not exact."""
+    known = predictions_of(measured) if lines else {}
+    drawn = [name for name, one in known.items() if one.reasons]
+    if not lines:
+        return ""
+    if not drawn:
+        return "; dotted: theory"
+    whose = "all groups" if len(drawn) == len(known) else f"{len(drawn)} of {len(known)} groups"
+    return f"; dotted: theory, simulated for {whose}"
 
 
 def _moment(measured: Measured, step: str) -> str:

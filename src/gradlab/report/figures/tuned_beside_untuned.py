@@ -37,7 +37,7 @@ class TunedBesideUntuned(Figure):
         before = Measured(tuning.untuned, measured.records)
         arms = tuple(
             TwoColumns(
-                arm,
+                measured.names.group(arm),
                 (base_settings(tuning, arm), tuning.chosen[arm].settings),
                 _values(before, untuned, headline),
                 _values(measured, arm, headline),

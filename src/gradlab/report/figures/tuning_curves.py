@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from gradlab.analysis.measured import Measured
 from gradlab.analysis.tuning import Tried, Tuning, tuning_of
 from gradlab.report.charts import Chart, Panels, SensitivityChart, SensitivityCurve, SensitivityPanel
 from gradlab.report.figures.base import Figure
+from gradlab.spec.naming import Names
 from gradlab.spec.paths import label, value_at
 from gradlab.spec.tuning import spoken
 
@@ -33,7 +35,7 @@ class TuningCurves(Figure):
             return None
         paths = [path for path in tuning.stage.tune.paths if len(_values(tuning, path)) > 1]
         arms = measured.group_names[:MOST_LINES]
-        panels = tuple(_panel(tuning, path, arms) for path in paths)
+        panels = tuple(_panel(tuning, path, arms, measured.names) for path in paths)
         if not panels:
             return None
         cap = _cap(tuning) or np.inf
@@ -87,10 +89,11 @@ def _are_numbers(values: list[Any]) -> bool:
     return all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
 
 
-def _panel(tuning: Tuning, path: str, arms: tuple[str, ...]) -> SensitivityPanel:
+def _panel(tuning: Tuning, path: str, arms: tuple[str, ...], names: Names) -> SensitivityPanel:
     values = _values(tuning, path)
     numeric = _are_numbers(values)
-    curves = tuple(_curve(tuning, path, values, arm, index) for index, arm in enumerate(arms))
+    found = (_curve(tuning, path, values, arm, index) for index, arm in enumerate(arms))
+    curves = tuple(replace(curve, arm=names.group(curve.arm)) for curve in found)
     base = [value_at(each.config.model_dump(mode="json"), path) for each in tuning.stage.base.groups]
     shared = base[0] if numeric and all(value == base[0] for value in base) else None
     by_ratio = numeric and min(values) > 0 and max(values) > APART * min(values)

@@ -10,6 +10,7 @@ import numpy as np
 from gradlab.report.charts import Chart, Line, LineChart, Panels
 from gradlab.report.charts.base import Numbers, Rows
 from gradlab.report.draw import draw_one
+from gradlab.report.inside.expected import TheoryLine
 from gradlab.report.inside.recording import Recording
 from gradlab.report.inside.views import LinePanel, UnitPanel, View
 from gradlab.report.look import Dashes, stroke
@@ -81,7 +82,7 @@ def view_chart(view: View, recording: Recording) -> ViewChart:
     """A view at its last step, with the rows of all steps."""
     lasts = [panel.values[-1] for panel in view.unit_panels]
     limit = max((float(np.nanquantile(np.abs(rows), 0.99)) for rows in lasts), default=1.0) or 1.0
-    charts: tuple[Chart, ...] = tuple(_line_chart(panel) for panel in view.panels) + tuple(
+    charts: tuple[Chart, ...] = tuple(_line_chart(panel, recording.steps[-1]) for panel in view.panels) + tuple(
         _unit_map(panel, limit) for panel in view.unit_panels
     )
     same = len({chart.y_label for chart in charts}) == 1
@@ -126,7 +127,7 @@ def _moment(step: int) -> str:
     return f"after {counted(step, 'step')}" if step else "at initialization"
 
 
-def _line_chart(panel: LinePanel) -> LineChart:
+def _line_chart(panel: LinePanel, step: int) -> LineChart:
     lines: list[Line] = []
     for line in panel.lines:
         y = np.array([np.nan if v is None else v for v in line.values[-1]], float)
@@ -135,9 +136,18 @@ def _line_chart(panel: LinePanel) -> LineChart:
         style = replace(stroke(line.arm), dashes=FAINT[beside % len(FAINT)]) if line.faint else stroke(line.arm)
         lines.append(Line(line.name, x, y, y, y, style, markers=not line.faint, faint=line.faint))
     positive = any((line.y > 0).any() for line in lines)
+    theory = tuple(_theory_line(line) for line in panel.theory) if step == 0 else ()
     return LineChart(
-        panel.title, panel.x_label, panel.y_label, tuple(lines), log_y=panel.log and positive, whole_x=True
+        panel.title, panel.x_label, panel.y_label, tuple(lines), log_y=panel.log and positive, whole_x=True,
+        theory=theory,
+    )  # fmt: skip
+
+
+def _theory_line(line: TheoryLine) -> Line:
+    y, low, high = (
+        np.array([np.nan if v is None else v for v in values], float) for values in (line.center, line.low, line.high)
     )
+    return Line("theory", np.arange(1.0, len(y) + 1), y, low, high, line.arm, faint=True)
 
 
 def _unit_map(panel: UnitPanel, limit: float) -> UnitMap:

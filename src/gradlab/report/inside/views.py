@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from gradlab.audits.start import Gain, gain_of
+from gradlab.report.inside.expected import Expected, TheoryLine, theory_lines
 from gradlab.report.inside.inspection import Inspection
 from gradlab.report.inside.recording import Recording
 from gradlab.spec.numerals import counted, written
@@ -47,6 +48,8 @@ class LinePanel:
     y_label: str
     lines: tuple[PanelLine, ...]
     log: bool = True
+    theory: tuple[TheoryLine, ...] = ()
+    """What theory expects before training; shown at that step only."""
 
 
 @dataclass(frozen=True)
@@ -75,9 +78,16 @@ class View:
         return self.captions[-1]
 
 
-def make_views(recording: Recording) -> list[View]:
-    """The views that the recording has numbers for."""
-    found = [_signal(recording), _gradients(recording), _highway(recording), _journey(recording), _units(recording)]
+def make_views(recording: Recording, expected: tuple[Expected | None, ...] = ()) -> list[View]:
+    """The views that the recording has numbers for; `expected` is what theory says of each arm before training."""
+    known = expected if recording.steps[0] == 0 else ()
+    found = [
+        _signal(recording),
+        _gradients(recording, known),
+        _highway(recording),
+        _journey(recording),
+        _units(recording),
+    ]
     return [view for view in found if view is not None]
 
 
@@ -126,16 +136,20 @@ def _signal(recording: Recording) -> View:
     return View("signal_flow", "Signal flow", captions, panels)
 
 
-def _gradients(recording: Recording) -> View:
-    kinds = (
+def _gradients(recording: Recording, expected: tuple[Expected | None, ...]) -> View:
+    kinds: tuple[tuple[str, str, Callable[[Any], Any]], ...] = (  # reads an inspection, and what theory expects of it
         ("backprop signal δ", "rms of dL/dz", lambda one: one.delta),
         ("activation that enters", "rms of x", lambda one: one.entering),
         ("weight gradient, about δ × x", "rms of dL/dW", lambda one: one.gradient),
     )
+    layers = tuple(len(arm[0].delta) for arm in recording.inspections)
     panels = tuple(
-        LinePanel(title, "layer", label, tuple(_make_line(recording, arm, read) for arm in (0, 1)))
+        LinePanel(
+            title, "layer", label, tuple(_make_line(recording, arm, read) for arm in (0, 1)),
+            theory=theory_lines(expected, read, layers),
+        )
         for title, label, read in kinds
-    )
+    )  # fmt: skip
 
     def say(moment: Moment) -> str:
         one, product = moment[0], "their product, the weight gradient,"

@@ -108,6 +108,10 @@ def _panel_json(panel: LinePanel) -> dict[str, Any]:
             {"name": line.name, "arm": line.arm, "faint": line.faint, "frames": [list(one) for one in line.values]}
             for line in panel.lines
         ],
+        "theory": [
+            {"arm": line.arm, "center": list(line.center), "low": list(line.low), "high": list(line.high)}
+            for line in panel.theory
+        ],
     }
 
 

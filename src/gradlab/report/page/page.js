@@ -91,27 +91,43 @@
     return { low: Math.min(...there.map((s) => s.low)), high: Math.max(...there.map((s) => s.high)), floor: log ? Math.min(...there.map((s) => s.floor)) : null };
   };
 
+  // What theory expects before training: a thin dotted line, and the edges of its band in the color of its group.
+  const THEORY = "theory, 95 % band over seeds";
+  const dotted = (t) => {
+    const line = (values, edge, style) => ({
+      name: edge ? `${t.name}, ${edge} edge` : THEORY, type: "line", symbol: "none", silent: Boolean(edge), z: edge ? 2 : 4,
+      itemStyle: { color: style.color }, lineStyle: style,
+      data: values.map((v, i) => ({ value: [i + 1, v], raw: v, edge, said: `${t.name}, theory: ${short(v || 0)} (${short(t.low[i] || 0)} … ${short(t.high[i] || 0)})` })).filter((d) => d.raw !== null),
+    });
+    const edges = { color: color(t.stroke), width: 0.8, opacity: 0.8, type: [1, 3] };
+    return [line(t.center, "", { color: css("--ink"), width: 1.2, type: [1, 2] }), line(t.low, "lower", edges), line(t.high, "upper", edges)];
+  };
+
   // Lines by place; on a log axis exact zeros stand on a floor, marked.
   const lines = (made, spec, series) => {
     const span = spec.span || extent(series.map((s) => s.values), spec.log);
+    const expected = spec.theory || [];
     const floor = spec.log && span ? span.floor : null;
-    const needed = series.reduce((sum, s) => sum + 48 + 7 * Math.min(s.name.length, 44), 0);
+    const names = [...new Set([...series.map((s) => s.name), ...expected.map(() => THEORY)])];
+    const needed = names.reduce((sum, name) => sum + 48 + 7 * Math.min(name.length, 44), 0);
     const rows = Math.min(4, Math.ceil(needed / Math.max(made.getWidth(), 1)));
     const lift = (v) => (v === null ? null : floor !== null && v <= 0 ? floor : v);
     const soft = css("--soft"), line = css("--line");
+    const empty = series.length > 0 && series.every((s) => s.values.every((v) => v === null));  // no update before the first step
     made.setOption({
       animation: false, aria: { enabled: true },
+      graphic: empty ? [{ type: "text", left: "center", top: "40%", style: { text: "nothing to show at this step", fill: soft, fontSize: 12 } }] : [],
       title: { text: spec.title, textStyle: { fontSize: 13, color: css("--ink") }, left: 0, top: 0 },
       grid: { left: 66, right: 14, top: 38, bottom: 44 + 19 * rows },
-      legend: { bottom: 0, left: 0, itemWidth: 26, itemHeight: 9, type: "plain", textStyle: { color: css("--ink"), fontSize: 12 }, selectedMode: false, formatter: (name) => (name.length > 44 ? name.slice(0, 43) + "…" : name) },
+      legend: { data: names.map((name) => (name === THEORY ? { name, itemStyle: { opacity: 0 } } : { name })), bottom: 0, left: 0, itemWidth: 26, itemHeight: 9, type: "plain", textStyle: { color: css("--ink"), fontSize: 12 }, selectedMode: false, formatter: (name) => (name.length > 44 ? name.slice(0, 43) + "…" : name) },
       tooltip: {
         trigger: "axis", confine: true, backgroundColor: css("--ground"), borderColor: line, textStyle: { color: css("--ink"), fontSize: 12 },
         formatter: (points) => {
           const box = document.createElement("div");
           box.append(`${spec.x} ${points[0].value[0]}`);
-          for (const p of points) {
+          for (const p of points.filter((one) => !one.data.edge)) {
             const row = document.createElement("div");
-            row.textContent = `${p.seriesName}: ${short(p.data.raw)}`;
+            row.textContent = p.data.said || `${p.seriesName}: ${short(p.data.raw)}`;
             box.append(row);
           }
           return box;
@@ -121,11 +137,11 @@
         axisLabel: { color: soft }, nameTextStyle: { color: soft }, splitLine: { show: false }, axisLine: { lineStyle: { color: line } } },
       yAxis: { type: floor !== null ? "log" : "value", min: span ? span.low : null, max: span ? span.high : null, name: spec.y, nameLocation: "middle", nameGap: 52, nameTextStyle: { color: soft },
         axisLabel: { color: soft, formatter: tick, hideOverlap: true }, splitLine: { lineStyle: { color: line } } },
-      series: series.map((s) => ({
+      series: [...series.map((s) => ({
         name: s.name, type: "line", showSymbol: !s.faint, symbol: SYMBOLS[s.stroke.marker], symbolSize: 5, connectNulls: false,
         itemStyle: { color: color(s.stroke) }, lineStyle: { color: color(s.stroke), width: s.faint ? 1.2 : 2, opacity: s.faint ? 0.85 : 1, type: s.faint ? FAINT[s.nth % 3] : DASHES[s.stroke.dash] },
         data: s.values.map((v, i) => ({ value: [i + 1, lift(v)], raw: v })).filter((d) => d.value[1] !== null),
-      })),
+      })), ...expected.flatMap(dotted)],
     }, true);
   };
 
@@ -220,8 +236,10 @@
       arms.labels.forEach((label, i) => { label.hidden = !inside(i); });
       const series = spec.groups.map((name, i) => ({ name, stroke: spec.strokes[i], values: m.values[i][moment] }))
         .filter((s, i) => inside(i) && arms.on[i] && s.values);
-      const ever = m.values.flatMap((frames, i) => (inside(i) ? frames : []));
-      lines(made, { title: m.label, x: "layer", y: m.label, log: m.log, span: extent(ever, m.log) }, series);
+      const known = m.theory.map((t, i) => (t && inside(i) ? { ...t, i, name: spec.groups[i], stroke: spec.strokes[i] } : null)).filter(Boolean);
+      const ever = [...m.values.flatMap((frames, i) => (inside(i) ? frames : [])), ...known.flatMap((t) => [t.center, t.low, t.high])];
+      const theory = spec.steps[moment] === 0 ? known.filter((t) => arms.on[t.i]) : [];
+      lines(made, { title: m.label, x: "layer", y: m.label, log: m.log, span: extent(ever, m.log), theory }, series);
     };
     select.addEventListener("change", draw);
     controls.append(labeled("measure", select));
@@ -250,13 +268,15 @@
       const scene = data.scenes[place.dataset.scene], places = [...place.children];
       const caption = place.parentElement.querySelector(".caption");
       drawings.push(() => { caption.textContent = scene.captions[Math.min(moment, scene.captions.length - 1)]; });
-      const spans = scene.panels.map((panel) => extent(panel.series.flatMap((s) => s.frames), panel.log));
+      const spans = scene.panels.map((panel) => extent([...panel.series.flatMap((s) => s.frames), ...panel.theory.flatMap((t) => [t.center, t.low, t.high])], panel.log));
       scene.panels.forEach((panel, i) => {
         const made = chart(places[i]);
         const alike = spans.filter((_, j) => scene.panels[j].y === panel.y);  // both networks on one scale
         const spec = { ...panel, span: widest(alike, panel.log) };
         const nth = (s) => panel.series.filter((o) => o.arm === s.arm && o.faint).indexOf(s);
-        drawings.push(() => lines(made, spec, panel.series.filter((s) => arms.on[s.arm])
+        const known = panel.theory.map((t) => ({ ...t, name: data.arms[t.arm], stroke: arm(t.arm) }));
+        const theory = () => (data.steps[moment] === 0 ? known.filter((t) => arms.on[t.arm]) : []);
+        drawings.push(() => lines(made, { ...spec, theory: theory() }, panel.series.filter((s) => arms.on[s.arm])
           .map((s) => ({ name: s.name, stroke: arm(s.arm), faint: s.faint, nth: nth(s), values: at(s.frames) }))));
       });
       scene.heats.forEach((spec, i) => {

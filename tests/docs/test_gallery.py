@@ -1,0 +1,28 @@
+"""The committed gallery is what the committed tables tell: a change of wording shows as a change of that page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import gradlab
+from gradlab.report.gallery import first_screen
+
+ROOT = Path(__file__).parents[2]
+KEPT = sorted(path.parent for path in (ROOT / "docs/results").glob("*/run/plan.json"))
+GALLERY = (ROOT / "docs/gallery.md").read_text(encoding="utf8")
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("folder", KEPT, ids=lambda folder: folder.parent.name)
+def test_the_gallery_says_what_the_kept_run_says(folder: Path) -> None:
+    screen = "\n".join(first_screen(gradlab.open_run(folder).story)).rstrip()
+    assert screen in GALLERY, (
+        f"python scripts/make_results.py --rebuild writes it again; {folder.parent.name} says:\n{screen}"
+    )
+
+
+def test_every_built_in_study_is_in_the_gallery() -> None:
+    missing = [name for name in gradlab.list_studies() if f"`gradlab run {name}`" not in GALLERY]
+    assert not missing, f"run them in full, then python scripts/make_results.py --no-run: {missing}"
