@@ -16,6 +16,7 @@ import json
 import shutil
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 from PIL import Image
@@ -26,8 +27,9 @@ from gradlab.analysis.claims.numbers import compare_numbers
 from gradlab.analysis.findings import findings
 from gradlab.analysis.formatting import number
 from gradlab.analysis.scoreboard import Scoreboard
-from gradlab.report.gallery import first_screen
+from gradlab.report.gallery import first_screen, further_sentences
 from gradlab.report.scoreboard import render_scoreboard
+from gradlab.report.story import Story
 from gradlab.studies.reproduce import make_scoreboard
 
 ROOT = Path(__file__).parent.parent
@@ -36,6 +38,12 @@ MOST_BYTES = 10_000_000
 """Of the tables of one run in the repository: the loss of every step of some studies takes far more."""
 
 
+FURTHER = """# What every built-in report says besides
+
+Below the first screen ([gallery](gallery.md)): what else the numbers show, what the design cannot attribute, the
+caption of every figure, and the diagnosis of two networks. Made by
+`python scripts/make_results.py`, to be read as a page.
+"""
 HEAD = """# What every built-in study answers
 
 The first screen of each report, without its figure: question, answer, fairness, what else could explain it, claims.
@@ -131,13 +139,13 @@ def board_of(results: dict[str, gradlab.Result]) -> Scoreboard:
     return make_scoreboard(list(studies.writeups().values()), results, quick=False, command="gradlab reproduce")
 
 
-def gallery(results: dict[str, gradlab.Result]) -> str:
-    """Return the first screens of all reports as one page, to be read as such."""
-    lines = [HEAD]
+def gallery(results: dict[str, gradlab.Result], head: str, tell: Callable[[Story], list[str]]) -> str:
+    """Return what all reports say as one page, to be read as such."""
+    lines = [head]
     for topic, names in studies.topics().items():
         lines += [f"## {topic}", ""]
         for name in names:
-            lines += first_screen(results[name].story) if name in results else []
+            lines += tell(results[name].story) if name in results else []
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -192,7 +200,8 @@ def main() -> None:
     missing = [name for name in gradlab.list_studies() if name not in results]
     if missing:
         head += [f"Not run in full since their claims were frozen: {', '.join(missing)}.", ""]
-    (ROOT / "docs/gallery.md").write_text(gallery(results), encoding="utf8")
+    (ROOT / "docs/gallery.md").write_text(gallery(results, HEAD, first_screen), encoding="utf8")
+    (ROOT / "docs/sentences.md").write_text(gallery(results, FURTHER, further_sentences), encoding="utf8")
     (RESULTS / "README.md").write_text("\n".join([*head, *entries]), encoding="utf8")
 
 

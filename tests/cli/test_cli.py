@@ -32,6 +32,13 @@ def test_help_is_a_short_manual(tmp_path: Path) -> None:
         assert gradlab(command, "--help", cwd=tmp_path).returncode == 0
 
 
+def test_nothing_in_the_manual_is_cut_at_80_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = gradlab("--help", cwd=tmp_path).stdout
+    assert "..." not in shown.split("Commands:")[1]
+    assert [line for line in shown.splitlines() if len(line) > 80] == []
+
+
 def test_run_shows_the_answer_and_writes_a_folder(tree: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "small.yaml").write_text(dump({**tree, "figures": ["training_loss"]}))
     found = spawned("run", "small.yaml", cwd=tmp_path)

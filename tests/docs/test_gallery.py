@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 import gradlab
-from gradlab.report.gallery import first_screen
+from gradlab.report.gallery import first_screen, further_sentences
 
 ROOT = Path(__file__).parents[2]
 KEPT = sorted(path.parent for path in (ROOT / "docs/results").glob("*/run/plan.json"))
-GALLERY = (ROOT / "docs/gallery.md").read_text(encoding="utf8")
+GALLERY, SENTENCES = ((ROOT / "docs" / name).read_text(encoding="utf8") for name in ("gallery.md", "sentences.md"))
 
 
 @pytest.mark.thorough
@@ -20,6 +20,15 @@ def test_the_gallery_says_what_the_kept_run_says(folder: Path) -> None:
     screen = "\n".join(first_screen(gradlab.open_run(folder).story)).rstrip()
     assert screen in GALLERY, (
         f"python scripts/make_results.py --rebuild writes it again; {folder.parent.name} says:\n{screen}"
+    )
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("folder", KEPT, ids=lambda folder: folder.parent.name)
+def test_the_page_of_sentences_says_what_the_kept_run_says(folder: Path) -> None:
+    told = "\n".join(further_sentences(gradlab.open_run(folder).story)).rstrip()
+    assert told in SENTENCES, (
+        f"python scripts/make_results.py --rebuild writes it again; {folder.parent.name} says:\n{told}"
     )
 
 

@@ -18,9 +18,10 @@ from gradlab.analysis.measured import Measured
 from gradlab.analysis.pareto import frontier, offers
 from gradlab.analysis.ranking import Best, best_of
 from gradlab.analysis.theory import theory_sentence
+from gradlab.spec.naming import Names
 from gradlab.spec.numerals import counted, written
 from gradlab.spec.paths import label
-from gradlab.spec.phrasing import capital, name_setting, say_level
+from gradlab.spec.phrasing import capital, join, name_setting, say_level
 
 MOST = 4
 """Groups that a sentence names before it says how many more there are."""
@@ -117,21 +118,27 @@ def _factors(measured: Measured, metric: str) -> str:
     if found is None:
         counts = measured.counts()
         lost = f"{counts['diverged']} trials diverged, {counts['failed']} failed"
-        return f"Effects are not given: no seed has a number in every cell ({lost})." if is_full_grid(measured) else ""
-    axis = partial(name_setting, measured.names)
+        return f"Effects are not given: no seed has a number in every group ({lost})." if is_full_grid(measured) else ""
+    largest = found.mains[0]
+    return (
+        f"{say_shares(measured.names, found)}. The largest, {name_setting(measured.names, largest.path)}, moves the "
+        f"median by {_moved(found, largest.range)}{_by_level(measured, found)}{_holes(found)}."
+    )
+
+
+def say_shares(names: Names, found: Effects) -> str:
+    """How much each factor explains by itself, and which pairs explain more: one sentence without its full stop."""
+    axis = partial(name_setting, names)
     mains = [f"{axis(main.path)} {100 * main.share:.0f} %" for main in found.mains]
+    mains[0] = f"{axis(found.mains[0].path)} by itself explains {100 * found.mains[0].share:.0f} %"
     pairs = [
-        f"{' × '.join(map(axis, pair.paths))} {100 * pair.share:.0f} %"
+        f"{join(list(map(axis, pair.paths)))} {100 * pair.share:.0f} %"
         for pair in found.interactions
         if pair.share >= 0.05
     ]
-    largest = found.mains[0]
-    joint = f"; together {', '.join(pairs)}" if pairs else ""
-    return (
-        f"Of the variance between cells{' (of logs)' if found.logs else ''}, {', '.join(mains)} are due to one factor "
-        f"alone{joint}. The largest, {axis(largest.path)}, moves the median by {_moved(found, largest.range)}"
-        f"{_by_level(measured, found)}{_holes(found)}."
-    )
+    joint = f"; acting together, {join(pairs)}" if pairs else ""
+    logs = " (of the logarithm)" if found.logs else ""
+    return f"Of the variance between groups{logs}, {join(mains)}{joint}"
 
 
 def _moved(found: Effects, size: Estimate) -> str:
@@ -155,7 +162,7 @@ def _by_level(measured: Measured, found: Effects) -> str:
 
 def _holes(found: Effects) -> str:
     """Seeds that cannot enter, and trials that diverged."""
-    left = f"{counted(found.left_out, 'seed')} left out because a cell has no number" if found.left_out else ""
+    left = f"{counted(found.left_out, 'seed')} left out because a group has no number" if found.left_out else ""
     gone = f"{found.diverged} of {found.trials} trials diverged" if found.diverged else ""
     words = "; ".join(filter(None, (left, gone)))
     return f" ({words})" if words else ""

@@ -10,6 +10,7 @@ import numpy as np
 from gradlab.analysis.formatting import number
 from gradlab.analysis.measured import Measured
 from gradlab.spec.config import Config
+from gradlab.spec.phrasing import say_inside
 from gradlab.theory.groups import predict_groups
 from gradlab.theory.prediction import FACTOR, Forecast, Kind, Prediction
 
@@ -144,13 +145,15 @@ def theory_sentence(measured: Measured) -> str:
     ratio = f"measured/predicted is {number(worst.ratio, 3)}"
     if worst.low < worst.high:
         ratio += f" [{number(worst.low, 3)}, {number(worst.high, 3)}]"
-    where = f" at most (‖δ‖ in {worst.group})" if len(found) > 1 else f" for ‖δ‖ in {worst.group}"
+    place = say_inside(measured.names, worst.group)
+    where = f" at most (‖δ‖ {place})" if len(found) > 1 else f" for ‖δ‖ {place}"
     if not off:
         return f"Before training, signal and δ are where theory puts them: {ratio}{where}."
     one = off[0]
+    place = say_inside(measured.names, one.group)
+    ratio = f"measured/predicted {number(one.ratio, 3)}"
+    ratio += f" [{number(one.low, 3)}, {number(one.high, 3)}]" if one.low < one.high else ""
     return (
-        f"Before training, {one.measure} of {one.group} is not where theory puts it: {len(one.outside)} of "
-        f"{one.layers} layers lie outside its 95 % band (measured/predicted {number(one.ratio, 3)}"
-        + (f" [{number(one.low, 3)}, {number(one.high, 3)}]" if one.low < one.high else "")
-        + "). That is a discovery or a bug."
+        f"Before training, the {measured.metric(one.measure).label} is not where theory puts it {place}: "
+        f"{len(one.outside)} of {one.layers} layers lie outside its 95 % band ({ratio}). That is a discovery or a bug."
     )

@@ -29,18 +29,19 @@ layer, and writes results, figures and a report to its folder. Run the same comm
 
 \b
 Start with:
-  gradlab list                                 list the built-in studies
-  gradlab run identity                         run one (some seconds, figures included)
-  gradlab show identity > mine.yaml            copy it as the start of your own
-  gradlab run mine.yaml --set train.lr=3e-4    change it and run it
-  gradlab audit mine.yaml                      check that the comparison is fair
-  gradlab lab                                  watch two networks learn side by side, in a browser
-  gradlab reproduce --quick                    reproduce four public write-ups, claim by claim
-  gradlab status runs/mine                     show the state of a run, from any terminal
-  gradlab verify runs/mine                     check its ledger and files, retrain a sample
-  gradlab export runs/mine --to csv            export its numbers for other tools
-  gradlab probe train.py:make                  measure the inside of your own PyTorch model
-  gradlab compare train.py:train               compare your own training code, arm by arm
+  gradlab list                               list the built-in studies
+  gradlab run identity                       run one, in some seconds
+  gradlab show identity > mine.yaml          copy it as the start of your own
+  gradlab run mine.yaml --set train.lr=3e-4  change it and run it
+  gradlab audit mine.yaml                    check that the comparison is fair
+  gradlab predict mine.yaml                  say what theory expects of it
+  gradlab lab                                watch two networks learn, live
+  gradlab reproduce --quick                  redo four public write-ups
+  gradlab status runs/mine                   show the state of a run
+  gradlab verify runs/mine                   check its ledger, retrain some
+  gradlab export runs/mine --to csv          export its numbers
+  gradlab probe train.py:make                look inside your PyTorch model
+  gradlab compare train.py:train             compare your own training code
 
 Exit codes: 0 ok · 1 failure · 2 usage or invalid study · 3 the comparison is not fair (the run still happens) ·
 4 a claim is not reproduced (with --check) · 130 interrupted (finished trials kept).

@@ -18,6 +18,7 @@ from gradlab.report.inside.drawing import view_chart
 from gradlab.report.inside.expected import expect
 from gradlab.report.inside.recording import Recording
 from gradlab.report.inside.views import View, make_views
+from gradlab.spec.phrasing import say_inside
 
 KINDS = ("png", "svg", "pdf", "csv")
 """Files of a picture."""
@@ -79,7 +80,8 @@ def _make_microworld(measured: Measured, recording: Recording) -> MicroWorld:
     first_name, second_name = (measured.names.group(arm) for arm in recording.arms)
     named = replace(recording, arms=(first_name, second_name))
     expected = expect(measured, {arm: configs[arm] for arm in recording.arms})
-    return MicroWorld(named, tuple(make_views(named, expected)), diagnose(named, (first, second)))
+    inside = tuple(say_inside(measured.names, arm) for arm in recording.arms)
+    return MicroWorld(named, tuple(make_views(named, expected, inside)), diagnose(named, (first, second)))
 
 
 def all_charts(pictures: Pictures) -> dict[str, Chart]:

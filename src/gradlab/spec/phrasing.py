@@ -50,10 +50,12 @@ def say_levels(names: Names, name: str, paths: Collection[str] | None = None) ->
 
 
 def say_inside(names: Names, name: str) -> str:
-    """Where something happens: `in the plain network`, `at 30 layers without the skip`."""
-    if names.arms or name not in names.groups or not names.axes:
-        return f"in {names.group(name)}"
-    return say_levels(names, name) or f"in {names.group(name)}"
+    """Where something happens: `in the plain network`, `for uniform init`, `at 30 layers without the skip`."""
+    said = names.group(name)
+    whole = f"{'in' if said.startswith('the ') else 'for'} {said}"
+    if said.startswith("no "):
+        whole = f"without {with_article(said[3:])}"
+    return whole if names.arms or name not in names.groups or not names.axes else say_levels(names, name) or whole
 
 
 def say_subject(names: Names, name: str) -> str:

@@ -25,7 +25,9 @@ def command(
         typer.Option(help="The file to write [default: stdout], or the tracker's folder [default: RUN/NAME]."),
     ] = None,
 ) -> None:
-    """Export a table of a run (csv, parquet, json, LaTeX with intervals), or the whole run for a tracker.
+    """Export a table of a run, or the whole run to a tracker.
+
+    Tables as csv, parquet, json, or LaTeX with intervals.
 
     In every format NaN, infinity and missing stay distinct. The files in RUN/results are plain Parquet: pandas,
     polars and DuckDB read them without an export. For a tracker every trial, the mean of every group, the verdicts and

@@ -28,7 +28,9 @@ def command(
     ] = True,
     as_json: Annotated[bool, typer.Option("--json", help="Print the link as one JSON object on stdout.")] = False,
 ) -> None:
-    """Open the live lab: two networks that learn side by side, lessons, and all runs below a folder.
+    """Open the live lab, where two networks learn side by side.
+
+    With lessons, and with all runs below a folder.
 
     Serves a page on this machine until Ctrl-C, and prints its link. The link holds a key: who has it can train networks
     and start, stop and read the runs in FOLDER. Nothing is loaded from elsewhere; it works offline. Needs the extra

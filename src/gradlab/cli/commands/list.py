@@ -13,7 +13,7 @@ def command(
     parts: Annotated[bool, typer.Option("--parts", help="Also list the parts that studies can name.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")] = False,
 ) -> None:
-    """List the built-in studies by topic, with their question and how long they take, and the parts."""
+    """List the built-in studies, with question and run time."""
     from gradlab import api, studies
     from gradlab.cli.output import emit_json
     from gradlab.parts import BUILT_IN, FOLDERS

@@ -30,7 +30,7 @@ def command(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")] = False,
 ) -> None:
-    """Say what should happen before training: how large signal, δ and gradients are in every layer, and why.
+    """Predict signal, δ and gradients by layer, before training.
 
     Mean-field theory with its correction for the width, from the configuration and the task's inputs; what it does not
     cover is simulated by drawing initial networks, and called that. Nothing is trained.

@@ -25,7 +25,7 @@ def command(
     figure: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw activations and δ to this file.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")] = False,
 ) -> None:
-    """Measure the inside of a PyTorch model: one forward and one backward pass.
+    """Look inside a PyTorch model in one forward and backward pass.
 
     MODULE is a Python file or an importable module (its code is run); FACTORY returns (model, (input, target), loss).
     Instead of (input, target) a batch may hold several inputs, ((a, b), target), or be a dict of keyword arguments for

@@ -17,7 +17,9 @@ def command(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")] = False,
 ) -> None:
-    """Show the state of a run: done, running, failed and left trials, and whether it is running now.
+    """Show the state of a run, or of all runs below this folder.
+
+    Trials that are done, running, failed and left, and whether it is running now.
 
     Without RUN, all runs below the current folder are listed, one line each. Works while the study runs and after a
     crash: finished trials are counted from the files; only a living process knows what is running. Of a watch with

@@ -30,7 +30,7 @@ def command(
     trust: Annotated[bool, typer.Option("--trust", help="Run the code of parts that came with the run.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")] = False,
 ) -> None:
-    """Check a run: its ledger, its files, its results, and some trials trained again.
+    """Check a run's ledger, files and results; retrain some trials.
 
     The ledger is an unbroken chain, every file holds what was written, every result that was ever committed is there
     and fits its digest, and trials that are trained again give the same bits. Exit codes: 0 nothing found, 1 something

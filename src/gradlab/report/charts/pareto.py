@@ -40,7 +40,7 @@ class Offer:
 
 @dataclass(frozen=True)
 class ParetoChart(Chart):
-    """Cost against value: filled marks and a line for what is worth its price, hollow ones for what is dominated."""
+    """Cost against value: filled marks and a line for the Pareto frontier, hollow ones for what is dominated."""
 
     offers: tuple[Offer, ...]
     log_x: bool = True

@@ -17,4 +17,6 @@ class ActivationMeanByLayer(Figure):
     def chart(self, measured: Measured) -> LineChart | None:
         """On the probe batch, before the nonlinearity."""
         title = "Activation mean by layer"
-        return layer_chart(measured, "activation_mean.pre", title, "mean of Wx + b", log_y=False)
+        return layer_chart(
+            measured, "activation_mean.pre", title, "mean of Wx + b", what="the mean of Wx + b", log_y=False
+        )

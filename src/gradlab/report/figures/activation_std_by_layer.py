@@ -16,6 +16,5 @@ class ActivationStdByLayer(Figure):
 
     def chart(self, measured: Measured) -> LineChart | None:
         """On the probe batch, before the nonlinearity."""
-        return layer_chart(
-            measured, "activation_std.pre", "Activation spread by layer", "std of Wx + b", backwards=False
-        )
+        title, what = "Activation spread by layer", "the spread of Wx + b"
+        return layer_chart(measured, "activation_std.pre", title, "std of Wx + b", what=what, backwards=False)

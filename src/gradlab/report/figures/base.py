@@ -16,7 +16,7 @@ from gradlab.analysis.measured import Measured, Profile
 from gradlab.analysis.theory import predictions_of
 from gradlab.parts import Part
 from gradlab.report.charts import AxisChart, Chart, Dots, Line, LineChart, Points
-from gradlab.report.seeing import see_axis, see_ends, see_layers
+from gradlab.report.seeing import see_axis, see_ends, see_layers, see_range
 from gradlab.spec.numerals import counted
 
 Numbers = NDArray[np.float64]
@@ -97,12 +97,14 @@ def layer_chart(
     title: str,
     y_label: str,
     *,
+    what: str,
     step: str = "end",
     log_y: bool = True,
     backwards: bool = True,
 ) -> LineChart | None:
     """A measure by layer, one line per group, published numbers beside; the title gets when it was taken.
 
+    `what`: the measure inside a sentence, `the weight gradient`.
     `backwards`: the caption says how it changes from the last layer to the first, as gradients do.
     """
     if measure not in measured.measures:
@@ -125,7 +127,7 @@ def layer_chart(
         whole_x=True,
         theory=expected,
         note=seeds_note(measured) + theory_note(measured, expected),
-        finding=see_layers(measured, lines, y_label, backwards=backwards) if log_y else "",
+        finding=see_layers(measured, lines, what, backwards=backwards) if log_y else see_range(measured, lines, what),
     )
 
 
@@ -196,10 +198,14 @@ def axis_chart(
     metric: str,
     y_label: str,
     *,
+    what: str = "",
     log_y: bool = False,
     levels: tuple[tuple[float, str], ...] = (),
 ) -> AxisChart | None:
-    """A trial metric against the study's main axis: every seed a dot, one line per series, published numbers beside."""
+    """A trial metric against the study's main axis: every seed a dot, one line per series, published numbers beside.
+
+    `what`: the metric inside a sentence, if not its label.
+    """
     view = axis_view(measured)
     if view is None or metric not in measured.metrics:
         return None
@@ -229,7 +235,7 @@ def axis_chart(
         joined=view.numeric,
         path=view.path,
         note=note,
-        finding=see_axis(measured, series, view.path, title, ordered=view.numeric),
+        finding=see_axis(measured, series, view.path, what or y_label, ordered=view.numeric),
     )
 
 

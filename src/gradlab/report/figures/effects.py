@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from gradlab.analysis.answer import headline_of
-from gradlab.analysis.effects import effects_of
+from gradlab.analysis.effects import effects_of, is_full_grid
 from gradlab.analysis.estimate import Estimate
+from gradlab.analysis.findings import say_shares
 from gradlab.analysis.measured import Measured
+from gradlab.errors import InvalidInput
 from gradlab.report.charts import EffectChart
 from gradlab.report.figures.base import Figure
 from gradlab.spec.numerals import counted
@@ -24,6 +26,10 @@ class Effects(Figure):
             return None
         found = effects_of(measured, headline.metric)
         if found is None:
+            if is_full_grid(measured):
+                counts = measured.counts()
+                lost = f"{counts['diverged']} trials diverged, {counts['failed']} failed"
+                raise InvalidInput(f"no seed has a number in every group ({lost})")
             return None
 
         def undo_logs(value: float | None) -> float | None:
@@ -47,12 +53,11 @@ class Effects(Figure):
             f"{' × '.join(names.axis(path) for path in pair.paths)} {100 * pair.share:.0f} %"
             for pair in found.interactions[:3]
         )
-        note = f"share of the variance between cells; interactions: {pairs}; {counted(found.seeds, 'seed')}"
+        note = f"share of the variance between groups; interactions: {pairs}; {counted(found.seeds, 'seed')}"
         note += f"; {counted(found.left_out, 'seed')} left out because a cell has no number" if found.left_out else ""
         note += f"; {found.diverged} of {found.trials} trials diverged" if found.diverged else ""
         y_label = headline.metric.replace("_", " ")
-        shares = ", ".join(f"{names.axis(main.path)} {100 * main.share:.0f} %" for main in found.mains)
-        finding = f"Of the variance between cells, each factor by itself explains: {shares}."
+        finding = f"{say_shares(names, found)}."
         return EffectChart(
             "What each factor does", f"mean {y_label}", "level", factors, found.logs, note=note, finding=finding
         )

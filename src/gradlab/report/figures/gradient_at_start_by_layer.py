@@ -16,4 +16,6 @@ class GradientAtStartByLayer(Figure):
 
     def chart(self, measured: Measured) -> LineChart | None:
         """One line per group, log axis."""
-        return layer_chart(measured, "grad_l2", "Weight gradient by layer", "‖dL/dW‖₂", step="start")
+        return layer_chart(
+            measured, "grad_l2", "Weight gradient by layer", "‖dL/dW‖₂", what="the weight gradient", step="start"
+        )

@@ -16,4 +16,4 @@ class GradientByLayer(Figure):
 
     def chart(self, measured: Measured) -> LineChart | None:
         """On the probe batch."""
-        return layer_chart(measured, "grad_l2", "Weight gradient by layer", "‖dL/dW‖₂")
+        return layer_chart(measured, "grad_l2", "Weight gradient by layer", "‖dL/dW‖₂", what="the weight gradient")

@@ -8,6 +8,7 @@ from gradlab.analysis.measured import Measured
 from gradlab.report.charts import HeatChart, HeatPanel
 from gradlab.report.figures.base import Figure
 from gradlab.spec.numerals import written
+from gradlab.spec.phrasing import join, say_inside
 
 MEASURE, FEWEST_MOMENTS = "grad_l2", 3
 MOST_NAMED = 4
@@ -44,14 +45,14 @@ class GradientHeatMap(Figure):
 
 def _finding(measured: Measured, panels: list[HeatPanel]) -> str:
     """The first layer from start to end: of each group, or of the two between which all lie."""
-    found = [(measured.names.group(p.group), float(p.values[0, 0]), float(p.values[0, -1])) for p in panels]
+    found = [(say_inside(measured.names, p.group), float(p.values[0, 0]), float(p.values[0, -1])) for p in panels]
     ends = [end for end in found if np.isfinite(end[1]) and np.isfinite(end[2])]
     if not ends:
         return ""
-    if len(ends) > MOST_NAMED:
-        ends = sorted(ends, key=lambda end: end[2])
-        ends = [ends[0], ends[-1]]
-        begin = "In the first layer, the gradient from the first step to the last, smallest and largest at the end"
-    else:
-        begin = "In the first layer, the gradient from the first step to the last"
-    return f"{begin}: {'; '.join(f'{name} {written(first)} to {written(last)}' for name, first, last in ends)}."
+    begin = "In layer 1, the weight gradient goes"
+    if len(ends) <= MOST_NAMED:
+        told = [f"from {written(first)} to {written(last)} {where}" for where, first, last in ends]
+        return f"{begin} {join(told)} during training."
+    least, *_, most = sorted(ends, key=lambda end: end[2])
+    low, high = (f"from {written(first)} to {written(last)} {where}" for where, first, last in (least, most))
+    return f"{begin} {low}, the smallest in the end, and {high}, the largest."

@@ -18,5 +18,6 @@ class LossByAxis(Figure):
         """On a log axis."""
         for metric in ("test_loss", "validation_loss", "final_loss"):
             if metric in measured.metrics:
-                return axis_chart(measured, metric, metric.replace("_", " "), log_y=True)
+                name = metric.replace("_", " ")
+                return axis_chart(measured, metric, name, what=f"the {name}", log_y=True)
         return None

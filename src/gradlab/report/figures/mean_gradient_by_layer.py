@@ -17,4 +17,6 @@ class MeanGradientByLayer(Figure):
     def chart(self, measured: Measured) -> LineChart | None:
         """On the probe batch."""
         title = "Mean weight gradient by layer"
-        return layer_chart(measured, "grad_mean_abs", title, "mean |dL/dW|", step="start")
+        return layer_chart(
+            measured, "grad_mean_abs", title, "mean |dL/dW|", what="the mean weight gradient", step="start"
+        )

@@ -36,7 +36,7 @@ class Pareto(Figure):
         note = "medians over seeds; upright bars: 95 % interval or range of seeds; level bars: times of all seeds, the "
         note = f"{note}noise of the machine" if several else "1 seed: neither the noise of seeds nor of times is known"
         return ParetoChart(
-            "What is worth its price",
+            "Accuracy against time",
             "seconds per epoch",
             value.replace("_", " "),
             shown,
@@ -71,5 +71,8 @@ def _finding(measured: Measured, found: tuple[Found, ...], what: str) -> str:
         )
 
     if len(best) == 1:
-        return f"One of {len(found)} groups beats all others in both: {say(good)}."
-    return f"{len(best)} of {len(found)} groups are worth their price: from {say(cheap)} to {say(good)}."
+        return f"One of {len(found)} groups is both the best and the fastest: {say(good)}."
+    return (
+        f"Pareto-optimal, so that no other group is both better and faster, are {len(best)} of {len(found)} groups: "
+        f"from {say(cheap)} to {say(good)}."
+    )

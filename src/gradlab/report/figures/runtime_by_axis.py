@@ -16,4 +16,6 @@ class RuntimeByAxis(Figure):
 
     def chart(self, measured: Measured) -> Chart | None:
         """On a log axis: times differ by ratios."""
-        return axis_chart(measured, "seconds_per_epoch", "seconds per epoch", log_y=True)
+        return axis_chart(
+            measured, "seconds_per_epoch", "seconds per epoch", what="the time of an epoch in seconds", log_y=True
+        )

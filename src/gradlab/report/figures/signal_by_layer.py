@@ -16,4 +16,4 @@ class SignalByLayer(Figure):
 
     def chart(self, measured: Measured) -> LineChart | None:
         """On the probe batch."""
-        return layer_chart(measured, "delta_l2", "Backprop signal by layer", "‖δ‖₂", step="start")
+        return layer_chart(measured, "delta_l2", "Backprop signal by layer", "‖δ‖₂", what="δ", step="start")

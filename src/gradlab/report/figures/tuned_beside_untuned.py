@@ -12,6 +12,8 @@ from gradlab.plans.plan import Plan
 from gradlab.report.charts import BesideChart, TwoColumns
 from gradlab.report.figures.base import Figure, levels_of
 from gradlab.report.tuning import base_settings
+from gradlab.spec.numerals import written
+from gradlab.spec.phrasing import join
 from gradlab.spec.study import Headline
 
 MOST = 8
@@ -64,7 +66,23 @@ class TunedBesideUntuned(Figure):
             levels=levels_of(measured, headline.metric) if headline.at.layer is None else (),
             note=f"hollow: untuned, filled: tuned; a dot is a trial on a judging seed, a line joins a seed{beside}"
             f"{zeros}{left}",
+            finding=_finding(name, arms),
         )
+
+
+def _finding(name: str, arms: tuple[TwoColumns, ...]) -> str:
+    """What tuning does to the median of each arm."""
+    told = [
+        f"from {written(before)} to {written(after)} {'in' if arm.arm.startswith('the ') else 'for'} {arm.arm}"
+        for arm in arms
+        if np.isfinite(before := _median(arm.before)) and np.isfinite(after := _median(arm.after))
+    ]
+    return f"With its own setting for each arm, the median {name} goes {join(told)}." if told else ""
+
+
+def _median(values: NDArray[np.float64]) -> float:
+    finite = values[np.isfinite(values)]
+    return float(np.median(finite)) if len(finite) else float("nan")
 
 
 def _values(measured: Measured, group: str, headline: Headline) -> NDArray[np.float64]:

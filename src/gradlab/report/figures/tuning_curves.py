@@ -12,7 +12,9 @@ from gradlab.analysis.tuning import Tried, Tuning, tuning_of
 from gradlab.report.charts import Chart, Panels, SensitivityChart, SensitivityCurve, SensitivityPanel
 from gradlab.report.figures.base import Figure
 from gradlab.spec.naming import Names
+from gradlab.spec.numerals import written
 from gradlab.spec.paths import label, value_at
+from gradlab.spec.phrasing import join
 from gradlab.spec.tuning import spoken
 
 MOST_LINES = 8
@@ -49,6 +51,7 @@ class TuningCurves(Figure):
         note += "; at each value, the best of the other settings" if len(panels) > 1 else ""
         hidden = len(measured.group_names) - len(arms)
         note += f"; the first {MOST_LINES} of {len(measured.group_names)} arms" if hidden else ""
+        finding = _finding(panels, name)
         charts = tuple(
             SensitivityChart(
                 panel.name if len(panels) > 1 else f"Sensitivity to the {what}",
@@ -59,14 +62,29 @@ class TuningCurves(Figure):
                 lower_is_better=metric.sign < 0,
                 cap=_cap(tuning) if metric.on_logs and metric.sign < 0 else None,
                 note=note,
+                finding=finding,
             )
             for panel in panels
         )
         if len(charts) == 1:
             return charts[0]
-        return Panels(
-            f"Sensitivity to the {what}", what, f"{name} (tuning)", charts, "setting", own_labels=True, note=note
-        )
+        title = f"Sensitivity to the {what}"
+        return Panels(title, what, f"{name} (tuning)", charts, "setting", own_labels=True, note=note, finding=finding)
+
+
+def _finding(panels: tuple[SensitivityPanel, ...], metric: str) -> str:
+    """Where each arm is best along each setting, and whether that is an end of what was tried."""
+    told: list[str] = []
+    for panel in panels:
+        ticks = dict(panel.ticks)
+        for curve in panel.curves:
+            if curve.chosen is not None:
+                x, y = float(curve.x[curve.chosen]), float(curve.median[curve.chosen])
+                edge = ", an end of the range" if curve.edge else ""
+                value = ticks.get(x) or written(x)
+                verb = "" if told else "is best "
+                told.append(f"{curve.arm} {verb}at {panel.name} {value} ({metric} {written(y)}{edge})")
+    return f"In tuning, {join(told)}." if told else ""
 
 
 def _cap(tuning: Tuning) -> float | None:

@@ -18,4 +18,4 @@ class ValidationLossByAxis(Figure):
         """Only where there are test data too: else the loss figure shows it already."""
         if "test_loss" not in measured.metrics:
             return None
-        return axis_chart(measured, "validation_loss", "validation loss", log_y=True)
+        return axis_chart(measured, "validation_loss", "validation loss", what="the validation loss", log_y=True)

@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from gradlab.audits.start import Gain, gain_of
+from gradlab.audits.start import gain_of
 from gradlab.report.inside.expected import Expected, TheoryLine, theory_lines
 from gradlab.report.inside.inspection import Inspection
 from gradlab.report.inside.recording import Recording
 from gradlab.spec.numerals import counted, written
+from gradlab.spec.phrasing import join
 
 VIEWS = {
     "signal_flow": "How large the activations of two networks are, layer by layer.",
@@ -26,6 +27,8 @@ VIEWS = {
     "units": "Dead units and update ratios of two networks, layer by layer.",
 }
 """What each view shows."""
+STEADY = 2.0
+"""A size that changes by less than this factor over all layers hardly changes."""
 
 
 @dataclass(frozen=True)
@@ -78,15 +81,22 @@ class View:
         return self.captions[-1]
 
 
-def make_views(recording: Recording, expected: tuple[Expected | None, ...] = ()) -> list[View]:
-    """The views that the recording has numbers for; `expected` is what theory says of each arm before training."""
+def make_views(
+    recording: Recording, expected: tuple[Expected | None, ...] = (), inside: tuple[str, ...] = ()
+) -> list[View]:
+    """The views that the recording has numbers for.
+
+    expected: what theory says of each arm before training.
+    inside: where something happens, of each arm: `in the plain network`, `at 30 layers without the skip`.
+    """
     known = expected if recording.steps[0] == 0 else ()
+    places = inside or tuple(f"in {arm}" for arm in recording.arms)
     found = [
-        _signal(recording),
-        _gradients(recording, known),
-        _highway(recording),
-        _journey(recording),
-        _units(recording),
+        _signal(recording, places),
+        _gradients(recording, known, places),
+        _highway(recording, places),
+        _journey(recording, places),
+        _units(recording, places),
     ]
     return [view for view in found if view is not None]
 
@@ -111,7 +121,7 @@ def _number(value: Any) -> float | None:
     return float(f"{float(value):.5g}") if np.isfinite(value) else None
 
 
-def _signal(recording: Recording) -> View:
+def _signal(recording: Recording, places: tuple[str, ...]) -> View:
     panels = tuple(
         LinePanel(
             recording.arms[arm], "layer", "|activation|",
@@ -126,17 +136,17 @@ def _signal(recording: Recording) -> View:
     )  # fmt: skip
 
     def say(moment: Moment) -> str:
-        ends = [_say_ends(one.signal[:, 4], name) for one, name in zip(moment, recording.arms, strict=True)]
+        (start, end), other = ((one.signal[0, 4], one.signal[-1, 4]) for one in moment)
         return (
-            f"the largest activations go {ends[0]} and {ends[1]}, from the first layer to the last. The lines are "
-            "quantiles of |activation| over one batch."
+            f"{places[0]}, 95 % of the activations lie below {_short(start)} in the first layer and below "
+            f"{_short(end)} in the last; {places[1]}, below {_short(other[0])} and {_short(other[1])}."
         )
 
     captions = _captions(recording, say)
     return View("signal_flow", "Signal flow", captions, panels)
 
 
-def _gradients(recording: Recording, expected: tuple[Expected | None, ...]) -> View:
+def _gradients(recording: Recording, expected: tuple[Expected | None, ...], places: tuple[str, ...]) -> View:
     kinds: tuple[tuple[str, str, Callable[[Any], Any]], ...] = (  # reads an inspection, and what theory expects of it
         ("backprop signal δ", "rms of dL/dz", lambda one: one.delta),
         ("activation that enters", "rms of x", lambda one: one.entering),
@@ -154,17 +164,17 @@ def _gradients(recording: Recording, expected: tuple[Expected | None, ...]) -> V
     def say(moment: Moment) -> str:
         one, product = moment[0], "their product, the weight gradient,"
         sizes = (("δ", one.delta), ("x", one.entering), (product, one.gradient))
-        parts = [f"{word} {_over(gain_of(np.asarray(values)))}" for word, values in sizes]
+        parts = [f"{word} {_over(np.asarray(values))}" for word, values in sizes]
         return (
-            f"from the first layer of {recording.arms[0]} to the last, {'; '.join(parts)}. A weight gradient is about "
-            "δ × x: it can look alive, or flat, while each of them dies."
+            f"{places[0]}, from the first layer to the last, {join(parts)}. A weight gradient is about δ × x: it can "
+            "look alive, or flat, while both of them die."
         )
 
     captions = _captions(recording, say)
     return View("gradient_flow", "Gradient flow", captions, panels)
 
 
-def _highway(recording: Recording) -> View | None:
+def _highway(recording: Recording, places: tuple[str, ...]) -> View | None:
     if any(one.highway is None for arm in recording.inspections for one in arm):
         return None
     chain = LinePanel(
@@ -190,16 +200,16 @@ def _highway(recording: Recording) -> View | None:
 
     def say(moment: Moment) -> str:
         parts = []
-        for one, name in zip(moment, recording.arms, strict=True):
+        for one, place in zip(moment, places, strict=True):
             assert one.highway is not None
             assert one.branches is not None
-            words = f"{written(float(one.highway[0]), 2)} in {name}"
+            words = f"{_short(one.highway[0])} {place}"
             if _carries(one):
-                words += f" ({written(float(one.branches[0]), 2)} with the + x of every skip cut out)"
+                words += f" ({_short(one.branches[0])} without the + x of every skip)"
             parts.append(words)
         return (
-            f"a change of the output reaches layer 1 multiplied by {' and '.join(parts)}: the largest singular value "
-            "of the product of all Jacobians on the way."
+            f"a gradient on its way from the output back to layer 1 is multiplied by at most {join(parts)}: the "
+            "largest singular value of the product of all Jacobians on the way."
         )
 
     captions = _captions(recording, say)
@@ -211,7 +221,7 @@ def _carries(one: Inspection) -> bool:
     return one.highway is not None and one.branches is not None and not np.allclose(one.highway, one.branches)
 
 
-def _journey(recording: Recording) -> View:
+def _journey(recording: Recording, places: tuple[str, ...]) -> View:
     panels = tuple(
         UnitPanel(recording.arms[arm], arm, tuple(np.round(one.journey, 6) for one in recording.inspections[arm]))
         for arm in (0, 1)
@@ -220,8 +230,8 @@ def _journey(recording: Recording) -> View:
     def say(moment: Moment) -> str:
         kept = [100 * _share_above(one.journey[-1], 1e-3) for one in moment]
         return (
-            f"{kept[0]:.0f} % of the units in the last layer of {recording.arms[0]} carry a signal (above 0.001), "
-            f"{kept[1]:.0f} % in {recording.arms[1]}. One input on its way: every column is a layer, every row a unit."
+            f"{kept[0]:.0f} % of the units in the last layer respond to this input (above 0.001) {places[0]}, "
+            f"{kept[1]:.0f} % {places[1]}. Every column is a layer, every row a unit."
         )
 
     captions = _captions(recording, say)
@@ -234,7 +244,7 @@ def _share_above(row: Any, size: float) -> float:
     return float(np.mean(np.abs(units) > size))
 
 
-def _units(recording: Recording) -> View:
+def _units(recording: Recording, places: tuple[str, ...]) -> View:
     dead = LinePanel(
         "dead units",
         "layer",
@@ -250,8 +260,8 @@ def _units(recording: Recording) -> View:
     def say(moment: Moment) -> str:
         shares = [f"{100 * float(np.mean(one.dead)):.0f} %" for one in moment]
         return (
-            f"{shares[0]} of the units of {recording.arms[0]} and {shares[1]} of those of {recording.arms[1]} are "
-            "dead: their slope is 0 on the whole batch, so they give no gradient and get none."
+            f"{shares[0]} of the units {places[0]} and {shares[1]} {places[1]} are dead: their slope is 0 on the "
+            "whole batch, so they pass no gradient on and receive none."
         )
 
     captions = _captions(recording, say)
@@ -266,16 +276,19 @@ def _when(step: int) -> str:
     return f"After {counted(step, 'step')}" if step else "Before training"
 
 
-def _say_ends(values: Any, name: str) -> str:
-    return f"from {written(float(values[0]), 2)} to {written(float(values[-1]), 2)} in {name}"
+def _short(value: float) -> str:
+    return written(float(value), 2)
 
 
-def _over(found: Gain | None) -> str:
-    if found is None:
-        return "has too few layers to tell"
-    if found.in_all == 0:
-        return "falls to exactly 0"
-    if 0.1 <= found.in_all <= 10:
-        return f"hardly changes (by a factor of {written(max(found.in_all, 1 / found.in_all), 2)})"
-    way = "grows" if found.in_all > 1 else "falls"
-    return f"{way} by a factor of {written(max(found.in_all, 1 / found.in_all), 2)}"
+def _over(sizes: Any) -> str:
+    """What a size does from the first layer to the last, in words."""
+    zeros = int(np.count_nonzero(sizes == 0))
+    if zeros == len(sizes):
+        return "is exactly 0 in every layer"
+    found = gain_of(sizes)
+    if found is None or found.in_all == 0:
+        return f"is exactly 0 in {zeros} of {len(sizes)} layers" if zeros else "has too few layers to tell"
+    factor = max(found.in_all, 1 / found.in_all)
+    if factor < STEADY:
+        return f"hardly changes (by a factor of {written(factor, 2)})"
+    return f"{'grows' if found.in_all > 1 else 'falls'} by a factor of {written(factor, 2)}"
