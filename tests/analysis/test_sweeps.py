@@ -220,7 +220,7 @@ def test_diverged_networks_are_counted_and_not_averaged_in_as_chance() -> None:
     diverged = result.measured.counts()["diverged"]
     assert diverged > 0
     assert effects_of(result.measured, "test_accuracy") is None
-    assert f"no seed has a number in every cell ({diverged} trials diverged, 0 failed)" in findings(result.measured)
+    assert f"no seed has a number in every group ({diverged} trials diverged, 0 failed)" in findings(result.measured)
 
     def some(settings: Mapping[str, Any], seed: int) -> tuple[Numbers, dict[str, list[float]]]:
         gone = seed == 1 and settings["model.depth"] == 2

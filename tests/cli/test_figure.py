@@ -76,7 +76,7 @@ def test_the_file_name_decides_the_format_and_a_dash_is_stdout(run: Path, tmp_pa
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("nothing",), "there is no figure 'nothing'; this run has "),
+        (("nothing",), "there is no figure 'nothing'; accepted: "),
         (("loss_by_axis", "--to", "gif"), "--to 'gif': accepted: png, pdf, svg, csv"),
         (("loss_by_axis", "--size", "slid"), "accepted: page, column, slide; did you mean 'slide'?"),
         (("loss_by_axis", "--label", "x"), "write level=text, such as skip=none=plain"),

@@ -187,7 +187,7 @@ def test_what_chosen_groups_share_is_said_once(grid: gradlab.Result) -> None:
 @pytest.mark.parametrize(
     ("name", "request_", "sentence"),
     [
-        ("nothing", {}, "there is no figure 'nothing'; this run has accuracy_by_axis"),
+        ("nothing", {}, "there is no figure 'nothing'; accepted: accuracy_by_axis"),
         ("acuracy_by_axis", {}, "did you mean 'accuracy_by_axis'"),
         ("accuracy_by_axis", {"facet": "depth"}, "'depth' is already the x axis"),
         ("accuracy_by_axis", {"color": "skp"}, "they differ in depth, skip, init; did you mean 'skip'"),

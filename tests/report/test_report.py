@@ -72,7 +72,7 @@ def test_figures_are_drawn_on_given_axes_and_the_same_bytes_twice(result: gradla
     assert ax.get_yscale() == "log"
     assert render_image(result.figure("training_loss"), "svg") == render_image(result.figure("training_loss"), "svg")
     ElementTree.fromstring(render_image(result.figure("gradient_by_layer"), "svg"))
-    with pytest.raises(InvalidInput, match="there is no figure 'nothing'; this run has training_loss"):
+    with pytest.raises(InvalidInput, match="there is no figure 'nothing'; accepted: training_loss"):
         result.figure("nothing")
 
 

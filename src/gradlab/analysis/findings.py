@@ -21,7 +21,7 @@ from gradlab.analysis.theory import theory_sentence
 from gradlab.spec.naming import Names
 from gradlab.spec.numerals import counted, written
 from gradlab.spec.paths import label
-from gradlab.spec.phrasing import capital, join, name_setting, say_level
+from gradlab.spec.phrasing import capital, join, name_setting, say_inside, say_level
 
 MOST = 4
 """Groups that a sentence names before it says how many more there are."""
@@ -51,7 +51,8 @@ def _best(measured: Measured, metric: str) -> str:
     if found is None:
         return ""
     name = measured.metric(metric).label
-    words = f"The best {name} is that of {_called(measured, found.group)}: {interval(found.estimate)}{_sampled(found)}"
+    where = say_inside(measured.names, found.group)
+    words = f"The best {name} is reached {where}: {interval(found.estimate)}{_sampled(found)}"
     if not found.others:
         return words + "."
     if measured.seeds_done < 2:

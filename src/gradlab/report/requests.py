@@ -8,7 +8,7 @@ from typing import Any
 
 from gradlab.analysis.measured import Measured
 from gradlab.audits.audit import Audit
-from gradlab.errors import InvalidInput, nearest, shortened
+from gradlab.errors import InvalidInput, nearest, offer, shortened
 from gradlab.report.charts import Chart
 from gradlab.report.draw import make_chart
 from gradlab.report.fairness import mark_unfair
@@ -85,7 +85,7 @@ def _figure(measured: Measured, audit: Audit | None, pictures: Pictures, name: s
     names = measured.plan.catalog.names("figure")
     if name not in names:
         there = list(list_figures(measured, pictures))
-        raise InvalidInput(f"there is no figure {name!r}; this run has {', '.join(there)}{nearest(name, there)}")
+        raise InvalidInput(f"there is no figure {name!r}{offer(name, there)}")
     check_labels(request.labels, [planned.group for planned in measured.plan.groups], measured.plan.catalog)
     groups = measured.group_names if request.groups is None else choose(measured.names, request.groups)
     shown = measured if request.plain else measured.only(groups, request.labels)

@@ -62,6 +62,7 @@ _IN_WORDS = (
     ("expected alphabetic or numeric character", "'&' and '*' have a meaning in YAML; put the text in quotes"),
     ("cannot start any token", "this character cannot start a value; put the text in quotes"),
     ("could not determine a constructor", "a tag ('!…') is not accepted; put the text in quotes"),
+    ("expected the node content", "the file ends, or a bracket closes, where a value is expected"),
     ("expected a single document", "'---' starts a second document; a study is one"),
 )
 """What PyYAML says about a syntax error, and what it means."""

@@ -15,7 +15,7 @@ from typing import Any
 
 from gradlab.analysis.claims.numbers import Comparison
 from gradlab.analysis.formatting import where
-from gradlab.errors import StudyError, nearest, shortened
+from gradlab.errors import StudyError, offer, shortened
 from gradlab.spec import yaml_text
 from gradlab.spec.canonical import content_id
 from gradlab.spec.claims import Claim
@@ -164,7 +164,4 @@ def locate(study: str) -> Path:
             return path
     except (OSError, ValueError):  # not a valid file name
         pass
-    raise StudyError(
-        f"there is no built-in study {shortened(study)} and no such file; "
-        f"built in: {', '.join(names())}{nearest(study, names())}"
-    )
+    raise StudyError(f"there is no built-in study {shortened(study)} and no such file{offer(study, names())}")

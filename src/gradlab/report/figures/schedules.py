@@ -42,9 +42,11 @@ class Schedules(Figure):
         if len(lines) < 2:
             return None
         starts, ends = ([float(line.y[place]) for line in lines.values()] for place in (0, -1))
-        finding = (
-            f"{len(lines)} schedules: the learning rate starts between {written(min(starts))} and "
-            f"{written(max(starts))} and ends between {written(min(ends))} and {written(max(ends))}."
-        )
+        finding = f"The {len(lines)} schedules start {_say_span(starts)} and end {_say_span(ends)}."
         shown = tuple(lines.values())
         return LineChart("Learning rate as applied", "step", "learning rate", shown, whole_x=True, finding=finding)
+
+
+def _say_span(values: list[float]) -> str:
+    low, high = written(min(values)), written(max(values))
+    return f"at {low}" if low == high else f"between {low} and {high}"
