@@ -314,8 +314,8 @@ def test_counts_with_many_zeros_have_no_ratio() -> None:
 
 def test_the_better_direction_is_inferred_only_from_known_names() -> None:
     text = findings(of("mse", bad=[2, 2.1, 1.9], good=[1, 1.1, 0.9]).measured)
-    assert "The best mse is that of good" in text, text
-    assert "The best iou is that of bad" in findings(of("iou", bad=[2, 2.1, 1.9], good=[1, 1.1, 0.9]).measured)
+    assert "The best mse is reached for good" in text, text
+    assert "The best iou is reached for bad" in findings(of("iou", bad=[2, 2.1, 1.9], good=[1, 1.1, 0.9]).measured)
     assert findings(of("wobble", bad=[2, 2.1, 1.9], good=[1, 1.1, 0.9]).measured) == ""
 
 

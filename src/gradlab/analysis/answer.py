@@ -111,7 +111,10 @@ def describe_headline(measured: Measured) -> list[str]:
     if len(groups) > MOST and headline.at.layer is None and (order := ranked(measured, headline.metric)):
         shown = (order[0], order[-1])
         first = f"{capital(name_metric(metric))} of {len(groups)} groups, best and worst: "
-    first += "; ".join(f"{names.group(name)} {_told(measured, headline, name)}" for name in shown[:MOST])
+    if len(groups) == 1:
+        first = f"{first.removesuffix(': ')} is {_told(measured, headline, groups[0])}"
+    else:
+        first += "; ".join(f"{names.group(name)} {_told(measured, headline, name)}" for name in shown[:MOST])
     if len(shown) > MOST:
         first += f"; and {len(shown) - MOST} more"
     few = all(measured.summary(headline.metric, name, headline.at).bounded for name in shown[:MOST])

@@ -69,7 +69,12 @@ def _list(items: Iterable[str]) -> list[str]:
 def _microworld(world: MicroWorld) -> list[str]:
     """The last step of every view, what to see in it, and the diagnosis."""
     arms = " and ".join(world.recording.arms)
-    lines = ["## The micro-world", "", f"{escape(arms)}, seed {world.recording.seed}, layer by layer.", ""]
+    lines = [
+        "## The micro-world",
+        "",
+        f"Two networks side by side: {escape(arms)}, at seed {world.recording.seed}, layer by layer.",
+        "",
+    ]
     lines += [*_list(diagnosis.words for diagnosis in world.diagnoses), ""]
     for view in world.views:
         lines += [f"![{escape(view.title)}](figures/{view.name}.png)", "", f"*{escape(view.caption)}*", ""]

@@ -36,12 +36,12 @@ def see_layers(measured: Measured, lines: Sequence[Line], what: str, *, backward
         hidden = line.y[:-1] if config is not None and config.model.head == "linear" else line.y
         gain = gain_of(hidden[::-1] if backwards else hidden) if len(hidden) > 2 else None
         if gain is not None:
-            found.append((say_inside(measured.names, line.group), gain))
+            found.append((_place(measured, line.group), gain))
     if not found:
         return see_range(measured, lines, what)
     way = "on its way back to layer 1" if backwards else "from the first layer to the last"
     if len(found) <= MOST:
-        return f"{capital(way)}, {what} {join([f'{say_gain(gain)} {where}' for where, gain in found])}."
+        return f"{capital(way)}, {what} {join([f'{say_gain(gain)} {where}'.strip() for where, gain in found])}."
     ordered = sorted(found, key=lambda each: _log(each[1].in_all))
     (low, least), (high, most) = ordered[0], ordered[-1]
     falls = "falls most" if least.in_all < 1 else "grows least"
@@ -65,6 +65,11 @@ def say_gain(gain: Gain) -> str:
     return f"{word} a factor of {written(factor, 2 if factor > EVEN else 3)} per layer ({total})"
 
 
+def _place(measured: Measured, group: str) -> str:
+    """Where a group's numbers were measured; nothing if it is the only one."""
+    return say_inside(measured.names, group) if len(measured.group_names) > 1 else ""
+
+
 def _log(value: float) -> float:
     return float(np.log(value)) if value > 0 else -np.inf
 
@@ -72,7 +77,7 @@ def _log(value: float) -> float:
 def see_range(measured: Measured, lines: Sequence[Line], what: str) -> str:
     """Between which values the layers lie, where a size may be negative."""
     found = [
-        (say_inside(measured.names, line.group), float(values.min()), float(values.max()))
+        (_place(measured, line.group), float(values.min()), float(values.max()))
         for line in lines
         if len(values := line.y[np.isfinite(line.y)])
     ]
@@ -83,7 +88,7 @@ def see_range(measured: Measured, lines: Sequence[Line], what: str) -> str:
         return (
             f"{capital(what)} is lowest {low[0]} ({written(low[1], 2)}) and highest {high[0]} ({written(high[2], 2)})."
         )
-    told = [f"between {written(low, 2)} and {written(high, 2)} {where}" for where, low, high in found]
+    told = [f"between {written(low, 2)} and {written(high, 2)} {where}".strip() for where, low, high in found]
     return f"Over the layers, {what} lies {join(told)}."
 
 

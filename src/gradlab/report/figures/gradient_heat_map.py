@@ -50,6 +50,8 @@ def _finding(measured: Measured, panels: list[HeatPanel]) -> str:
     if not ends:
         return ""
     begin = "In layer 1, the weight gradient goes"
+    if len(measured.group_names) == 1:
+        return f"{begin} from {written(ends[0][1])} to {written(ends[0][2])} during training."
     if len(ends) <= MOST_NAMED:
         told = [f"from {written(first)} to {written(last)} {where}" for where, first, last in ends]
         return f"{begin} {join(told)} during training."
