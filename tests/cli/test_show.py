@@ -8,6 +8,7 @@ import re
 import pytest
 from rich.console import Console
 
+from gradlab.cli.output import hang
 from gradlab.cli.show import print_table
 from gradlab.report.tables import Table
 
@@ -38,3 +39,24 @@ def test_a_table_that_fits_is_not_split() -> None:
     text = io.StringIO()
     print_table(Console(file=text, width=80), Table("Small", ("group", "loss"), (("plain", "1.000e-05"),)))
     assert "continued" not in text.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("columns", "shown"),
+    [
+        (80, "  name  a question that is longer than it is wise"),
+        (50, "  name  a question that is longer than it is\n        wise"),
+        (40, "  name  a question that is longer\n        than it is wise"),
+    ],
+)
+def test_long_text_goes_on_below_itself_in_a_narrow_terminal(
+    columns: int, shown: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    assert hang("  name  ", "a question that is longer than it is wise") == shown
+
+
+def test_text_for_a_pipe_stays_on_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    assert hang("  name  ", "a question " * 9) == "  name  " + "a question " * 9

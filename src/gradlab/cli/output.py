@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any, TextIO
 if TYPE_CHECKING:
     from rich.console import Console
 
+NARROW = 30
+"""Columns that text beside its head needs at least."""
 WIDE = 200
 """Columns of a table that is written to a file or a pipe."""
 _INVISIBLE = ("Cc", "Cf", "Co", "Cs", "Zl", "Zp")
@@ -31,6 +33,20 @@ def visible(text: str) -> str:
     if text.isprintable() and _BLANK.isdisjoint(text):
         return text
     return "".join(_escape_character(c) if _is_hidden(c) and c not in "\n\t" else c for c in text)
+
+
+def hang(head: str, text: str) -> str:
+    """Head and text on one line; in a terminal that is too narrow, the text goes on below itself, or below the head."""
+    if not sys.stdout.isatty():
+        return head + text
+    width = max(40, shutil.get_terminal_size().columns) - 1
+    beside = width - len(head) >= NARROW
+    start = head if beside else " " * 4
+    indent = " " * len(start)
+    told = textwrap.fill(
+        text, width, initial_indent=start, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False
+    )
+    return told if beside else f"{head.rstrip()}\n{told}"
 
 
 def fold(text: str) -> str:

@@ -20,7 +20,7 @@ from gradlab.analysis.claims.power import describe_shortfalls, list_shortfalls
 from gradlab.analysis.formatting import number
 from gradlab.analysis.scoreboard import Scoreboard
 from gradlab.audits.audit import Audit
-from gradlab.cli.output import console, duration, escape
+from gradlab.cli.output import console, duration, escape, hang
 from gradlab.cli.progress import running_lines
 from gradlab.cli.tuning import tuning_lines, tuning_plan_json
 from gradlab.comparing.live import Live
@@ -251,12 +251,8 @@ def runs(found: Sequence[RunStatus], stream: TextIO) -> None:
         state = "running" if each.alive else "finished" if each.finished else "not running"
         count = f"{each.done + each.failed:,} of {each.planned:,}"
         failed = f", {each.failed:,} failed" if each.failed else ""
-        to.print(
-            escape(f"{each.folder:<{width}}  {state:<11}  {count:>15} trials{failed}  {each.question}"),
-            no_wrap=True,
-            overflow="ellipsis",
-            crop=True,
-        )
+        line = hang(f"{each.folder:<{width}}  {state:<11}  {count:>15} trials{failed}  ", each.question)
+        to.print(escape(line), no_wrap=True, overflow="ignore", crop=False)
 
 
 def against(found: Against) -> None:

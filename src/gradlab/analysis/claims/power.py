@@ -51,7 +51,8 @@ def describe_shortfalls(study: Question, *, quick: bool = False) -> str:
         return ""
     seeds = len(study.trial_seeds)
     which = ", ".join(str(short.number) for short in found)
-    claims = f"claim {which}" if len(found) == 1 else f"claims {which}"
+    every = len(found) == len(study.claims) > 1
+    claims = "any claim" if every else f"claim {which}" if len(found) == 1 else f"claims {which}"
     count = f"{seeds:,} seed{'s' * (seeds != 1)}"
     return (
         f"{count} cannot settle {claims}, however clear the results: at least {max(s.needs for s in found)} are needed"

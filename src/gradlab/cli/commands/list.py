@@ -15,7 +15,7 @@ def command(
 ) -> None:
     """List the built-in studies, with question and run time."""
     from gradlab import api, studies
-    from gradlab.cli.output import emit_json
+    from gradlab.cli.output import emit_json, hang
     from gradlab.parts import BUILT_IN, FOLDERS
 
     questions = {name: api.load(name).study.question for name in api.list_studies()}
@@ -36,16 +36,16 @@ def command(
     for topic, names in studies.topics().items():
         typer.echo(f"\n{topic}")
         for name in names:
-            typer.echo(f"  {name:<{width}}  {_time(times.get(name)):>6}  {questions[name]}")
+            typer.echo(hang(f"  {name:<{width}}  {_time(times.get(name)):>6}  ", questions[name]))
     typer.echo("\nSeveral studies under one name")
     for name, question in collections.items():
         total = sum(times.get(member, 0.0) for member in studies.collections()[name].studies)
-        typer.echo(f"  {name:<{width}}  {_time(total or None):>6}  {question}")
+        typer.echo(hang(f"  {name:<{width}}  {_time(total or None):>6}  ", question))
     typer.echo("\nTimes are estimates for one core; --quick takes seconds to a minute.")
     for kind, found in summaries.items() if parts else ():
         typer.echo(f"\n{kind}")
         for name, summary in found.items():
-            typer.echo(f"  {name:<26} {summary}")
+            typer.echo(hang(f"  {name:<26} ", summary))
 
 
 def _time(seconds: float | None) -> str:
