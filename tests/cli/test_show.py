@@ -45,8 +45,8 @@ def test_a_table_that_fits_is_not_split() -> None:
     ("columns", "shown"),
     [
         (80, "  name  a question that is longer than it is wise"),
-        (50, "  name  a question that is longer than it is\n        wise"),
-        (40, "  name  a question that is longer\n        than it is wise"),
+        (49, "  name  a question that is longer than it is\n        wise"),
+        (40, "  name  a question that is longer than\n        it is wise"),
     ],
 )
 def test_long_text_goes_on_below_itself_in_a_narrow_terminal(
@@ -60,3 +60,9 @@ def test_long_text_goes_on_below_itself_in_a_narrow_terminal(
 def test_text_for_a_pipe_stays_on_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "40")
     assert hang("  name  ", "a question " * 9) == "  name  " + "a question " * 9
+
+
+def test_text_goes_below_a_head_that_leaves_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    assert hang("a head of twenty col  ", "what it asks") == "a head of twenty col\n    what it asks"
