@@ -129,6 +129,35 @@ def test_a_larger_budget_continues_and_another_setting_restarts_and_both_are_sai
         sessions.close_all()
 
 
+def test_a_second_change_before_the_first_is_there_keeps_the_step_and_the_pause() -> None:
+    sessions = Sessions()
+    try:
+        session = sessions.open(settings_of(), playing=True)
+        session.listen(lambda: None)
+        wait_for_end(session, 1)
+        for steps in (70, 80, 90):
+            load = sessions.change(session, settings_of(steps=steps))["load"]
+        wait_for(lambda: frame_of(session)["load"] == load and frame_of(session)["step"] == 60)
+        assert session.aim == (False, 60)
+    finally:
+        sessions.close_all()
+
+
+def test_a_step_asked_for_while_the_networks_are_being_built_is_made(session: Session, uploads: Uploads) -> None:
+    load = session.begin(order_of(uploads))
+    session.make_step()
+    wait_for(lambda: (frame_of(session).get("load"), frame_of(session).get("told")) == (load, 2))
+    assert wait_for_step(session, 1)["playing"] is False
+
+
+def test_every_order_is_followed_by_a_frame_that_has_heard_it(session: Session, uploads: Uploads) -> None:
+    session.begin(order_of(uploads, playing=False))
+    wait_for_step(session, 0)
+    session.pause()
+    session.pause()  # changes nothing, and is answered all the same
+    wait_for(lambda: frame_of(session)["told"] == session.told == 3)
+
+
 def test_without_a_listener_no_frame_is_made(uploads: Uploads) -> None:
     session = Session("alone")
     try:

@@ -63,7 +63,7 @@ class Session:
         self._chunk, self._rate = 1, 0.0
         self._asked, self._given = False, (0, PairState(0, ()))
         self._wakes: list[Callable[[], None]] = []
-        self._closed, self._number = False, 0
+        self._closed, self._number, self._told = False, 0, 0
         self._threads = [
             threading.Thread(target=work, name=f"gradlab-lab-{name}", daemon=True)
             for name, work in (("train", self._train), ("look", self._look))
@@ -77,33 +77,42 @@ class Session:
         """Train other networks, or the same from the start; return the number that their messages carry."""
         with self._change:
             self._order, self._load = order, self._load + 1
-            self._change.notify_all()
+            self._note()
             return self._load
 
     def play(self) -> None:
         """Go on."""
         with self._change:
             self._playing, self._pace = True, (monotonic(), self.step)
-            self._play_pending(True)
-            self._change.notify_all()
+            self._change_pending(playing=True)
+            self._note()
 
     def pause(self) -> None:
         """Stop after the steps that are being made."""
         with self._change:
             self._playing, self._single = False, 0
-            self._play_pending(False)
-            self._change.notify_all()
-
-    def _play_pending(self, playing: bool) -> None:
-        """Networks that are about to begin, or are being built, play or not."""
-        self._order = None if self._order is None else replace(self._order, playing=playing)
-        self._starting = None if self._starting is None else replace(self._starting, playing=playing)
+            self._change_pending(playing=False)
+            self._note()
 
     def make_step(self) -> None:
         """Pause, and make one step."""
         with self._change:
             self._playing, self._single = False, self._single + 1
-            self._change.notify_all()
+            self._change_pending(playing=False, more=1)
+            self._note()
+
+    def _change_pending(self, *, playing: bool, more: int = 0) -> None:
+        """Networks that are about to begin, or are being built, play or not, after so many more steps."""
+
+        def changed(order: Order | None) -> Order | None:
+            return None if order is None else replace(order, playing=playing, forward=order.forward + more)
+
+        self._order, self._starting = changed(self._order), changed(self._starting)
+
+    def _note(self) -> None:
+        """An order was heard: the next frame says so."""
+        self._told += 1
+        self._change.notify_all()
 
     def set_speed(self, steps_per_second: float | None) -> None:
         """Steps per second; None: as fast as they come."""
@@ -126,6 +135,20 @@ class Session:
     def step(self) -> int:
         """Steps made so far."""
         return 0 if self._pair is None else self._pair.step
+
+    @property
+    def told(self) -> int:
+        """Orders heard so far; a frame carries the number of those that it shows the effect of."""
+        return self._told
+
+    @property
+    def aim(self) -> tuple[bool, int]:
+        """Whether it plays, and the step that it has reached or is on its way to without playing."""
+        with self._change:
+            pending = self._order or self._starting
+            if pending is not None:
+                return pending.playing, pending.forward
+            return self._playing, max(self.step, self._forward)
 
     @property
     def training(self) -> bool:
@@ -303,11 +326,13 @@ class Session:
             spent = monotonic() - last
             pause = max(1 / FRAMES_PER_SECOND, spent / (SHARE_AT_FULL_SPEED if self._speed is None else SHARE))
             shown = (*moment[:1], state.step, *moment[2:])
-            self._publish("frame", {"load": load, **frame, "playing": moment[2], "rate": round(self._rate, 1)})
+            facts = {"playing": moment[2], "told": moment[3], "rate": round(self._rate, 1)}
+            self._publish("frame", {"load": load, **frame, **facts})
 
     def _moment(self) -> tuple[Any, ...]:
-        """What makes a new frame worth while: other networks, another step, playing or not."""
-        return self._load, self.step, self._playing and not (self._pair is not None and self._pair.finished)
+        """What makes a new frame worth while: other networks, another step, playing or not, an order."""
+        ended = self._pair is not None and self._pair.finished
+        return self._load, self.step, self._playing and not ended, self._told
 
     def _publish(self, kind: str, tree: dict[str, Any]) -> None:
         content = write_message(tree)

@@ -24,7 +24,7 @@ class Sessions:
         self.uploads = Uploads()
         self._auditor = ThreadPoolExecutor(2, "gradlab-lab-audit")
         self._known: dict[str, Session] = {}
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self.connected = 0
         """Pages with an open stream; counted by the streams themselves, in the server's own thread."""
 
@@ -37,9 +37,10 @@ class Sessions:
             session = Session(secrets.token_urlsafe(12), self._auditor)
             self._known[session.id] = session
         session.set_speed(speed)
-        if (playing or at) and self._training_besides(session) >= TRAINING:
-            playing, at = False, 0
-        session.begin(Order(settings, plan, playing, min(at, settings.steps)))
+        with self._lock:  # two pages that come at once are counted one after the other
+            if (playing or at) and self._training_besides(session) >= TRAINING:
+                playing, at = False, 0
+            session.begin(Order(settings, plan, playing, min(at, settings.steps)))
         return session
 
     def get(self, identity: str) -> Session:
@@ -52,7 +53,7 @@ class Sessions:
     def change(self, session: Session, settings: Settings) -> dict[str, Any]:
         """Train other settings; say whether that restarts or continues."""
         plan = plan_settings(settings, self.uploads, self._bytes(session))
-        before, playing, step = session.order, session.training, session.step
+        before, (playing, step) = session.order, session.aim
         forward, said = 0, "Restarted from new initial weights."
         if before is not None:
             forward, said = _compare(before.settings, settings, step)
@@ -69,9 +70,10 @@ class Sessions:
 
     def play(self, session: Session) -> None:
         """Let a session train, unless too many others do."""
-        if self._training_besides(session) >= TRAINING:
-            raise Refused(f"{TRAINING} pages are training already; pause one of them, then play here")
-        session.play()
+        with self._lock:
+            if self._training_besides(session) >= TRAINING:
+                raise Refused(f"{TRAINING} pages are training already; pause one of them, then play here")
+            session.play()
 
     def _training_besides(self, session: Session) -> int:
         with self._lock:

@@ -14,15 +14,17 @@ export const make = (name, properties = {}, ...children) => {
 };
 
 export class Refusal extends Error {}
+export const SILENT = "The lab's server does not answer. If it was ended, start `gradlab lab` again and open its link.";
 
 const answer = async (response) => {
-  let tree = {};
-  try { tree = await response.json(); } catch { /* a refusal of the guard is plain text */ }
-  if (!response.ok) throw new Refusal(tree.error || `the server answers ${response.status}`);
-  return tree;
+  if (response.ok) return response.json();
+  const text = await response.text();
+  let words = text.trim();
+  try { words = JSON.parse(text).error; } catch { /* a refusal of the guard is plain text */ }
+  throw new Refusal(words || `the server answers ${response.status}`);
 };
 const reach = async (path, options) => {
-  try { return await fetch(path, options); } catch { throw new Refusal("The lab's server does not answer. Start `gradlab lab` again and open its link."); }
+  try { return await fetch(path, options); } catch { throw new Refusal(SILENT); }
 };
 export const get = async (path) => answer(await reach(path));
 export const post = async (path, tree = {}) =>
