@@ -13,20 +13,13 @@ READY, ENDED = "html[data-ready='true']", "body[data-ended='true']"
 class Visit:
     """A visit to the lab that notes everything that should not happen."""
 
-    def __init__(
-        self, browser: Any, lab: Lab, path: str, *, refusals: int = 0, before: str = "", **options: Any
-    ) -> None:
-        """Open a page; `before` is a script that runs first.
-
-        `refusals` counts the answers 409 and 422 that are part of the test; the browser notes each by itself.
-        """
+    def __init__(self, browser: Any, lab: Lab, path: str, *, refusals: int = 0, **options: Any) -> None:
+        """Open a page; `refusals` counts the answers 409 and 422 that the test asks for, which the browser notes."""
         self.lab, self.refusals = lab, refusals
         self.faults: list[str] = []
         self.context = browser.new_context(**{"viewport": {"width": 1440, "height": 900}, **options})
         self.page = self.context.new_page()
         self.page.set_default_timeout(60_000)
-        if before:
-            self.page.add_init_script(before)
         self.page.on("console", lambda message: self.faults.append(f"console: {message.text}"))
         self.page.on("pageerror", lambda error: self.faults.append(f"error: {error}"))
         self.page.on("request", self._note)
