@@ -15,7 +15,7 @@ from lab_server import TINY, wait_for
 
 from gradlab.runs.worker import run_trial
 from gradlab.web import limits, theory
-from gradlab.web.frames import MOST_POINTS, make_frame, make_stage, thin_curve
+from gradlab.web.frames import make_frame, make_stage
 from gradlab.web.lessons import get_lesson, lessons
 from gradlab.web.pair import Pair
 from gradlab.web.planning import plan_settings
@@ -37,14 +37,16 @@ def order_of(uploads: Uploads, playing: bool = True, **changes: Any) -> Order:
 @pytest.fixture
 def session() -> Iterator[Session]:
     found = Session("one")
-    found.listen(lambda: None)
+    found.messages.listen(lambda: None)
     yield found
     found.close()
     found.join(10)
 
 
 def frame_of(session: Session) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(session.messages["frame"][1]) if "frame" in session.messages else {}
+    found: dict[str, Any] = (
+        json.loads(session.messages.newest["frame"][1]) if "frame" in session.messages.newest else {}
+    )
     return found
 
 
@@ -98,7 +100,7 @@ def test_a_rewound_pair_is_the_same_again(uploads: Uploads) -> None:
     sessions = Sessions()
     try:
         session = sessions.open(settings_of(), playing=True)
-        session.listen(lambda: None)
+        session.messages.listen(lambda: None)
         first = wait_for_end(session, 1)
         told = sessions.rewind(session)
         assert "same initial weights" in told["said"]
@@ -113,7 +115,7 @@ def test_a_larger_budget_continues_and_another_setting_restarts_and_both_are_sai
     sessions = Sessions()
     try:
         session = sessions.open(settings_of(), playing=True)
-        session.listen(lambda: None)
+        session.messages.listen(lambda: None)
         wait_for_end(session, 1)
         session.pause()
         more = sessions.change(session, settings_of(steps=90))
@@ -123,7 +125,7 @@ def test_a_larger_budget_continues_and_another_setting_restarts_and_both_are_sai
         assert other["said"] == "Restarted: the skip of B, the learning rate of B changed."
         wait_for(lambda: frame_of(session)["load"] == other["load"])
         assert frame_of(session)["step"] == 0
-        stage = json.loads(session.messages["stage"][1])
+        stage = json.loads(session.messages.newest["stage"][1])
         assert (stage["load"], stage["said"]) == (other["load"], other["said"])
     finally:
         sessions.close_all()
@@ -133,7 +135,7 @@ def test_a_second_change_before_the_first_is_there_keeps_the_step_and_the_pause(
     sessions = Sessions()
     try:
         session = sessions.open(settings_of(), playing=True)
-        session.listen(lambda: None)
+        session.messages.listen(lambda: None)
         wait_for_end(session, 1)
         for steps in (70, 80, 90):
             load = sessions.change(session, settings_of(steps=steps))["load"]
@@ -163,7 +165,7 @@ def test_without_a_listener_no_frame_is_made(uploads: Uploads) -> None:
     try:
         session.begin(order_of(uploads))
         wait_for(lambda: session.step == 60)
-        assert "frame" not in session.messages
+        assert "frame" not in session.messages.newest
     finally:
         session.close()
         session.join(10)
@@ -300,16 +302,6 @@ def test_with_gradlab_predict_its_centers_are_drawn_where_there_are_any(
     assert found[0]["delta"] == [0.1, 0.01, None, None, None][: len(found[0]["delta"])]
     assert found[0]["signal"][:2] == [5.0, None]
     assert set(found[0]["gradient"]) == set(found[1]["delta"]) == {None}
-
-
-def test_a_long_curve_is_sent_as_means_of_equal_stretches() -> None:
-    losses = np.arange(1000.0)
-    found = thin_curve(losses)
-    assert found["every"] == 5
-    assert len(found["y"]) <= MOST_POINTS
-    assert found["y"][:2] == [2.0, 7.0]
-    assert thin_curve(np.array([1.0, math.nan]))["y"] == [1.0, None]
-    assert thin_curve(np.empty(0)) == {"every": 1, "y": []}
 
 
 def test_a_frame_of_points_has_a_surface_and_one_of_digits_has_answers(uploads: Uploads) -> None:

@@ -179,14 +179,14 @@ class Lab:
 
     async def _stream(self, session: Session) -> AsyncIterator[str]:
         loop, news = asyncio.get_running_loop(), asyncio.Event()
-        leave = session.listen(lambda: _call(loop, news.set))
+        leave = session.messages.listen(lambda: _call(loop, news.set))
         sent: dict[str, int] = {}
         self._sessions.connected += 1
         try:
             yield f"retry: {RETRY}\n\n"
             while True:
                 news.clear()
-                for kind, (number, content) in list(session.messages.items()):
+                for kind, (number, content) in list(session.messages.newest.items()):
                     if sent.get(kind) != number:
                         sent[kind] = number
                         yield f"event: {kind}\ndata: {content.decode()}\n\n"

@@ -93,7 +93,7 @@ class Sessions:
     def close_unwatched(self, identity: str) -> None:
         """End a session if no page listens to it any more."""
         session = self._known.get(identity)
-        if session is not None and session.listeners == 0:
+        if session is not None and session.messages.listeners == 0:
             self.close(identity)
 
     def close(self, identity: str) -> None:
