@@ -2,8 +2,8 @@
 
 python benchmarks/lab.py [ROUNDS]      # default 9; real servers, and a page that speaks HTTP from another process
 
-Training is timed inside the server's process by turns: with a page that reads its stream, and with none. The best of each
-counts, so that a busy moment of the machine has little effect. Needs the extra [test] (httpx).
+Training is timed inside the server's process by turns: with a page that reads its stream, and with none. The best of
+each counts, so that a busy moment of the machine has little effect. Needs the extra [test] (httpx).
 """
 
 from __future__ import annotations
