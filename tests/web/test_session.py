@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 from collections.abc import Iterator
-from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,7 +12,7 @@ import pytest
 from lab_server import TINY, wait_for
 
 from gradlab.runs.worker import run_trial
-from gradlab.web import limits, theory
+from gradlab.web import limits
 from gradlab.web.frames import make_frame, make_stage
 from gradlab.web.lessons import get_lesson, lessons
 from gradlab.web.pair import Pair
@@ -274,34 +272,6 @@ def test_there_are_eight_lessons_each_with_two_sentences_a_question_and_an_answe
         assert lesson.answer
         assert lesson.look in ("loss", "signal", "delta", "gradient", "dead", "scene", "audit")
         assert json.loads(json.dumps(lesson.to_json()))["settings"]["task"]
-
-
-def test_without_gradlab_predict_the_layer_view_has_no_theory_line(
-    uploads: Uploads, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    plan = order_of(uploads).plan
-    monkeypatch.setitem(sys.modules, "gradlab", ModuleType("gradlab"))
-    assert theory.predict_layers(plan) is None
-
-
-def test_with_gradlab_predict_its_centers_are_drawn_where_there_are_any(
-    uploads: Uploads, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def predict(plan: Any) -> Any:
-        sizes = {number: SimpleNamespace(center=10.0**-number) for number in (1, 2)}
-        whole = {"delta_rms": sizes, "activation_mean.post": {1: SimpleNamespace(center=3.0)}}
-        whole["activation_std.post"] = {1: SimpleNamespace(center=4.0)}
-        whole["grad_rms"] = {1: SimpleNamespace(center=math.inf)}
-        return {"A": SimpleNamespace(forecasts=whole), "B": SimpleNamespace(forecasts={})}
-
-    plan, room = order_of(uploads).plan, ModuleType("gradlab")
-    room.predict = predict  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "gradlab", room)
-    found = theory.predict_layers(plan)
-    assert found is not None
-    assert found[0]["delta"] == [0.1, 0.01, None, None, None][: len(found[0]["delta"])]
-    assert found[0]["signal"][:2] == [5.0, None]
-    assert set(found[0]["gradient"]) == set(found[1]["delta"]) == {None}
 
 
 def test_a_frame_of_points_has_a_surface_and_one_of_digits_has_answers(uploads: Uploads) -> None:

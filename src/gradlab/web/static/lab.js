@@ -81,6 +81,7 @@ const hear = (kind, message) => {
     Object.values(charts).forEach((chart) => chart.reset());
     strips.begin();
     scene.begin(message.scene);
+    $("#theory-note").hidden = true;
     $("#budget").textContent = message.steps.toLocaleString("en");
     $$(".card").forEach((card, i) => {
       $(".name", card).textContent = message.names[i];
@@ -97,7 +98,11 @@ const hear = (kind, message) => {
     $(".line", place).textContent = message.line;
     $("ul", place).replaceChildren(...message.details.map((words) => Object.assign(document.createElement("li"), { textContent: words })));
   } else if (kind === "theory") {
-    if (stage?.load === message.load) { stage.predicted = message.expected; if (shown) show(shown); }
+    if (stage?.load !== message.load) return;
+    stage.predicted = message.expected;
+    $("#theory-note").hidden = false;
+    $("#theory-order").hidden = message.expected.every((arm) => arm.gradient.kind !== "order");
+    if (shown) show(shown);
   } else if (kind === "fault") {
     form.refuse(message.error);
     setPlaying(false);
