@@ -117,10 +117,10 @@ def test_a_larger_budget_continues_and_another_setting_restarts_and_both_are_sai
         wait_for_end(session, 1)
         session.pause()
         more = sessions.change(session, settings_of(steps=90))
-        assert more["said"] == "Continues: the budget is now 90 steps; what was trained stays."
+        assert more["said"] == "Continues with a budget of 90 steps; what was trained is kept."
         wait_for(lambda: frame_of(session)["load"] == more["load"] and frame_of(session)["step"] == 60)
         other = sessions.change(session, settings_of(steps=90, b={**TINY, "lr": 0.01}))
-        assert other["said"] == "Restarted: the skip of B, the learning rate of B changed."
+        assert other["said"] == "Restarted: the skip of B and the learning rate of B changed."
         wait_for(lambda: frame_of(session)["load"] == other["load"])
         assert frame_of(session)["step"] == 0
         stage = json.loads(session.messages.newest["stage"][1])
@@ -215,7 +215,7 @@ def test_a_diverged_network_says_at_which_step_in_which_layer_and_why(uploads: U
     arm = frame["arms"][1]
     assert arm["state"] == "diverged"
     assert arm["words"].startswith("Diverged at step 7: the loss is no longer a number.")
-    assert "leave the range of numbers in layer 5 of 5" in arm["words"]
+    assert "overflow in layer 5 of 5" in arm["words"]
     assert "a learning rate of 3 is too high" in arm["words"]
     too_large = settings_of(a={**TINY, "depth": 60, "scale": 1e6}, b={**TINY, "depth": 60, "scale": 1e6})
     assert "the initial weights are too large" in stage_and_frame(too_large, uploads)[1]["arms"][0]["words"]

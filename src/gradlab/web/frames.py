@@ -19,7 +19,7 @@ from gradlab.web.pair import ArmState, PairState
 from gradlab.web.planning import name_arms
 from gradlab.web.scenes import Array, Asked, Scene, make_scene
 from gradlab.web.settings import Settings
-from gradlab.web.words import guessing_loss, tell
+from gradlab.web.words import guessing_loss, recent_loss, tell
 
 MOST_POINTS = 320
 """Points of a loss curve in one message."""
@@ -95,7 +95,7 @@ def _show_arm(stage: Stage, number: int, state: ArmState) -> dict[str, Any]:
     layers = network.measure()
     told = tell(stage.setups[number].trial.config, state, layers, stage.guessing)
     return {
-        "loss": _number(float(state.losses[-1])) if len(state.losses) else None,
+        "loss": None if (loss := recent_loss(state)) is None else _number(loss),
         "curve": stage.curves[number].thin(state.losses),
         "layers": _rows(layers),
         "state": told.state,

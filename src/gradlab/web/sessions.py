@@ -120,9 +120,10 @@ def _compare(before: Settings, now: Settings, step: int) -> tuple[int, str]:
     if same:  # with a fixed rate the first steps do not depend on the budget
         if before.steps == now.steps:
             return min(step, now.steps), "Continues: only what is compared has changed."
-        return min(step, now.steps), f"Continues: the budget is now {now.steps:,} steps; what was trained stays."
+        return min(step, now.steps), f"Continues with a budget of {now.steps:,} steps; what was trained is kept."
     changed = [f"the {name}" for name in ("task", "upload", "seed") if getattr(before, name) != getattr(now, name)]
     for word, old, new in (("A", before.a, now.a), ("B", before.b, now.b)):
         names = [name for name in type(old).model_fields if getattr(old, name) != getattr(new, name)]
         changed += [f"the {call_setting(name)} of {word}" for name in names]
-    return 0, f"Restarted: {', '.join(changed)} changed."
+    words = changed[0] if len(changed) == 1 else f"{', '.join(changed[:-1])} and {changed[-1]}"
+    return 0, f"Restarted: {words} changed."

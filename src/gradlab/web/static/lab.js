@@ -9,7 +9,7 @@ import { listLessons, nameOf, showLesson } from "./lesson.js";
 const SPEEDS = [2, 10, 30, 100, 300, 1000, null], KEPT = 400, ROWS = ["signal", "delta", "gradient", "dead"];
 const WORDS = { ready: "ready", learning: "learning", stuck: "stuck", vanishing: "vanishing", exploding: "exploding", dying: "dying", diverged: "diverged" };
 
-const PREPARING = "Preparing the networks; the first time this compiles kernels, which takes half a minute.";
+const PREPARING = "Preparing the networks. The first time, this compiles kernels, which takes half a minute.";
 
 const choices = await get("/api/choices");
 const inLesson = nameOf(location.pathname);

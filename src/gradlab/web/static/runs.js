@@ -35,7 +35,7 @@ $("#check").addEventListener("click", () => attempt(async () => {
     say("");
     const box = make("div", { className: `checked ${audit.error ? "" : audit.same_setup_except_factor ? "fair" : "unfair"}` });
     box.append(make("p", {}, make("b", { textContent: audit.error || audit.answer })));
-    if (!audit.error && audit.cannot_attribute.length) box.append(make("details", {}, make("summary", { textContent: "What even so cannot be attributed" }), make("ul", {}, ...audit.cannot_attribute.map((words) => make("li", { textContent: words })))));
+    if (!audit.error && audit.cannot_attribute.length) box.append(make("details", {}, make("summary", { textContent: "What it cannot attribute even so" }), make("ul", {}, ...audit.cannot_attribute.map((words) => make("li", { textContent: words })))));
     if (plan.error) box.append(make("p", { textContent: plan.error }));
     else box.append(make("p", { className: "note", textContent: describePlan(plan) }));
     $("#checked").replaceChildren(box);
