@@ -19,7 +19,7 @@ class Visit:
         self.faults: list[str] = []
         self.context = browser.new_context(**{"viewport": {"width": 1440, "height": 900}, **options})
         self.page = self.context.new_page()
-        self.page.set_default_timeout(60_000)
+        self.page.set_default_timeout(180_000)  # a busy machine is no failure
         self.page.on("console", lambda message: self.faults.append(f"console: {message.text}"))
         self.page.on("pageerror", lambda error: self.faults.append(f"error: {error}"))
         self.page.on("request", self._note)

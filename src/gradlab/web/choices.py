@@ -20,7 +20,7 @@ SCALES = {
     "1/depth": "1/depth",
 }
 TASK_NAMES = {
-    "identity": "identity: give back 64 numbers",
+    "identity": "identity: copy 64 numbers",
     "circles": "circles: one class around the other",
     "moons": "moons: two half circles",
     "spirals": "spirals: two arms",

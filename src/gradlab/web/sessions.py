@@ -121,7 +121,8 @@ def _compare(before: Settings, now: Settings, step: int) -> tuple[int, str]:
         if before.steps == now.steps:
             return min(step, now.steps), "Continues: only what is compared has changed."
         return min(step, now.steps), f"Continues with a budget of {now.steps:,} steps; what was trained is kept."
-    changed = [f"the {name}" for name in ("task", "upload", "seed") if getattr(before, name) != getattr(now, name)]
+    changed = [f"the {name}" for name in ("task", "seed") if getattr(before, name) != getattr(now, name)]
+    changed += ["the file"] if before.task == now.task and before.upload != now.upload else []
     for word, old, new in (("A", before.a, now.a), ("B", before.b, now.b)):
         names = [name for name in type(old).model_fields if getattr(old, name) != getattr(new, name)]
         changed += [f"the {call_setting(name)} of {word}" for name in names]

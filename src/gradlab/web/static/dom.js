@@ -42,6 +42,8 @@ export const written = (v, digits = 3) => {
   const exponent = Math.floor(Math.log10(size) + 1e-12), factor = +(v / 10 ** exponent).toPrecision(digits);
   return factor === 1 ? power(exponent) : `${factor} × ${power(exponent)}`;
 };
+// A message as a sentence; a name at its beginning (`runs/small`, `lab.yaml`) stays as it is.
+export const sentence = (words) => (/^[a-z]+(?![\w/.~-])/.test(words) ? words.charAt(0).toUpperCase() + words.slice(1) : words) + (!words || /[.!?…]$/.test(words) ? "" : ".");
 export const counted = (n, word) => `${n.toLocaleString("en")} ${word}${n === 1 ? "" : "s"}`;
 export const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 export const dark = window.matchMedia("(prefers-color-scheme: dark)");

@@ -1,5 +1,5 @@
 // The playground: settings on the left, two networks on the right, and what joins them.
-import { $, $$, SILENT, dark, get, post, written } from "./dom.js";
+import { $, $$, SILENT, dark, get, post, sentence, written } from "./dom.js";
 import { Chart, layerSeries, lossSeries } from "./charts.js";
 import { Scene, Strips } from "./scene.js";
 import { Form, read, shared, write } from "./settings.js";
@@ -117,9 +117,9 @@ const hear = (kind, message) => {
 };
 
 // Words that hold until something else is done are passing.
-const say = (words, passing = false) => { $("#said").textContent = words; $("#said").dataset.passing = passing; };
+const say = (words, passing = false) => { $("#said").textContent = sentence(words); $("#said").dataset.passing = passing; };
 const lose = async (gone) => {
-  if (!gone) { broken = true; say(SILENT); return; }
+  if (!gone) { broken = true; say(SILENT); setPlaying(false); return; }
   try { await stream.open(form.value, { at: stream.last.step, speed: speed() }); say("Connected again: trained to the same step."); } catch (error) { say(error.message); setPlaying(false); }
 };
 const find = () => { if (broken) say("Connected again."); broken = false; };
@@ -179,7 +179,7 @@ $("#save-write").addEventListener("click", async () => {
   try {
     const found = await post("/api/study", { settings: form.value, name: $("#save-name").value.trim() });
     $("#save-said").textContent = `Saved as ${found.file}. Run it: ${found.command}, or start it on the page Runs.`;
-  } catch (error) { $("#save-said").textContent = error.message; }
+  } catch (error) { $("#save-said").textContent = sentence(error.message); }
 });
 const fullscreen = () => (document.fullscreenElement ? document.exitFullscreen() : document.documentElement.requestFullscreen());
 if (document.fullscreenEnabled) $("#fullscreen").addEventListener("click", fullscreen);

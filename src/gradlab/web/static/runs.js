@@ -1,5 +1,5 @@
 // All runs of a folder: what they do now, and what can be done with them.
-import { $, SILENT, counted, get, make, post, written } from "./dom.js";
+import { $, SILENT, counted, get, make, post, sentence, written } from "./dom.js";
 
 const chosen = new Set();
 let listed = [];
@@ -8,7 +8,7 @@ const duration = (seconds) => {
   const s = Math.round(seconds), m = Math.floor(s / 60), h = Math.floor(m / 60);
   return h ? `${h}:${String(m % 60).padStart(2, "0")}:${String(s % 60).padStart(2, "0")}` : `${m}:${String(s % 60).padStart(2, "0")}`;
 };
-const say = (words) => { $("#start-said").textContent = words; };
+const say = (words) => { $("#start-said").textContent = sentence(words); };
 const attempt = async (work) => { try { await work(); } catch (error) { say(error.message); } };
 
 // ------------------------------------------------------------------ starting
@@ -42,13 +42,13 @@ $("#check").addEventListener("click", () => attempt(async () => {
   } finally { $("#check").disabled = false; }
 }));
 const describePlan = (plan) => {
-  const done = plan.done ? `, ${plan.done} of them done` : "", seconds = plan.seconds ? `; about ${duration(plan.seconds)} on one core` : "";
+  const done = plan.done ? `, ${plan.done} of them done` : "", seconds = plan.seconds ? `; ${plan.seconds < 1 ? "less than a second" : `about ${duration(plan.seconds)}`} on one core` : "";
   return `${counted(plan.groups.length, "group")}, ${counted(plan.trials.length, "trial")}${done}${seconds}.`;
 };
 $("#start").addEventListener("click", () => attempt(async () => {
   const seeds = $("#seeds").value === "" ? null : Number($("#seeds").value);
   const found = await post("/api/runs/start", { study: select.value, seeds, quick: $("#quick").checked });
-  say(`Started: ${found.command}`);
+  say(`Started: ${found.command}.`);
 }));
 
 // ------------------------------------------------------------------ the list
