@@ -1,9 +1,9 @@
 """Measure the live lab: frames per second, the cost of being watched, click to first frame, memory over restarts.
 
-python benchmarks/lab.py [ROUNDS]      # default 9; a real server in a process of its own, a page that speaks HTTP
+python benchmarks/lab.py [ROUNDS]      # default 9; real servers, and a page that speaks HTTP from another process
 
-Training is timed inside the server's process by turns, watched and alone, and the best of each counts: a busy moment of
-the machine has then little effect. Needs the extra [test] (httpx).
+Training is timed inside the server's process by turns: with a page that reads its stream, and with none. The best of
+each counts, so that a busy moment of the machine has little effect. Needs the extra [test] (httpx).
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 from time import perf_counter, sleep
@@ -22,62 +24,96 @@ import httpx
 import psutil
 
 from gradlab.engines.base import one_blas_thread
-from gradlab.web.planning import plan_settings
-from gradlab.web.serve import SWITCH
-from gradlab.web.session import Order, Session
+from gradlab.web.serve import SWITCH, Address, bind, make_server
+from gradlab.web.session import Session
+from gradlab.web.sessions import Sessions
 from gradlab.web.settings import Settings, read_settings
-from gradlab.web.uploads import Uploads
 
 RESTARTS, WARM, CLICKS = 300, 50, 30
 DEEP = {"steps": 1000}
-DIGITS = {"task": "mnist", "steps": 400, "a": {"scale": 1.0}, "b": {"scale": 1.0, "skip": "identity"}}
+DIGITS = {"task": "mnist", "steps": 1200, "a": {"scale": 1.0}, "b": {"scale": 1.0, "skip": "identity"}}
 POINTS = {
-    "task": "spirals", "steps": 8000,
+    "task": "spirals", "steps": 20_000,
     "a": {"depth": 6, "width": 16, "scale": 1.0}, "b": {"depth": 6, "width": 16, "skip": "identity"},
 }  # fmt: skip
+CLIENT = """
+import http.client, sys
+port, cookie, path = int(sys.argv[1]), sys.argv[2], sys.argv[3]
+connection = http.client.HTTPConnection("127.0.0.1", port)
+connection.request("GET", path, headers={"cookie": cookie})
+for line in connection.getresponse():
+    if line.startswith(b"event: "):
+        print(line[7:].decode().strip(), flush=True)
+"""
+"""A page, as cheap as it can be: it reads its stream and tells what came."""
 
 
-def train(settings: Settings, uploads: Uploads, watched: bool) -> tuple[float, int]:
-    """Seconds to train both networks to their end at full speed, and the frames that were made."""
-    session, frames = Session("benchmark"), 0
+class Watched:
+    """A server in this process, whose networks are timed; pages come from processes of their own."""
 
-    def count() -> None:
-        nonlocal frames
-        frames += 1
+    def __init__(self, sessions: Sessions, address: Address) -> None:
+        self._sessions, self._address = sessions, address
 
-    leave = session.listen(count) if watched else None
-    plan = plan_settings(settings, uploads)
-    session.begin(Order(settings, plan, False))
-    while session._pair is None:
-        sleep(0.001)
-    began = perf_counter()
-    session.play()
-    while session.step < settings.steps:
-        sleep(0.001)
-    spent = perf_counter() - began
-    if leave is not None:
-        leave()
-    session.close()
-    session.join(10)
-    return spent, frames
+    def train(self, settings: Settings, *, watched: bool) -> tuple[float, int]:
+        """Seconds to train both networks to their end at full speed, and the frames that reached the page."""
+        session, page = self._sessions.open(settings), None
+        if watched:
+            page = self._open_page(session)
+            assert page.stdout is not None
+            while page.stdout.readline() != "frame\n":
+                pass
+        while session._pair is None:
+            sleep(0.001)
+        began = perf_counter()
+        session.play()
+        while session.step < settings.steps:
+            sleep(0.002)
+        spent, frames = perf_counter() - began, 0
+        if page is not None:
+            sleep(0.3)
+            page.kill()
+            frames = page.communicate()[0].count("frame\n")
+        self._sessions.close(session.id)
+        session.join(10)
+        return spent, frames
+
+    def _open_page(self, session: Session) -> subprocess.Popen[str]:
+        cookie = f"gradlab-{self._address.port}={self._address.token}"
+        words = [str(self._address.port), cookie, f"/api/sessions/{session.id}/events"]
+        return subprocess.Popen([sys.executable, "-c", CLIENT, *words], stdout=subprocess.PIPE, text=True)
+
+
+@contextmanager
+def serve_here() -> Iterator[Watched]:
+    """A server in a thread of this process."""
+    with TemporaryDirectory() as folder:
+        listening = bind("127.0.0.1", None)
+        address = Address("127.0.0.1", listening.getsockname()[1], "benchmark")
+        server, sessions = make_server(Path(folder), address)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+        thread.start()
+        while not server.started:
+            sleep(0.01)
+        yield Watched(sessions, address)
+        server.should_exit = True
+        thread.join(10)
+        listening.close()
 
 
 def compare_watched(rounds: int) -> None:
     """Training watched and alone, by turns."""
-    uploads = Uploads()
-    for name, tree in (("20 layers, identity", DEEP), ("20 layers, digits", DIGITS), ("6 layers, spirals", POINTS)):
-        settings = read_settings(tree)
-        train(settings, uploads, watched=True)  # kernels, data
-        found = [
-            (train(settings, uploads, watched=False)[0], *train(settings, uploads, watched=True)) for _ in range(rounds)
-        ]
-        alone, watched = min(a for a, _, _ in found), min(w for _, w, _ in found)
-        rate = median(frames / seconds for _, seconds, frames in found)
-        print(
-            f"{name}: {2 * settings.steps / alone:,.0f} steps per second alone, {2 * settings.steps / watched:,.0f} "
-            f"watched ({100 * (watched / alone - 1):+.1f} %), {rate:.1f} frames per second at full speed"
-        )
-    uploads.remove_all()
+    with serve_here() as lab:
+        for name, tree in (("20 layers, identity", DEEP), ("20 layers, digits", DIGITS), ("6 layers, spirals", POINTS)):
+            settings = read_settings(tree)
+            lab.train(settings, watched=True)  # kernels, data
+            found = [(lab.train(settings, watched=False)[0], *lab.train(settings, watched=True)) for _ in range(rounds)]
+            alone, watched = min(a for a, _, _ in found), min(w for _, w, _ in found)
+            rate = median(frames / seconds for _, seconds, frames in found)
+            print(
+                f"{name}: {2 * settings.steps / alone:,.0f} steps per second alone, "
+                f"{2 * settings.steps / watched:,.0f} watched ({100 * (watched / alone - 1):+.1f} %), "
+                f"{rate:.1f} frames per second at full speed"
+            )
 
 
 @contextmanager

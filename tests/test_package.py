@@ -46,6 +46,7 @@ def test_the_public_names_are_these() -> None:
         "audit",
         "compare",
         "export",
+        "lab",
         "plan",
         "list_runs",
         "list_studies",

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from gradlab.api import audit as audit
     from gradlab.api import compare as compare
     from gradlab.api import export as export
+    from gradlab.api import lab as lab
     from gradlab.api import list_runs as list_runs
     from gradlab.api import list_studies as list_studies
     from gradlab.api import load as load
@@ -44,6 +45,7 @@ _HOMES = {
     "audit": "gradlab.api",
     "compare": "gradlab.api",
     "export": "gradlab.api",
+    "lab": "gradlab.api",
     "plan": "gradlab.api",
     "list_runs": "gradlab.api",
     "list_studies": "gradlab.api",
@@ -66,6 +68,7 @@ __all__ = [
     "audit",
     "compare",
     "export",
+    "lab",
     "list_runs",
     "list_studies",
     "load",

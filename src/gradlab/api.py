@@ -20,6 +20,7 @@ from gradlab.comparing.planning import Arms, Train, plan_comparison, split_argum
 from gradlab.comparing.saving import drop_single_seed_limit, load_audit
 from gradlab.engines.torch.require import require_torch
 from gradlab.errors import GradlabError, InvalidInput
+from gradlab.live import lab
 from gradlab.parts import blaming
 from gradlab.plans.plan import Plan
 from gradlab.plans.resources import require_address_space
@@ -51,6 +52,7 @@ __all__ = [
     "audit",
     "compare",
     "export",
+    "lab",
     "list_runs",
     "list_studies",
     "load",

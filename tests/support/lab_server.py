@@ -35,7 +35,7 @@ class Lab:
     @contextmanager
     def page(self) -> Iterator[httpx.Client]:
         """A client that came by the printed link."""
-        with httpx.Client(base_url=self.base, headers={"origin": self.base}, timeout=30) as client:
+        with httpx.Client(base_url=self.base, headers={"origin": self.base}, timeout=120) as client:
             assert client.get("/", params={"token": self.address.token}).status_code == 303
             yield client
 
@@ -58,7 +58,7 @@ def served(folder: Path) -> Iterator[Lab]:
         assert not thread.is_alive()
 
 
-def wait_for(happened: Any, seconds: float = 60, pause: float = 0.01) -> Any:
+def wait_for(happened: Any, seconds: float = 240, pause: float = 0.01) -> Any:
     """Wait until a function returns something true, and return it."""
     end = time.monotonic() + seconds
     while not (found := happened()):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,82 +9,18 @@ from typing import Any
 import pytest
 from commands import spawned
 from lab_server import Lab, served, wait_for
+from lab_visit import ENDED, READY, SMALL, Visit, digests, losses, play_to_the_end, read, wait
 
 from gradlab import api
 from gradlab.spec.yaml_text import dump
 
 pytestmark = pytest.mark.browser
-SMALL = "#steps=60&a.depth=8&b.depth=8&a.width=16&b.width=16&task=moons&factor=skip&b.skip=identity"
-READY, ENDED = "html[data-ready='true']", "body[data-ended='true']"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    sync = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install '.[browser]'")
-    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if program is None:
-        pytest.skip("no Chromium")
-    flags = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
-    with sync.sync_playwright() as play:
-        found = play.chromium.launch(executable_path=program, args=[*flags, "--disable-sync", "--no-first-run"])
-        yield found
-        found.close()
 
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     with served(tmp_path_factory.mktemp("lab")) as found:
         yield found
-
-
-class Visit:
-    """A visit to the lab that notes everything that should not happen."""
-
-    def __init__(self, browser: Any, lab: Lab, path: str, **options: Any) -> None:
-        self.lab, self.faults = lab, []
-        self.context = browser.new_context(**{"viewport": {"width": 1440, "height": 900}, **options})
-        self.page = self.context.new_page()
-        self.page.set_default_timeout(60_000)
-        self.page.on("console", lambda message: self.faults.append(f"console: {message.text}"))
-        self.page.on("pageerror", lambda error: self.faults.append(f"error: {error}"))
-        self.page.on("request", self._note)
-        where, _, fragment = path.partition("#")
-        self.page.goto(f"{lab.base}{where}?token={lab.address.token}" + (f"#{fragment}" if fragment else ""))
-        assert "token" not in self.page.url
-
-    def _note(self, request: Any) -> None:
-        if not request.url.startswith((f"{self.lab.base}/", "data:", "blob:")):
-            self.faults.append(f"request: {request.url}")
-
-    def __enter__(self) -> Any:
-        self.wait(READY)
-        return self.page
-
-    def wait(self, selector: str) -> None:
-        self.page.wait_for_selector(selector, state="attached")
-
-    def __exit__(self, kind: Any, *error: object) -> None:
-        self.context.close()
-        assert kind is not None or self.faults == []
-
-
-def wait(page: Any, selector: str) -> None:
-    page.wait_for_selector(selector, state="attached")
-
-
-def digests(page: Any) -> list[str]:
-    wait(page, ".card[data-arm='1'][data-digest]:not([data-digest=''])")
-    return [page.locator(f".card[data-arm='{arm}']").get_attribute("data-digest") for arm in (0, 1)]
-
-
-def losses(page: Any) -> list[str]:
-    return [page.locator(f".card[data-arm='{arm}'] .loss").inner_text() for arm in (0, 1)]
-
-
-def play_to_the_end(page: Any) -> None:
-    page.locator("#speed").fill("6")
-    page.locator("#play").click()
-    wait(page, ENDED)
 
 
 def test_two_networks_train_and_part_when_the_skip_is_set_and_rewind_gives_the_same_bits(
@@ -98,10 +33,10 @@ def test_two_networks_train_and_part_when_the_skip_is_set_and_rewind_gives_the_s
         wait(page, "#audit[data-state='same']")
         page.select_option("#b-skip", "identity")
         wait(page, "body[data-load='2']")
-        assert page.locator("#said").inner_text() == "Restarted: the skip of B changed."
-        assert "b.skip=identity" in page.url
+        read(page, "#said", "Restarted: the skip of B changed.")
+        page.wait_for_url("**b.skip=identity**")
         wait(page, "#audit[data-state='fair']")
-        assert page.locator("#audit .line").inner_text() == "Fair: they differ only in the skip."
+        read(page, "#audit .line", "Fair: they differ only in the skip.")
         assert page.locator("tr.differs").count() == 1
         page.locator("#play").click()
         wait(page, ENDED)
@@ -110,6 +45,8 @@ def test_two_networks_train_and_part_when_the_skip_is_set_and_rewind_gives_the_s
         assert apart[1] != first[1]
         page.locator("#rewind").click()
         wait(page, "body[data-load='3'][data-step='0']")
+        read(page, "#play", "Play")
+        assert page.locator("#step").is_enabled()
         page.locator("#play").click()
         wait(page, f"body[data-load='3']{ENDED[4:]}")
         assert digests(page) == bits
@@ -134,26 +71,31 @@ def test_save_as_study_then_gradlab_run_gives_the_digests_of_the_page(browser: A
 
 def test_a_lesson_runs_through_by_keyboard_alone(browser: Any, lab: Lab) -> None:
     with Visit(browser, lab, "/lesson/learning-rate", color_scheme="dark") as page:
-        assert page.locator("#lesson h1").inner_text() == "Too high a learning rate"
+        read(page, "#lesson h1", "Too high a learning rate")
         page.keyboard.press("Space")
         wait(page, ".card.b .pill[data-state='diverged']")
-        assert "Diverged at step 7" in page.locator(".card.b .words").inner_text()
+        read(page, ".card.b .words", "Diverged at step 7")
         page.keyboard.press("Space")
-        step = page.locator("body").get_attribute("data-step")
-        page.keyboard.press("s")
-        wait(page, f"body:not([data-step='{step}'])")
+        read(page, "#lesson-play", "Play")
+        page.keyboard.press("r")
+        wait(page, "body[data-load='2'][data-step='0'][data-playing='false']")
+        for step in (1, 2):
+            page.keyboard.press("s")
+            wait(page, f"body[data-step='{step}']")
         page.locator("#lesson-answer").focus()
         page.keyboard.press("Enter")
-        assert page.locator("#lesson .reply").is_visible()
+        page.locator("#lesson .reply").wait_for()
         page.keyboard.press("[")
-        assert page.locator("#live").is_visible()
-        page.keyboard.press("r")
-        wait(page, "body[data-step='0']")
+        page.locator("#live").wait_for()
+        wait(page, "body[data-step='1']")
+        page.keyboard.press("]")
+        page.locator("#live").wait_for(state="hidden")
+        wait(page, "body[data-step='2']")
         page.locator("#lesson a[rel='next']").focus()
         page.keyboard.press("Enter")
         page.wait_for_url("**/lesson/fair-comparison")
         wait(page, "#audit[data-state='unfair']")
-        assert "besides the skip they differ in the init scale" in page.locator("#audit .line").inner_text()
+        read(page, "#audit .line", "besides the skip they differ in the init scale")
 
 
 def test_every_control_has_a_name_and_can_be_reached_by_tab(browser: Any, lab: Lab) -> None:
@@ -189,23 +131,18 @@ def test_a_bad_file_is_answered_with_a_sentence_and_a_good_one_is_trained(
     (tmp_path / "bad.csv").write_text("a,y\nred,1\n")
     rows = "".join(f"{i % 7},{i % 5},{i % 2}\n" for i in range(80))
     (tmp_path / "good.csv").write_text(f"a,b,y\n{rows}")
-    visit = Visit(browser, lab, "/" + SMALL)
-    with visit as page:
+    with Visit(browser, lab, "/" + SMALL, refusals=2) as page:
         with page.expect_file_chooser() as chooser:
             page.select_option("#task", "upload")
         chooser.value.set_files(tmp_path / "bad.csv")
-        page.locator("#refusal").wait_for()
-        assert "column 'a' is not numeric" in page.locator("#refusal").inner_text()
+        read(page, "#refusal", "column 'a' is not numeric")
         page.set_input_files("#file", tmp_path / "good.csv")
         wait(page, "body[data-load='2']")
-        assert "good.csv: 80 samples of 2 numbers" in page.locator("#stated").inner_text()
+        read(page, "#stated", "good.csv: 80 samples of 2 numbers")
         assert page.locator("#scene canvas").count() == 2
         page.fill("#a-depth", "1000")
         page.press("#a-depth", "Enter")
         page.get_by_text("The depth of A must be at most 100, not 1000.").wait_for()
-        refusals = [fault for fault in visit.faults if "status of 422" in fault]  # the browser notes them by itself
-        assert visit.faults == refusals
-        visit.faults.clear()
 
 
 def test_a_link_holds_every_setting_and_frames_can_be_looked_back_at(browser: Any, lab: Lab) -> None:
@@ -236,7 +173,7 @@ def test_a_run_is_started_followed_stopped_and_opened(browser: Any, lab: Lab, tr
         page.select_option("#study", "small.yaml")
         page.locator("#start").click()
         wait(page, "[data-run='runs/long'][data-state='stopped']")
-        wait(page, "[data-run='runs/small'][data-state='finished'] a")
+        page.locator("[data-run='runs/small'][data-state='finished'] a").wait_for()
         assert page.locator("[data-run='runs/small'] p").first.inner_text() == "<b>Is it bold?</b>"
         with page.expect_popup() as opened:
             page.locator("[data-run='runs/small'] a").click()

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 from collections.abc import Iterator
-from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,8 +12,8 @@ import pytest
 from lab_server import TINY, wait_for
 
 from gradlab.runs.worker import run_trial
-from gradlab.web import limits, theory
-from gradlab.web.frames import MOST_POINTS, make_frame, make_stage, thin_curve
+from gradlab.web import limits
+from gradlab.web.frames import make_frame, make_stage
 from gradlab.web.lessons import get_lesson, lessons
 from gradlab.web.pair import Pair
 from gradlab.web.planning import plan_settings
@@ -37,14 +35,16 @@ def order_of(uploads: Uploads, playing: bool = True, **changes: Any) -> Order:
 @pytest.fixture
 def session() -> Iterator[Session]:
     found = Session("one")
-    found.listen(lambda: None)
+    found.messages.listen(lambda: None)
     yield found
     found.close()
     found.join(10)
 
 
 def frame_of(session: Session) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(session.messages["frame"][1]) if "frame" in session.messages else {}
+    found: dict[str, Any] = (
+        json.loads(session.messages.newest["frame"][1]) if "frame" in session.messages.newest else {}
+    )
     return found
 
 
@@ -98,7 +98,7 @@ def test_a_rewound_pair_is_the_same_again(uploads: Uploads) -> None:
     sessions = Sessions()
     try:
         session = sessions.open(settings_of(), playing=True)
-        session.listen(lambda: None)
+        session.messages.listen(lambda: None)
         first = wait_for_end(session, 1)
         told = sessions.rewind(session)
         assert "same initial weights" in told["said"]
@@ -113,20 +113,49 @@ def test_a_larger_budget_continues_and_another_setting_restarts_and_both_are_sai
     sessions = Sessions()
     try:
         session = sessions.open(settings_of(), playing=True)
-        session.listen(lambda: None)
+        session.messages.listen(lambda: None)
         wait_for_end(session, 1)
         session.pause()
         more = sessions.change(session, settings_of(steps=90))
-        assert more["said"] == "Continues: the budget is now 90 steps; what was trained stays."
+        assert more["said"] == "Continues with a budget of 90 steps; what was trained is kept."
         wait_for(lambda: frame_of(session)["load"] == more["load"] and frame_of(session)["step"] == 60)
         other = sessions.change(session, settings_of(steps=90, b={**TINY, "lr": 0.01}))
-        assert other["said"] == "Restarted: the skip of B, the learning rate of B changed."
+        assert other["said"] == "Restarted: the skip of B and the learning rate of B changed."
         wait_for(lambda: frame_of(session)["load"] == other["load"])
         assert frame_of(session)["step"] == 0
-        stage = json.loads(session.messages["stage"][1])
+        stage = json.loads(session.messages.newest["stage"][1])
         assert (stage["load"], stage["said"]) == (other["load"], other["said"])
     finally:
         sessions.close_all()
+
+
+def test_a_second_change_before_the_first_is_there_keeps_the_step_and_the_pause() -> None:
+    sessions = Sessions()
+    try:
+        session = sessions.open(settings_of(), playing=True)
+        session.messages.listen(lambda: None)
+        wait_for_end(session, 1)
+        for steps in (70, 80, 90):
+            load = sessions.change(session, settings_of(steps=steps))["load"]
+        wait_for(lambda: frame_of(session)["load"] == load and frame_of(session)["step"] == 60)
+        assert session.aim == (False, 60)
+    finally:
+        sessions.close_all()
+
+
+def test_a_step_asked_for_while_the_networks_are_being_built_is_made(session: Session, uploads: Uploads) -> None:
+    load = session.begin(order_of(uploads))
+    session.make_step()
+    wait_for(lambda: (frame_of(session).get("load"), frame_of(session).get("told")) == (load, 2))
+    assert wait_for_step(session, 1)["playing"] is False
+
+
+def test_every_order_is_followed_by_a_frame_that_has_heard_it(session: Session, uploads: Uploads) -> None:
+    session.begin(order_of(uploads, playing=False))
+    wait_for_step(session, 0)
+    session.pause()
+    session.pause()  # changes nothing, and is answered all the same
+    wait_for(lambda: frame_of(session)["told"] == session.told == 3)
 
 
 def test_without_a_listener_no_frame_is_made(uploads: Uploads) -> None:
@@ -134,7 +163,7 @@ def test_without_a_listener_no_frame_is_made(uploads: Uploads) -> None:
     try:
         session.begin(order_of(uploads))
         wait_for(lambda: session.step == 60)
-        assert "frame" not in session.messages
+        assert "frame" not in session.messages.newest
     finally:
         session.close()
         session.join(10)
@@ -186,7 +215,7 @@ def test_a_diverged_network_says_at_which_step_in_which_layer_and_why(uploads: U
     arm = frame["arms"][1]
     assert arm["state"] == "diverged"
     assert arm["words"].startswith("Diverged at step 7: the loss is no longer a number.")
-    assert "leave the range of numbers in layer 5 of 5" in arm["words"]
+    assert "overflow in layer 5 of 5" in arm["words"]
     assert "a learning rate of 3 is too high" in arm["words"]
     too_large = settings_of(a={**TINY, "depth": 60, "scale": 1e6}, b={**TINY, "depth": 60, "scale": 1e6})
     assert "the initial weights are too large" in stage_and_frame(too_large, uploads)[1]["arms"][0]["words"]
@@ -243,44 +272,6 @@ def test_there_are_eight_lessons_each_with_two_sentences_a_question_and_an_answe
         assert lesson.answer
         assert lesson.look in ("loss", "signal", "delta", "gradient", "dead", "scene", "audit")
         assert json.loads(json.dumps(lesson.to_json()))["settings"]["task"]
-
-
-def test_without_gradlab_predict_the_layer_view_has_no_theory_line(
-    uploads: Uploads, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    plan = order_of(uploads).plan
-    monkeypatch.setitem(sys.modules, "gradlab", ModuleType("gradlab"))
-    assert theory.predict_layers(plan) is None
-
-
-def test_with_gradlab_predict_its_centers_are_drawn_where_there_are_any(
-    uploads: Uploads, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def predict(plan: Any) -> Any:
-        sizes = {number: SimpleNamespace(center=10.0**-number) for number in (1, 2)}
-        whole = {"delta_rms": sizes, "activation_mean.post": {1: SimpleNamespace(center=3.0)}}
-        whole["activation_std.post"] = {1: SimpleNamespace(center=4.0)}
-        whole["grad_rms"] = {1: SimpleNamespace(center=math.inf)}
-        return {"A": SimpleNamespace(forecasts=whole), "B": SimpleNamespace(forecasts={})}
-
-    plan, room = order_of(uploads).plan, ModuleType("gradlab")
-    room.predict = predict  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "gradlab", room)
-    found = theory.predict_layers(plan)
-    assert found is not None
-    assert found[0]["delta"] == [0.1, 0.01, None, None, None][: len(found[0]["delta"])]
-    assert found[0]["signal"][:2] == [5.0, None]
-    assert set(found[0]["gradient"]) == set(found[1]["delta"]) == {None}
-
-
-def test_a_long_curve_is_sent_as_means_of_equal_stretches() -> None:
-    losses = np.arange(1000.0)
-    found = thin_curve(losses)
-    assert found["every"] == 5
-    assert len(found["y"]) <= MOST_POINTS
-    assert found["y"][:2] == [2.0, 7.0]
-    assert thin_curve(np.array([1.0, math.nan]))["y"] == [1.0, None]
-    assert thin_curve(np.empty(0)) == {"every": 1, "y": []}
 
 
 def test_a_frame_of_points_has_a_surface_and_one_of_digits_has_answers(uploads: Uploads) -> None:

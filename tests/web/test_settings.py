@@ -108,7 +108,7 @@ def test_the_identity_has_no_stem_at_width_64_as_in_the_study_of_that_name(uploa
     ("raw", "state", "line"),
     [
         ({}, "fair", "Fair: they differ only in the skip."),
-        ({"b": {}}, "same", "The two are identical: their curves lie on each other."),
+        ({"b": {}}, "same", "The two are identical: their curves coincide."),
         (
             {"b": {"skip": "identity", "scale": 1}},
             "unfair",
@@ -117,12 +117,13 @@ def test_the_identity_has_no_stem_at_width_64_as_in_the_study_of_that_name(uploa
         (
             {"b": {"lr": 0.1}},
             "unfair",
-            "Not fair: they should differ in the skip, and they differ in the learning rate.",
+            "Not fair: they should differ in the skip, but they differ in the learning rate.",
         ),
         (
             {"factor": "all", "b": {"lr": 0.1, "depth": 10, "norm": "layer"}},
             "mixed",
-            "They differ in the norm, the depth and the learning rate: no difference between them has one cause.",
+            "They differ in the norm, the depth and the learning rate, "
+            "so no difference between them has a single cause.",
         ),
         ({"factor": "all", "b": {"batch": 8}}, "fair", "Fair: they differ only in the batch size."),
     ],

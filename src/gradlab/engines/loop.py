@@ -87,6 +87,11 @@ class Trainer(ABC):
     def state(self) -> State:
         """Return the current parameters, running statistics and latest update."""
 
+    def parameters(self) -> tuple[Array, Sequence[Running]]:
+        """Return copies of the current parameters and running statistics only, for who looks many times a second."""
+        state = self.state()
+        return state.theta, state.running
+
     @abstractmethod
     def predict(self, x: Array) -> Array:
         """Return outputs of shape (n, output width) for inputs of shape (n, input width), in evaluation mode."""

@@ -36,6 +36,8 @@ FILES = {path.name: path for path in STATIC.iterdir() if path.suffix in (".js", 
 """Every file that a page may ask for, by name; charts and style are the report's."""
 GRACE, UNSEEN, HEARTBEAT, LISTING = 3.0, 15.0, 5.0, 1.0
 """Seconds: a page may be away, a session may wait for its page, a silent stream is, between two listings of runs."""
+RETRY = 1000
+"""Milliseconds after which a page whose stream broke asks for it again: sooner than `GRACE`."""
 Handler = Callable[[Request], Awaitable[Response]]
 
 
@@ -151,6 +153,7 @@ class Lab:
         """Play, pause, step, rewind, speed, change."""
         session = self._sessions.get(request.path_params["id"])
         tree, action = _mapping(body), request.path_params["action"]
+        answer: dict[str, Any] = {}
         if action == "play":
             self._sessions.play(session)
         elif action == "pause":
@@ -160,13 +163,13 @@ class Lab:
         elif action == "speed":
             session.set_speed(read_speed(tree.get("speed")))
         elif action == "rewind":
-            return self._sessions.rewind(session)
+            answer = self._sessions.rewind(session)
         elif action == "change":
             settings = read_settings(tree.get("settings"))
-            return await run_in_threadpool(self._sessions.change, session, settings)
+            answer = await run_in_threadpool(self._sessions.change, session, settings)
         else:
             raise InvalidInput(f"{shortened(action)} is not something that a page can do")
-        return {}
+        return {**answer, "told": session.told}
 
     async def events(self, request: Request) -> Response:
         """The stream of a session: the newest message of every kind, never a queue."""
@@ -176,14 +179,14 @@ class Lab:
 
     async def _stream(self, session: Session) -> AsyncIterator[str]:
         loop, news = asyncio.get_running_loop(), asyncio.Event()
-        leave = session.listen(lambda: _call(loop, news.set))
+        leave = session.messages.listen(lambda: _call(loop, news.set))
         sent: dict[str, int] = {}
         self._sessions.connected += 1
         try:
-            yield ": hello\n\n"
+            yield f"retry: {RETRY}\n\n"
             while True:
                 news.clear()
-                for kind, (number, content) in list(session.messages.items()):
+                for kind, (number, content) in list(session.messages.newest.items()):
                     if sent.get(kind) != number:
                         sent[kind] = number
                         yield f"event: {kind}\ndata: {content.decode()}\n\n"

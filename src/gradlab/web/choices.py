@@ -20,11 +20,11 @@ SCALES = {
     "1/depth": "1/depth",
 }
 TASK_NAMES = {
-    "identity": "distant identity: give back 64 numbers",
+    "identity": "identity: copy 64 numbers",
     "circles": "circles: one class around the other",
     "moons": "moons: two half circles",
     "spirals": "spirals: two arms",
-    "xor": "xor: four squares",
+    "xor": "XOR: four squares",
     "mnist": "MNIST: 55,000 digits",
     "upload": "your own file…",
 }

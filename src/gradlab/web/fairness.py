@@ -35,13 +35,13 @@ def describe_line(settings: Settings, audit: Audit) -> tuple[str, str]:
         factor = call_setting(settings.factor)
         if settings.factor in differing:
             return "unfair", f"Not fair: besides the {factor} they differ in {besides}."
-        return "unfair", f"Not fair: they should differ in the {factor}, and they differ in {besides}."
+        return "unfair", f"Not fair: they should differ in the {factor}, but they differ in {besides}."
     if not audit.fair:
         return "unfair", f"Not fair: they differ in {'; '.join(audit.undeclared)}."
     if audit.identical or not differing:
-        return "same", "The two are identical: their curves lie on each other."
+        return "same", "The two are identical: their curves coincide."
     if len(differing) > 1:
-        return "mixed", f"They differ in {_list(differing)}: no difference between them has one cause."
+        return "mixed", f"They differ in {_list(differing)}, so no difference between them has a single cause."
     return "fair", f"Fair: they differ only in the {call_setting(differing[0])}."
 
 

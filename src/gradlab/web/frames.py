@@ -5,7 +5,6 @@ Every frame is complete, so that a page that missed some needs only the newest.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,24 +14,46 @@ import numpy as np
 
 from gradlab.plans.plan import Plan
 from gradlab.trials.setup import Setup
-from gradlab.web.layers import ROWS, Layers, look_inside, narrow_probes
+from gradlab.web.layers import ROWS, Inside, Layers
 from gradlab.web.pair import ArmState, PairState
 from gradlab.web.planning import name_arms
-from gradlab.web.scenes import Array, Scene, estimate_accuracy, make_scene
+from gradlab.web.scenes import Array, Asked, Scene, make_scene
 from gradlab.web.settings import Settings
-from gradlab.web.words import guessing_loss, tell
+from gradlab.web.words import guessing_loss, recent_loss, tell
 
-MOST_POINTS = 240
+MOST_POINTS = 320
 """Points of a loss curve in one message."""
+
+
+class Curve:
+    """A loss curve as means of equal stretches; what was computed for the frame before is kept."""
+
+    def __init__(self) -> None:
+        self._every, self._means = 1, list[float | None]()
+
+    def thin(self, losses: Array) -> dict[str, Any]:
+        """Stretches of 1, 2, 4 … steps, so long that they fit in a message: {"every": k, "y": […]}."""
+        every = 2 ** max(0, math.ceil(math.log2(max(len(losses), 1) / MOST_POINTS)))
+        whole, rest = divmod(len(losses), every)
+        if every != self._every or whole < len(self._means):
+            self._every, self._means = every, []
+        new = losses[len(self._means) * every : whole * every]
+        with np.errstate(all="ignore"):
+            self._means += [_number(mean) for mean in new.reshape(-1, every).mean(1).tolist()]
+            last = [_number(float(losses[-rest:].mean()))] if rest else []
+        return {"every": every, "y": self._means + last}
 
 
 @dataclass(frozen=True)
 class Stage:
-    """What stays the same between two restarts: the set-ups as the layer view needs them, and the scene."""
+    """What stays the same between two restarts: the two networks as they are looked at, and the scene."""
 
     settings: Settings
     plan: Plan
     setups: tuple[Setup, ...]
+    networks: tuple[Inside, ...]
+    curves: tuple[Curve, ...]
+    asked: Asked
     scene: Scene | None
     guessing: float
     """The loss of one answer for all samples."""
@@ -40,7 +61,10 @@ class Stage:
 
 def make_stage(settings: Settings, plan: Plan, setups: Sequence[Setup]) -> Stage:
     """The stage of two networks."""
-    return Stage(settings, plan, tuple(map(narrow_probes, setups)), make_scene(setups[0]), guessing_loss(setups[0]))
+    scene = make_scene(setups[0])
+    networks, curves = tuple(map(Inside, setups)), tuple(Curve() for _ in setups)
+    asked = Asked(setups[0], scene)
+    return Stage(settings, plan, tuple(setups), networks, curves, asked, scene, guessing_loss(setups[0]))
 
 
 def describe_stage(stage: Stage) -> dict[str, Any]:
@@ -62,39 +86,24 @@ def describe_stage(stage: Stage) -> dict[str, Any]:
 
 def make_frame(stage: Stage, state: PairState) -> dict[str, Any]:
     """What a page is told of a moment."""
-    return {
-        "step": state.step,
-        "arms": [_show_arm(stage, setup, arm) for setup, arm in zip(stage.setups, state.arms, strict=True)],
-    }
+    return {"step": state.step, "arms": [_show_arm(stage, *each) for each in enumerate(state.arms)]}
 
 
-def _show_arm(stage: Stage, setup: Setup, state: ArmState) -> dict[str, Any]:
-    layers = look_inside(setup, state)
-    told = tell(setup.trial.config, state, layers, stage.guessing)
-    accuracy = estimate_accuracy(setup, state)
+def _show_arm(stage: Stage, number: int, state: ArmState) -> dict[str, Any]:
+    network = stage.networks[number]
+    network.take(state)
+    layers = network.measure()
+    told = tell(stage.setups[number].trial.config, state, layers, stage.guessing)
     return {
-        "loss": _number(float(state.losses[-1])) if len(state.losses) else None,
-        "curve": thin_curve(state.losses),
+        "loss": None if (loss := recent_loss(state)) is None else _number(loss),
+        "curve": stage.curves[number].thin(state.losses),
         "layers": _rows(layers),
         "state": told.state,
         "words": told.words,
-        "accuracy": None if accuracy is None else round(accuracy, 4),
         "ended": state.finished,
         "digest": state.digest,
-        **({} if stage.scene is None else stage.scene.show(setup, state)),
+        **stage.asked.ask(network),
     }
-
-
-def thin_curve(losses: Array) -> dict[str, Any]:
-    """The means of equal stretches of a curve, so many that they fit in a message: {"every": k, "y": […]}."""
-    every = max(1, math.ceil(len(losses) / MOST_POINTS))
-    starts = np.arange(0, len(losses), every)
-    if not len(starts):
-        return {"every": 1, "y": []}
-    with np.errstate(all="ignore"):
-        sums = np.add.reduceat(losses, starts)
-    sizes = np.diff(np.append(starts, len(losses)))
-    return {"every": every, "y": [_number(float(mean)) for mean in sums / sizes]}
 
 
 def _rows(layers: Layers) -> dict[str, list[float | None]]:
@@ -104,8 +113,3 @@ def _rows(layers: Layers) -> dict[str, list[float | None]]:
 def _number(value: float) -> float | None:
     """Four digits, which is what a picture can show; None where it is not finite."""
     return float(f"{value:.4g}") if math.isfinite(value) else None
-
-
-def write_message(tree: dict[str, Any]) -> bytes:
-    """A message as it is sent."""
-    return json.dumps(tree, separators=(",", ":"), allow_nan=False).encode()

@@ -29,7 +29,6 @@ class ArmState:
 
     theta: Array
     running: Sequence[Running]
-    update: Array | None
     losses: Array
     """The loss of every step so far."""
     diverged_step: int | None
@@ -105,11 +104,10 @@ class Pair:
         return PairState(self.step, tuple(map(self._arm_state, range(len(self.setups)))))
 
     def _arm_state(self, arm: int) -> ArmState:
-        state = self._trainers[arm].state()
+        theta, running = self._trainers[arm].parameters()
         return ArmState(
-            state.theta,
-            state.running,
-            state.update,
+            theta,
+            running,
             self._losses[arm][: self._done[arm]],
             self._courses[arm].diverged_step,
             self._has_ended(arm),

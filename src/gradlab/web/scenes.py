@@ -10,11 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradlab.trials.setup import Setup
-from gradlab.web.pair import ArmState
+from gradlab.web.layers import Inside
 
 Array = NDArray[Any]
-CELLS, MOST_POINTS, DIGITS, TESTED = 40, 400, 10, 300
-"""Cells along each side of a decision surface; points and digits shown; samples on which accuracy is estimated."""
+CELLS, MOST_POINTS, DIGITS = 40, 400, 10
+"""Cells along each side of a decision surface; points and digits shown."""
+TESTED, TESTED_NUMBERS = 300, 128_000
+"""Samples on which accuracy is estimated, at most, and the numbers in all of them: 163 digits."""
 PIXELS = 28
 
 
@@ -25,9 +27,14 @@ class Scene(ABC):
     def to_json(self) -> dict[str, Any]:
         """What stays: points, pixels, true answers."""
 
+    @property
     @abstractmethod
-    def show(self, setup: Setup, state: ArmState) -> dict[str, Any]:
-        """What a network answers now."""
+    def inputs(self) -> Array:
+        """The samples for which a network is asked, (n, input width)."""
+
+    @abstractmethod
+    def show(self, outputs: Array) -> dict[str, Any]:
+        """What a network answers now; `outputs` are those for `inputs`."""
 
 
 class Plane(Scene):
@@ -44,7 +51,7 @@ class Plane(Scene):
         centers = (np.arange(CELLS) + 0.5) / CELLS
         x = self._low[0] + centers * (self._high[0] - self._low[0])
         y = self._high[1] - centers * (self._high[1] - self._low[1])  # the first row is the upper one
-        self._grid = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
+        self._grid = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2).astype(setup.dtype)
 
     def to_json(self) -> dict[str, Any]:
         """Points with their classes, in the unit square of the picture."""
@@ -57,9 +64,14 @@ class Plane(Scene):
             "labels": [int(label) for label in self._labels],
         }
 
-    def show(self, setup: Setup, state: ArmState) -> dict[str, Any]:
+    @property
+    def inputs(self) -> Array:
+        """The centers of the cells."""
+        return self._grid
+
+    def show(self, outputs: Array) -> dict[str, Any]:
         """Of two classes the probability of the second, as bytes; of more the most probable one."""
-        chances = _chances(setup, state, self._grid.astype(setup.dtype))
+        chances = _chances(outputs)
         cells = 255 * chances[:, 1] if self._classes == 2 else chances.argmax(1)
         return {"surface": b64encode(np.nan_to_num(cells).round().astype(np.uint8).tobytes()).decode()}
 
@@ -69,8 +81,9 @@ class Digits(Scene):
 
     def __init__(self, setup: Setup) -> None:
         data = setup.dataset
-        self._rows = data.test[:DIGITS]
-        self._pixels, self._labels = data.inputs[self._rows], data.targets[self._rows]
+        rows = data.test[:DIGITS]
+        self._pixels, self._labels = data.inputs[rows], data.targets[rows]
+        self._inputs = data.gather(rows, setup.dtype)[0]
 
     def to_json(self) -> dict[str, Any]:
         """Pixels as bytes, one digit after the other, and the true classes."""
@@ -81,9 +94,14 @@ class Digits(Scene):
             "labels": [int(label) for label in self._labels],
         }
 
-    def show(self, setup: Setup, state: ArmState) -> dict[str, Any]:
+    @property
+    def inputs(self) -> Array:
+        """The digits."""
+        return self._inputs
+
+    def show(self, outputs: Array) -> dict[str, Any]:
         """The class of each digit and how sure the network is, in percent."""
-        chances = np.nan_to_num(_chances(setup, state, setup.dataset.gather(self._rows, setup.dtype)[0]))
+        chances = np.nan_to_num(_chances(outputs))
         return {"answers": [[int(row.argmax()), round(100 * float(row.max()))] for row in chances]}
 
 
@@ -97,27 +115,35 @@ def make_scene(setup: Setup) -> Scene | None:
     return Digits(setup) if setup.trial.config.data.task == "mnist" and len(data.test) >= DIGITS else None
 
 
-def estimate_accuracy(setup: Setup, state: ArmState) -> float | None:
-    """Accuracy on some held-out samples (training samples where there are none); None for a regression."""
-    data = setup.dataset
-    if data.classes is None:
-        return None
-    held = data.test if len(data.test) else data.validation if len(data.validation) else data.train
-    x, y = data.gather(held[:TESTED], setup.dtype)
-    return float(np.mean(_outputs(setup, state, x).argmax(1) == y))
+class Asked:
+    """The samples for which both networks are asked in every frame: those of the scene, and some held-out ones."""
+
+    def __init__(self, setup: Setup, scene: Scene | None) -> None:
+        data, self._scene = setup.dataset, scene
+        held = data.test if len(data.test) else data.validation if len(data.validation) else data.train
+        tested = min(TESTED, max(TESTED_NUMBERS // data.input_width, 1))
+        x, self._labels = data.gather(held[:tested], setup.dtype)
+        self._shown = 0 if scene is None else len(scene.inputs)
+        self._inputs = x if scene is None else np.concatenate([scene.inputs, x])
+        self._classes = data.classes
+
+    def ask(self, network: Inside) -> dict[str, Any]:
+        """Accuracy on the held-out samples (training samples where there are none), and what the scene shows.
+
+        Accuracy is None for a regression, which is not asked at all.
+        """
+        if self._classes is None:
+            return {"accuracy": None}
+        outputs = network.answer(self._inputs)
+        accuracy = float(np.mean(outputs[self._shown :].argmax(1) == self._labels))
+        shown = {} if self._scene is None else self._scene.show(outputs[: self._shown])
+        return {"accuracy": round(accuracy, 4), **shown}
 
 
-def _outputs(setup: Setup, state: ArmState, x: Array) -> Array:
-    p = setup.mlp.layout.windows(state.theta)
-    with np.errstate(all="ignore"):
-        output: Array = setup.mlp.forward(p, x, list(state.running), training=False)[0]
-    return output
-
-
-def _chances(setup: Setup, state: ArmState, x: Array) -> Array:
+def _chances(outputs: Array) -> Array:
     """Softmax of the outputs, (n, classes)."""
-    output = _outputs(setup, state, x).astype(np.float64)
+    exact = outputs.astype(np.float64)
     with np.errstate(all="ignore"):
-        powers = np.exp(output - output.max(1, keepdims=True))
+        powers = np.exp(exact - exact.max(1, keepdims=True))
         chances: Array = powers / powers.sum(1, keepdims=True)
     return chances

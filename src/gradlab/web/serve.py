@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import secrets
+import signal
 import socket
 import sys
 import threading
@@ -38,8 +40,12 @@ class Address:
     @property
     def url(self) -> str:
         """The link that lets a browser in."""
+        return self.link()
+
+    def link(self, page: str = "") -> str:
+        """The link to a page, such as `lesson/skip`."""
         name = {"0.0.0.0": "127.0.0.1", "::": "[::1]", "::1": "[::1]"}.get(self.host, self.host)
-        return f"http://{name}:{self.port}/?token={self.token}"
+        return f"http://{name}:{self.port}/{page}?token={self.token}"
 
 
 def require_web() -> None:
@@ -111,6 +117,14 @@ def serve(folder: Path, host: str, port: int | None, tell: Callable[[Address], N
             pass
         finally:
             sessions.close_all()
+
+
+def end_with_input() -> None:
+    """Read standard input to its end, then stop the server as Ctrl-C does: whoever holds the pipe is gone."""
+    with suppress(OSError, ValueError):
+        while os.read(sys.stdin.fileno(), 4096):
+            pass
+    os.kill(os.getpid(), signal.SIGINT)
 
 
 def warm_up() -> None:

@@ -1,16 +1,14 @@
 """A session: the two networks of one page. One thread trains, another one looks and writes frames.
 
-The training thread owns the networks; it hands a copy of their state to the other when that asks for one. Messages are
-kept by kind, only the newest of each: a page that is slow misses frames and is never behind.
+The training thread owns the networks; it hands a copy of their state to the other when that asks for one.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
-from time import monotonic, perf_counter
+from time import monotonic, perf_counter, thread_time
 from typing import Any
 
 import numpy as np
@@ -18,16 +16,15 @@ import numpy as np
 from gradlab.errors import GradlabError, described
 from gradlab.plans.plan import Plan
 from gradlab.web.fairness import audit_page
-from gradlab.web.frames import Stage, describe_stage, make_frame, make_stage, write_message
-from gradlab.web.limits import FRAMES_PER_SECOND
+from gradlab.web.frames import Stage, describe_stage, make_frame, make_stage
+from gradlab.web.messages import Messages
+from gradlab.web.pacing import Moment, Pace
 from gradlab.web.pair import Pair, PairState
 from gradlab.web.settings import Settings
 from gradlab.web.theory import predict_layers
 
 CHUNK_SECONDS, MOST_STEPS = 0.02, 5_000
 """About how long a page waits at most for the networks to answer, and steps in one call."""
-SHARE, SHARE_AT_FULL_SPEED = 0.6, 0.15
-"""Largest share of its time that the looking thread looks: it shares the interpreter with the training."""
 
 
 @dataclass(frozen=True)
@@ -47,10 +44,9 @@ class Session:
 
     def __init__(self, identity: str, auditor: Executor | None = None) -> None:
         self.id = identity
-        self.messages: dict[str, tuple[int, bytes]] = {}
-        """Kind -> (number, newest message): `stage`, `audit`, `theory`, `fault`, `frame`."""
         self._auditor = auditor
         self._change = threading.Condition()
+        self.messages = Messages(self._change)
         self._order: Order | None = None
         self._starting: Order | None = None
         self._current: Order | None = None
@@ -60,10 +56,9 @@ class Session:
         self._playing, self._single, self._forward = False, 0, 0
         self._speed: float | None = None
         self._pace = (0.0, 0)
-        self._chunk, self._rate = 1, 0.0
+        self._chunk, self._rate, self._trained = 1, 0.0, 0.0
         self._asked, self._given = False, (0, PairState(0, ()))
-        self._wakes: list[Callable[[], None]] = []
-        self._closed, self._number = False, 0
+        self._closed, self._told = False, 0
         self._threads = [
             threading.Thread(target=work, name=f"gradlab-lab-{name}", daemon=True)
             for name, work in (("train", self._train), ("look", self._look))
@@ -77,33 +72,42 @@ class Session:
         """Train other networks, or the same from the start; return the number that their messages carry."""
         with self._change:
             self._order, self._load = order, self._load + 1
-            self._change.notify_all()
+            self._note()
             return self._load
 
     def play(self) -> None:
         """Go on."""
         with self._change:
             self._playing, self._pace = True, (monotonic(), self.step)
-            self._play_pending(True)
-            self._change.notify_all()
+            self._change_pending(playing=True)
+            self._note()
 
     def pause(self) -> None:
         """Stop after the steps that are being made."""
         with self._change:
             self._playing, self._single = False, 0
-            self._play_pending(False)
-            self._change.notify_all()
-
-    def _play_pending(self, playing: bool) -> None:
-        """Networks that are about to begin, or are being built, play or not."""
-        self._order = None if self._order is None else replace(self._order, playing=playing)
-        self._starting = None if self._starting is None else replace(self._starting, playing=playing)
+            self._change_pending(playing=False)
+            self._note()
 
     def make_step(self) -> None:
         """Pause, and make one step."""
         with self._change:
             self._playing, self._single = False, self._single + 1
-            self._change.notify_all()
+            self._change_pending(playing=False, more=1)
+            self._note()
+
+    def _change_pending(self, *, playing: bool, more: int = 0) -> None:
+        """Networks that are about to begin, or are being built, play or not, after so many more steps."""
+
+        def changed(order: Order | None) -> Order | None:
+            return None if order is None else replace(order, playing=playing, forward=order.forward + more)
+
+        self._order, self._starting = changed(self._order), changed(self._starting)
+
+    def _note(self) -> None:
+        """An order was heard: the next frame says so."""
+        self._told += 1
+        self._change.notify_all()
 
     def set_speed(self, steps_per_second: float | None) -> None:
         """Steps per second; None: as fast as they come."""
@@ -128,6 +132,20 @@ class Session:
         return 0 if self._pair is None else self._pair.step
 
     @property
+    def told(self) -> int:
+        """Orders heard so far; a frame carries the number of those that it shows the effect of."""
+        return self._told
+
+    @property
+    def aim(self) -> tuple[bool, int]:
+        """Whether it plays, and the step that it has reached or is on its way to without playing."""
+        with self._change:
+            pending = self._order or self._starting
+            if pending is not None:
+                return pending.playing, pending.forward
+            return self._playing, max(self.step, self._forward)
+
+    @property
     def training(self) -> bool:
         """Whether it is using a processor: playing, or on its way to a step."""
         with self._change:
@@ -138,23 +156,6 @@ class Session:
     def order(self) -> Order | None:
         """What it trains, or is about to."""
         return self._order or self._starting or self._current
-
-    def listen(self, wake: Callable[[], None]) -> Callable[[], None]:
-        """Call `wake` after every new message; the function that is returned ends it."""
-        with self._change:
-            self._wakes.append(wake)
-            self._change.notify_all()
-
-        def leave() -> None:
-            with self._change:
-                self._wakes.remove(wake)
-
-        return leave
-
-    @property
-    def listeners(self) -> int:
-        """How many pages listen."""
-        return len(self._wakes)
 
     # ------------------------------------------------------------------ the training thread
 
@@ -183,7 +184,7 @@ class Session:
         self._pair = None  # first, so that two pairs never take memory at the same time
         pair = Pair(order.plan)
         stage = make_stage(order.settings, order.plan, pair.setups)
-        self._publish("stage", {"load": load, "said": order.said, **describe_stage(stage)})
+        self.messages.publish("stage", {"load": load, "said": order.said, **describe_stage(stage)})
         with self._change:
             order = self._starting or order  # play or pause may have been pressed meanwhile
             self._current, self._starting = order, None
@@ -210,6 +211,7 @@ class Session:
         spent = max(perf_counter() - began, 1e-6)
         made = max(pair.step - before, 1)
         self._rate = made / spent
+        self._trained += spent
         self._chunk = int(min(max(CHUNK_SECONDS * self._rate, 1), 4 * self._chunk, MOST_STEPS))
         with self._change:
             if pair.finished:
@@ -253,7 +255,7 @@ class Session:
         with self._change:
             self._playing, self._single, self._forward, self._pair, self._starting = False, 0, 0, None, None
             load = self._load
-        self._publish("fault", {"load": load, "error": words})
+        self.messages.publish("fault", {"load": load, "error": words})
 
     def _ask_for_audit(self, order: Order, load: int) -> None:
         if self._auditor is None:
@@ -267,22 +269,21 @@ class Session:
             except Exception as error:  # the page goes on without
                 found = {"state": "unknown", "line": f"Not audited: {described(error)}", "details": [], "only": None}
             if load == self._load:
-                self._publish("audit", {"load": load, **found})
+                self.messages.publish("audit", {"load": load, **found})
                 if (expected := predict_layers(order.plan)) is not None:
-                    self._publish("theory", {"load": load, "expected": expected})
+                    self.messages.publish("theory", {"load": load, "expected": expected})
 
         self._auditor.submit(audit)
 
     # ------------------------------------------------------------------ the looking thread
 
     def _look(self) -> None:
-        shown: Sequence[Any] = ()
-        pause, last = 1 / FRAMES_PER_SECOND, 0.0
+        shown, pace, last = Moment(0, False, 0, 0), Pace(), 0.0
         while True:
             with self._change:
-                while not self._closed and (not self._wakes or self._pair is None or self._moment() == shown):
+                while not self._closed and (not self.messages.listeners or self._pair is None or self._now() == shown):
                     self._change.wait()
-                while not self._closed and (left := last + pause - monotonic()) > 0:
+                while not self._closed and (left := last + pace.until_next(shown, self._now()) - monotonic()) > 0:
                     self._change.wait(left)
                 if self._closed:
                     return
@@ -291,29 +292,20 @@ class Session:
                 self._change.notify_all()
                 while not self._closed and self._asked:
                     self._change.wait(0.5)
-                (given, state), moment = self._given, self._moment()
+                (given, state), now = self._given, self._now()
             if given != load or stage is None or stage is not self._stage:
                 continue
-            last = monotonic()
+            last, began = monotonic(), thread_time()
             try:
                 frame = make_frame(stage, state)
             except Exception as error:
                 self._fail(error)
                 continue
-            spent = monotonic() - last
-            pause = max(1 / FRAMES_PER_SECOND, spent / (SHARE_AT_FULL_SPEED if self._speed is None else SHARE))
-            shown = (*moment[:1], state.step, *moment[2:])
-            self._publish("frame", {"load": load, **frame, "playing": moment[2], "rate": round(self._rate, 1)})
+            shown = now._replace(step=state.step)
+            facts = {"playing": now.playing, "told": now.told, "rate": round(self._rate, 1)}
+            self.messages.publish("frame", {"load": load, **frame, **facts})
+            pace.spend(thread_time() - began, last, self._trained)
 
-    def _moment(self) -> tuple[Any, ...]:
-        """What makes a new frame worth while: other networks, another step, playing or not."""
-        return self._load, self.step, self._playing and not (self._pair is not None and self._pair.finished)
-
-    def _publish(self, kind: str, tree: dict[str, Any]) -> None:
-        content = write_message(tree)
-        with self._change:
-            self._number += 1
-            self.messages[kind] = (self._number, content)
-            wakes = list(self._wakes)
-        for wake in wakes:
-            wake()
+    def _now(self) -> Moment:
+        ended = self._pair is not None and self._pair.finished
+        return Moment(self._load, self._playing and not ended, self._told, self.step)

@@ -24,7 +24,7 @@ class Sessions:
         self.uploads = Uploads()
         self._auditor = ThreadPoolExecutor(2, "gradlab-lab-audit")
         self._known: dict[str, Session] = {}
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self.connected = 0
         """Pages with an open stream; counted by the streams themselves, in the server's own thread."""
 
@@ -37,9 +37,10 @@ class Sessions:
             session = Session(secrets.token_urlsafe(12), self._auditor)
             self._known[session.id] = session
         session.set_speed(speed)
-        if (playing or at) and self._training_besides(session) >= TRAINING:
-            playing, at = False, 0
-        session.begin(Order(settings, plan, playing, min(at, settings.steps)))
+        with self._lock:  # two pages that come at once are counted one after the other
+            if (playing or at) and self._training_besides(session) >= TRAINING:
+                playing, at = False, 0
+            session.begin(Order(settings, plan, playing, min(at, settings.steps)))
         return session
 
     def get(self, identity: str) -> Session:
@@ -52,7 +53,7 @@ class Sessions:
     def change(self, session: Session, settings: Settings) -> dict[str, Any]:
         """Train other settings; say whether that restarts or continues."""
         plan = plan_settings(settings, self.uploads, self._bytes(session))
-        before, playing, step = session.order, session.training, session.step
+        before, (playing, step) = session.order, session.aim
         forward, said = 0, "Restarted from new initial weights."
         if before is not None:
             forward, said = _compare(before.settings, settings, step)
@@ -69,9 +70,10 @@ class Sessions:
 
     def play(self, session: Session) -> None:
         """Let a session train, unless too many others do."""
-        if self._training_besides(session) >= TRAINING:
-            raise Refused(f"{TRAINING} pages are training already; pause one of them, then play here")
-        session.play()
+        with self._lock:
+            if self._training_besides(session) >= TRAINING:
+                raise Refused(f"{TRAINING} pages are training already; pause one of them, then play here")
+            session.play()
 
     def _training_besides(self, session: Session) -> int:
         with self._lock:
@@ -91,7 +93,7 @@ class Sessions:
     def close_unwatched(self, identity: str) -> None:
         """End a session if no page listens to it any more."""
         session = self._known.get(identity)
-        if session is not None and session.listeners == 0:
+        if session is not None and session.messages.listeners == 0:
             self.close(identity)
 
     def close(self, identity: str) -> None:
@@ -118,9 +120,11 @@ def _compare(before: Settings, now: Settings, step: int) -> tuple[int, str]:
     if same:  # with a fixed rate the first steps do not depend on the budget
         if before.steps == now.steps:
             return min(step, now.steps), "Continues: only what is compared has changed."
-        return min(step, now.steps), f"Continues: the budget is now {now.steps:,} steps; what was trained stays."
-    changed = [f"the {name}" for name in ("task", "upload", "seed") if getattr(before, name) != getattr(now, name)]
+        return min(step, now.steps), f"Continues with a budget of {now.steps:,} steps; what was trained is kept."
+    changed = [f"the {name}" for name in ("task", "seed") if getattr(before, name) != getattr(now, name)]
+    changed += ["the file"] if before.task == now.task and before.upload != now.upload else []
     for word, old, new in (("A", before.a, now.a), ("B", before.b, now.b)):
         names = [name for name in type(old).model_fields if getattr(old, name) != getattr(new, name)]
         changed += [f"the {call_setting(name)} of {word}" for name in names]
-    return 0, f"Restarted: {', '.join(changed)} changed."
+    words = changed[0] if len(changed) == 1 else f"{', '.join(changed[:-1])} and {changed[-1]}"
+    return 0, f"Restarted: {words} changed."

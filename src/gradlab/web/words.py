@@ -50,6 +50,11 @@ def tell(config: Config, state: ArmState, layers: Layers, guessing: float) -> To
     return Told("learning" if learned else "stuck", course.strip())
 
 
+def recent_loss(state: ArmState) -> float | None:
+    """The mean loss of the last steps; None before the first step."""
+    return float(np.mean(state.losses[-LATELY:])) if len(state.losses) else None
+
+
 def guessing_loss(setup: Setup) -> float:
     """The loss of the best constant answer on the training samples: guessing among classes, or their mean."""
     data = setup.dataset
@@ -61,18 +66,24 @@ def guessing_loss(setup: Setup) -> float:
 
 def _has_learned(state: ArmState, guessing: float) -> bool:
     """Whether the loss is clearly below the first one, and below that of guessing."""
-    if not len(state.losses):
-        return False
-    return float(np.mean(state.losses[-LATELY:])) < SAME * min(float(state.losses[0]), guessing)
+    now = recent_loss(state)
+    return now is not None and now < SAME * min(float(state.losses[0]), guessing)
 
 
 def _tell_course(state: ArmState, guessing: float) -> str:
     """Where the loss came from and where it is, with a space behind; empty before the first step."""
-    if not len(state.losses):
+    now = recent_loss(state)
+    if now is None:
         return ""
-    first, now = float(state.losses[0]), float(np.mean(state.losses[-LATELY:]))
+    first = float(state.losses[0])
     if now < SAME * first:
-        than = "" if now < SAME * guessing else ", that of guessing" if now < guessing / SAME else ", above guessing"
+        than = (
+            ""
+            if now < SAME * guessing
+            else ", the loss of guessing"
+            if now < guessing / SAME
+            else ", worse than guessing"
+        )
         return f"The loss fell from {written(first)} to {written(now)}{than}. "
     return f"The loss {'stays at' if now < first / SAME else f'rose from {written(first)} to'} {written(now)}. "
 
@@ -95,19 +106,19 @@ def _tell_dead(dead: list[float]) -> str | None:
     whole = [number for number, share in enumerate(dead, 1) if share == 1]
     share = f"{100 * float(np.mean(dead)):.0f} % of its units are dead"
     if whole:
-        return f"{share}, in layer {whole[0]} all of them: no gradient passes it."
-    return f"{share}: no gradient reaches them any more." if float(np.mean(dead)) > DYING else None
+        return f"{share}, and in layer {whole[0]} all of them: no gradient gets through."
+    return f"{share}: no gradient reaches them anymore." if float(np.mean(dead)) > DYING else None
 
 
 def _tell_gain(what: str, gain: Gain, way: str) -> str:
-    """`δ falls 4.5 times per layer on its way back to the first layer, to 10⁻¹² of its size.`"""
-    word = "falls" if gain.in_all < 1 else "grows"
+    """`δ shrinks by a factor of 4.5 per layer on its way back to the first layer, to 10⁻¹² of its size.`"""
+    word = "shrinks" if gain.in_all < 1 else "grows"
     if gain.in_all == 0 or not math.isfinite(gain.in_all):
         end = "exactly 0" if gain.in_all == 0 else "more than a number can hold"
         return f"{what} {word} on its way {way}, to {end}."
     factor = 1 / gain.per_layer if gain.per_layer < 1 else gain.per_layer
-    end = f"to {written(gain.in_all, 2)} of its size" if gain.in_all < 1 else f"to {written(gain.in_all, 2)} times"
-    return f"{what} {word} {factor:.3g} times per layer on its way {way}, {end}."
+    end = f"to {written(gain.in_all, 2)} {'of' if gain.in_all < 1 else 'times'} its size"
+    return f"{what} {word} by a factor of {factor:.3g} per layer on its way {way}, {end}."
 
 
 def _tell_divergence(config: Config, state: ArmState, layers: Layers) -> str:
@@ -120,7 +131,7 @@ def _tell_divergence(config: Config, state: ArmState, layers: Layers) -> str:
 def _tell_place(layers: Layers) -> str:
     beyond = [number for number, size in enumerate(layers.signal, 1) if not math.isfinite(size)]
     if beyond:
-        return f"The activations leave the range of numbers in layer {beyond[0]} of {len(layers.signal)}."
+        return f"The activations overflow in layer {beyond[0]} of {len(layers.signal)}."
     sizes = [size if math.isfinite(size) else math.inf for size in layers.gradient]
     number = int(np.argmax(sizes)) + 1
     return f"The largest gradient is in layer {number} of {len(sizes)} ({written(sizes[number - 1], 2)})."
@@ -130,7 +141,7 @@ def _tell_cause(config: Config, state: ArmState) -> str:
     """The init, if the first loss is already beyond reason; else the learning rate, by how the loss went up."""
     finite = state.losses[np.isfinite(state.losses)]
     if len(finite) < 2:
-        return "It began there: the initial weights are too large; a smaller init scale or a norm would remove it."
+        return "It started that way: the initial weights are too large. A smaller init scale or a norm would fix it."
     first, largest = float(finite[0]), float(finite.max())
     if largest > 2 * first:
         lowest = int(finite.argmin())
@@ -139,4 +150,4 @@ def _tell_cause(config: Config, state: ArmState) -> str:
             f"Within {rose} the loss rose from {written(float(finite[lowest]), 2)} to {written(largest, 2)}: a "
             f"learning rate of {written(config.train.lr)} is too high for this network."
         )
-    return f"A step with the learning rate {written(config.train.lr)} threw the weights out of range."
+    return f"One step at a learning rate of {written(config.train.lr)} threw the weights out of range."

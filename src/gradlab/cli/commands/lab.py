@@ -23,10 +23,14 @@ def command(
     host: Annotated[
         str, typer.Option(metavar="ADDRESS", help="Listen on another address, so that other machines can reach it.")
     ] = "127.0.0.1",
+    lesson: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Open a lesson, such as `skip`, instead of the playground.")
+    ] = None,
     browser: Annotated[
         bool, typer.Option("--browser/--no-browser", help="Open the page in a browser [default].", show_default=False)
     ] = True,
     as_json: Annotated[bool, typer.Option("--json", help="Print the link as one JSON object on stdout.")] = False,
+    attended: Annotated[bool, typer.Option("--attended", help="End when standard input closes.", hidden=True)] = False,
 ) -> None:
     """Open the live lab, where two networks learn side by side.
 
@@ -36,13 +40,16 @@ def command(
     and start, stop and read the runs in FOLDER. Nothing is loaded from elsewhere; it works offline. Needs the extra
     [web].
     """
+    import threading
     import webbrowser
 
     from gradlab.cli.output import emit_json
     from gradlab.notices import say
-    from gradlab.web.serve import Address, is_loopback, require_web, serve
+    from gradlab.web.lessons import get_lesson
+    from gradlab.web.serve import Address, end_with_input, is_loopback, require_web, serve
 
     require_web()
+    page = "" if lesson is None else f"lesson/{get_lesson(lesson).name}"
     if not is_loopback(host):
         say(
             f"WARNING: --host {host}: everybody who can reach this machine and learns the link can train networks here "
@@ -50,13 +57,16 @@ def command(
         )
 
     def tell(address: Address) -> None:
+        link = address.link(page)
         if as_json:
-            emit_json({"url": address.url, "host": address.host, "port": address.port, "folder": str(folder.resolve())})
+            emit_json({"url": link, "host": address.host, "port": address.port, "folder": str(folder.resolve())})
         else:
-            typer.echo(address.url)
+            typer.echo(link)
             say("the live lab is at the link above; Ctrl-C ends it (runs that were started go on)")
         if browser:
-            webbrowser.open(address.url)
+            webbrowser.open(link)
+        if attended:
+            threading.Thread(target=end_with_input, name="gradlab-lab-attended", daemon=True).start()
 
     serve(folder, host, port, tell)
     say("the lab is closed")

@@ -105,6 +105,10 @@ class FusedTrainer(Trainer):
         theta, before = (self._unpad(flat) for flat in (self._parameters.theta, self._parameters.before))
         return State(theta, self._running(), theta - before if self._steps else None)
 
+    def parameters(self) -> tuple[Array, list[Running]]:
+        """Return the same without the latest update."""
+        return self._unpad(self._parameters.theta), self._running()
+
     def _unpad(self, padded: Array) -> Array:
         return self._memory.unpad(padded, self._setup.mlp.layout.size)
 

@@ -14,15 +14,17 @@ export const make = (name, properties = {}, ...children) => {
 };
 
 export class Refusal extends Error {}
+export const SILENT = "The lab's server does not answer. If it was ended, start `gradlab lab` again and open its link.";
 
 const answer = async (response) => {
-  let tree = {};
-  try { tree = await response.json(); } catch { /* a refusal of the guard is plain text */ }
-  if (!response.ok) throw new Refusal(tree.error || `the server answers ${response.status}`);
-  return tree;
+  if (response.ok) return response.json();
+  const text = await response.text();
+  let words = text.trim();
+  try { words = JSON.parse(text).error; } catch { /* a refusal of the guard is plain text */ }
+  throw new Refusal(words || `the server answers ${response.status}`);
 };
 const reach = async (path, options) => {
-  try { return await fetch(path, options); } catch { throw new Refusal("The lab's server does not answer. Start `gradlab lab` again and open its link."); }
+  try { return await fetch(path, options); } catch { throw new Refusal(SILENT); }
 };
 export const get = async (path) => answer(await reach(path));
 export const post = async (path, tree = {}) =>
@@ -40,6 +42,8 @@ export const written = (v, digits = 3) => {
   const exponent = Math.floor(Math.log10(size) + 1e-12), factor = +(v / 10 ** exponent).toPrecision(digits);
   return factor === 1 ? power(exponent) : `${factor} × ${power(exponent)}`;
 };
+// A message as a sentence; a name at its beginning (`runs/small`, `lab.yaml`) stays as it is.
+export const sentence = (words) => (/^[a-z]+(?![\w/.~-])/.test(words) ? words.charAt(0).toUpperCase() + words.slice(1) : words) + (!words || /[.!?…]$/.test(words) ? "" : ".");
 export const counted = (n, word) => `${n.toLocaleString("en")} ${word}${n === 1 ? "" : "s"}`;
 export const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 export const dark = window.matchMedia("(prefers-color-scheme: dark)");

@@ -1,5 +1,5 @@
 // The playground: settings on the left, two networks on the right, and what joins them.
-import { $, $$, dark, get, post, written } from "./dom.js";
+import { $, $$, SILENT, dark, get, post, sentence, written } from "./dom.js";
 import { Chart, layerSeries, lossSeries } from "./charts.js";
 import { Scene, Strips } from "./scene.js";
 import { Form, read, shared, write } from "./settings.js";
@@ -8,6 +8,8 @@ import { listLessons, nameOf, showLesson } from "./lesson.js";
 
 const SPEEDS = [2, 10, 30, 100, 300, 1000, null], KEPT = 400, ROWS = ["signal", "delta", "gradient", "dead"];
 const WORDS = { ready: "ready", learning: "learning", stuck: "stuck", vanishing: "vanishing", exploding: "exploding", dying: "dying", diverged: "diverged" };
+
+const PREPARING = "Preparing the networks. The first time, this compiles kernels, which takes half a minute.";
 
 const choices = await get("/api/choices");
 const inLesson = nameOf(location.pathname);
@@ -20,7 +22,7 @@ const preset = lesson ? lesson.settings : choices.defaults;
 const charts = { loss: new Chart($("#loss-chart"), { name: "loss" }) };
 for (const row of ROWS) charts[row] = new Chart($(`#${row}-chart`), { name: row, share: row === "dead" });
 const scene = new Scene(), strips = new Strips();
-let stage = null, frames = [], shown = null, playing = false, dirty = false, drawn = 0, first = 0;
+let stage = null, frames = [], shown = null, playing = false, dirty = false, drawn = 0, broken = false;
 
 const show = (frame) => { shown = frame; if (!dirty) { dirty = true; requestAnimationFrame(paint); } };
 const paint = () => {
@@ -48,31 +50,38 @@ const paint = () => {
     card.dataset.digest = arm.digest || "";
   });
   Object.assign(document.body.dataset, { step: frame.step, load: frame.load, playing, ended: frame.arms.every((arm) => arm.ended), frames: ++drawn });
+  document.documentElement.dataset.ready = "true";
 };
 
 const keep = (frame) => {
   if (frames.at(-1)?.step === frame.step) frames.pop();
   frames.push(frame);
-  if (frames.length > KEPT) frames = frames.filter((_, i) => i % 2 === 0 || i > KEPT - 20);
+  if (frames.length > KEPT) frames = frames.filter((kept, i) => i % 2 === 0 || i > KEPT - 20 || kept === shown);
 };
+const ended = () => frames.length > 0 && frames.at(-1).arms.every((arm) => arm.ended);
 const setPlaying = (now) => {
   playing = now;
-  const button = $("#play"), ended = frames.length > 0 && frames.at(-1).arms.every((arm) => arm.ended);
-  button.dataset.now = now ? "stop" : ended ? "again" : "go";
-  const word = now ? "Pause" : ended ? "Again" : "Play";
-  $("span", button).textContent = word;
-  $("#lesson-play").textContent = word;
-  $("#step").disabled = ended;
+  const word = now ? "Pause" : ended() ? "Again" : "Play", button = $("#play");
+  if ($("span", button).textContent !== word) {
+    button.dataset.now = now ? "stop" : ended() ? "again" : "go";
+    $("span", button).textContent = $("#lesson-play").textContent = word;
+  }
+  $("#step").disabled = ended();
   document.body.dataset.playing = now;
 };
+// What the newest frame says, unless it was made before the latest order was heard.
+const settle = () => setPlaying(frames.length && stream.settled(frames.at(-1)) ? frames.at(-1).playing : playing);
 
 const hear = (kind, message) => {
   if (kind === "stage") {
     stage = message;
     frames = [];
+    shown = null;  // what is shown belongs to other networks: nothing is painted until their first frame
+    settle();
     Object.values(charts).forEach((chart) => chart.reset());
     strips.begin();
     scene.begin(message.scene);
+    $("#theory-note").hidden = true;
     $("#budget").textContent = message.steps.toLocaleString("en");
     $$(".card").forEach((card, i) => {
       $(".name", card).textContent = message.names[i];
@@ -89,36 +98,47 @@ const hear = (kind, message) => {
     $(".line", place).textContent = message.line;
     $("ul", place).replaceChildren(...message.details.map((words) => Object.assign(document.createElement("li"), { textContent: words })));
   } else if (kind === "theory") {
-    if (stage?.load === message.load) { stage.predicted = message.expected; if (shown) show(shown); }
+    if (stage?.load !== message.load) return;
+    stage.predicted = message.expected;
+    $("#theory-note").hidden = false;
+    $("#theory-order").hidden = message.expected.every((arm) => arm.gradient.kind !== "order");
+    if (shown) show(shown);
   } else if (kind === "fault") {
     form.refuse(message.error);
     setPlaying(false);
   } else {
-    if (!first) { first = performance.now(); document.documentElement.dataset.ready = "true"; }
+    if ($("#said").textContent === PREPARING) say("");
     const live = shown === null || shown === frames.at(-1) || !frames.includes(shown);
     keep(message);
-    if (message.playing !== playing || frames.at(-1).arms.every((arm) => arm.ended)) setPlaying(message.playing);
+    settle();
     if (live) show(message);
     else $("#scrub").max = frames.length - 1;
   }
 };
 
-const say = (words) => { $("#said").textContent = words; };
-const lose = async () => {
+// Words that hold until something else is done are passing.
+const say = (words, passing = false) => { $("#said").textContent = sentence(words); $("#said").dataset.passing = passing; };
+const lose = async (gone) => {
+  if (!gone) { broken = true; say(SILENT); setPlaying(false); return; }
   try { await stream.open(form.value, { at: stream.last.step, speed: speed() }); say("Connected again: trained to the same step."); } catch (error) { say(error.message); setPlaying(false); }
 };
+const find = () => { if (broken) say("Connected again."); broken = false; };
 
 // ------------------------------------------------------------------ what is done
 const speed = () => SPEEDS[$("#speed").value];
-const attempt = async (work) => { try { await work(); } catch (error) { say(error.message); } };
+const attempt = async (work) => { try { await work(); } catch (error) { say(error.message, true); } };
 const toggle = () => attempt(async () => {
-  if (!playing && frames.length && frames.at(-1).arms.every((arm) => arm.ended)) await rewind();
-  const now = !playing;
-  await stream.tell(now ? "play" : "pause");
-  setPlaying(now);
-  if (now) { if (frames.length) show(frames.at(-1)); if ($("#said").textContent.startsWith("2 pages")) say(""); }
+  const now = !playing, orders = now && ended() ? ["rewind", "play"] : [now ? "play" : "pause"];
+  setPlaying(now);  // at once, so that a second press means the opposite
+  if (now && frames.length) show(frames.at(-1));
+  try {
+    const [first] = await Promise.all(orders.map((order) => stream.tell(order)));
+    if (first.said) say(first.said);
+    else if ($("#said").dataset.passing === "true") say("");
+  } catch (error) { setPlaying(false); throw error; } finally { settle(); }
 });
-const rewind = async () => { say((await stream.tell("rewind")).said); setPlaying(false); };
+const rewind = async () => { setPlaying(false); say((await stream.tell("rewind")).said); settle(); };
+const step = async () => { setPlaying(false); if (frames.length) show(frames.at(-1)); await stream.tell("step"); settle(); };
 const change = async () => {
   form.mark();
   const settings = form.value;
@@ -130,14 +150,14 @@ const change = async () => {
   } catch (error) { form.refuse(error.message); }
 };
 const form = new Form(choices, change);
-const stream = new Stream(hear, lose);
+const stream = new Stream(hear, lose, find);
 
 $("#play").addEventListener("click", toggle);
 $("#rewind").addEventListener("click", () => attempt(rewind));
-$("#step").addEventListener("click", () => attempt(async () => { await stream.tell("step"); setPlaying(false); if (frames.length) show(frames.at(-1)); }));
+$("#step").addEventListener("click", () => attempt(step));
 const tellSpeed = () => { const v = speed(); $("#speed-now").textContent = v === null ? "full speed" : `${v.toLocaleString("en")} steps/s`; $("#speed").setAttribute("aria-valuetext", $("#speed-now").textContent); stream.last.speed = v; };
 $("#speed").addEventListener("input", () => { tellSpeed(); attempt(() => stream.tell("speed", { speed: speed() })); });
-$("#scrub").addEventListener("input", (event) => { const frame = frames[event.target.value]; if (frame) { show(frame); if (frame !== frames.at(-1)) say(`Looking back at step ${frame.step.toLocaleString("en")}${playing ? "; training goes on" : ""}.`); else say(""); } });
+$("#scrub").addEventListener("input", (event) => { const frame = frames[event.target.value]; if (frame) { show(frame); if (frame !== frames.at(-1)) say(`Looking back at step ${frame.step.toLocaleString("en")}${playing ? "; training goes on" : ""}.`, true); else say(""); } });
 const look = (by) => { const at = Math.min(Math.max(frames.indexOf(shown) + by, 0), frames.length - 1); $("#scrub").value = at; $("#scrub").dispatchEvent(new Event("input")); };
 $("#live").addEventListener("click", () => { show(frames.at(-1)); say(""); $("#play").focus(); });
 $("#alike").addEventListener("click", () => { const now = form.value; form.value = { ...now, b: { ...now.a } }; change(); });
@@ -159,7 +179,7 @@ $("#save-write").addEventListener("click", async () => {
   try {
     const found = await post("/api/study", { settings: form.value, name: $("#save-name").value.trim() });
     $("#save-said").textContent = `Saved as ${found.file}. Run it: ${found.command}, or start it on the page Runs.`;
-  } catch (error) { $("#save-said").textContent = error.message; }
+  } catch (error) { $("#save-said").textContent = sentence(error.message); }
 });
 const fullscreen = () => (document.fullscreenElement ? document.exitFullscreen() : document.documentElement.requestFullscreen());
 if (document.fullscreenEnabled) $("#fullscreen").addEventListener("click", fullscreen);
@@ -181,10 +201,9 @@ window.addEventListener("hashchange", () => { if (shared(location.hash)) { form.
 if (lesson) $("#speed").value = Math.max(SPEEDS.indexOf(lesson.speed), 0);
 tellSpeed();
 form.value = shared(location.hash) ? read(location.hash, preset) : preset;
-say("Preparing the networks; the first time this compiles kernels, which takes half a minute.");
+say(PREPARING);
 try {
   await stream.open(form.value, { speed: speed() });
-  say("");
 } catch (error) {
   form.refuse(error.message);
   say("");

@@ -1,5 +1,5 @@
 // All runs of a folder: what they do now, and what can be done with them.
-import { $, $$, counted, get, make, post, written } from "./dom.js";
+import { $, SILENT, counted, get, make, post, sentence, written } from "./dom.js";
 
 const chosen = new Set();
 let listed = [];
@@ -8,7 +8,7 @@ const duration = (seconds) => {
   const s = Math.round(seconds), m = Math.floor(s / 60), h = Math.floor(m / 60);
   return h ? `${h}:${String(m % 60).padStart(2, "0")}:${String(s % 60).padStart(2, "0")}` : `${m}:${String(s % 60).padStart(2, "0")}`;
 };
-const say = (words) => { $("#start-said").textContent = words; };
+const say = (words) => { $("#start-said").textContent = sentence(words); };
 const attempt = async (work) => { try { await work(); } catch (error) { say(error.message); } };
 
 // ------------------------------------------------------------------ starting
@@ -35,20 +35,20 @@ $("#check").addEventListener("click", () => attempt(async () => {
     say("");
     const box = make("div", { className: `checked ${audit.error ? "" : audit.same_setup_except_factor ? "fair" : "unfair"}` });
     box.append(make("p", {}, make("b", { textContent: audit.error || audit.answer })));
-    if (!audit.error && audit.cannot_attribute.length) box.append(make("details", {}, make("summary", { textContent: "What even so cannot be attributed" }), make("ul", {}, ...audit.cannot_attribute.map((words) => make("li", { textContent: words })))));
+    if (!audit.error && audit.cannot_attribute.length) box.append(make("details", {}, make("summary", { textContent: "What it cannot attribute even so" }), make("ul", {}, ...audit.cannot_attribute.map((words) => make("li", { textContent: words })))));
     if (plan.error) box.append(make("p", { textContent: plan.error }));
     else box.append(make("p", { className: "note", textContent: describePlan(plan) }));
     $("#checked").replaceChildren(box);
   } finally { $("#check").disabled = false; }
 }));
 const describePlan = (plan) => {
-  const done = plan.done ? `, ${plan.done} of them done` : "", seconds = plan.seconds ? `; about ${duration(plan.seconds)} on one core` : "";
+  const done = plan.done ? `, ${plan.done} of them done` : "", seconds = plan.seconds ? `; ${plan.seconds < 1 ? "less than a second" : `about ${duration(plan.seconds)}`} on one core` : "";
   return `${counted(plan.groups.length, "group")}, ${counted(plan.trials.length, "trial")}${done}${seconds}.`;
 };
 $("#start").addEventListener("click", () => attempt(async () => {
   const seeds = $("#seeds").value === "" ? null : Number($("#seeds").value);
   const found = await post("/api/runs/start", { study: select.value, seeds, quick: $("#quick").checked });
-  say(`Started: ${found.command}`);
+  say(`Started: ${found.command}.`);
 }));
 
 // ------------------------------------------------------------------ the list
@@ -66,43 +66,74 @@ const facts = (run) => {
   return words.join(", ");
 };
 const act = (action, run, words) => make("button", { type: "button", textContent: words, onclick: () => attempt(async () => say((await post(`/api/runs/${action}`, { run: run.id })).said)) });
+const put = (element, words) => { if (element.textContent !== words) element.textContent = words; };
 
-const card = (run) => {
-  const made = make("article", { className: `run${run.alive ? " alive" : ""}${run.aside ? " aside" : ""}`, data: { run: run.id, state: state(run) } });
-  const box = make("input", { type: "checkbox", checked: chosen.has(run.id), ariaLabel: `Compare ${run.id}` });
+// A card is made once and then kept up to date: a button that is replaced between press and release loses the click.
+const cards = new Map();
+const makeCard = (run) => {
+  const made = make("article", { data: { run: run.id } }), box = make("input", { type: "checkbox", ariaLabel: `Compare ${run.id}` });
   box.addEventListener("change", () => { if (box.checked) chosen.add(run.id); else chosen.delete(run.id); choose(); });
-  made.append(make("h2", {}, box, make("span", { textContent: run.id }), make("span", { className: "pill", textContent: state(run) })), make("p", { textContent: run.question }));
-  if (run.planned) made.append(make("progress", { max: run.planned, value: run.done + run.failed, ariaLabel: facts(run) }), make("p", { className: "note", textContent: facts(run) }));
-  if (run.running?.length) {
-    made.append(make("ul", { className: "live" }, ...run.running.slice(0, 6).map((trial) => make("li", {
-      textContent: `${trial.name}: step ${trial.steps.toLocaleString("en")} of ${trial.of.toLocaleString("en")}${typeof trial.loss === "number" ? `, loss ${written(trial.loss)}` : ""}` }))));
-  }
-  const buttons = make("div", { className: "buttons" });
-  if (run.report) buttons.append(make("a", { className: "button", href: `/api/runs/report?run=${encodeURIComponent(run.id)}`, target: "_blank", rel: "noopener", textContent: "Open report" }));
-  if (run.alive) buttons.append(act("stop", run, "Stop"));
-  else buttons.append(act("aside", run, "Move aside"));
-  made.append(buttons);
-  return made;
+  const parts = {
+    made, box, pill: make("span", { className: "pill" }), question: make("p"), progress: make("progress"), facts: make("p", { className: "note" }), live: make("ul", { className: "live" }),
+    report: make("a", { className: "button", href: `/api/runs/report?run=${encodeURIComponent(run.id)}`, target: "_blank", rel: "noopener", textContent: "Open report" }),
+    stop: act("stop", run, "Stop"), aside: act("aside", run, "Move aside"),
+  };
+  made.append(make("h2", {}, box, make("span", { textContent: run.id }), parts.pill), parts.question, parts.progress, parts.facts, parts.live, make("div", { className: "buttons" }, parts.report, parts.stop, parts.aside));
+  return parts;
 };
+const card = (run) => {
+  if (!cards.has(run.id)) cards.set(run.id, makeCard(run));
+  const parts = cards.get(run.id), words = facts(run), running = run.running || [];
+  parts.made.className = `run${run.alive ? " alive" : ""}${run.aside ? " aside" : ""}`;
+  parts.made.dataset.state = state(run);
+  parts.box.checked = chosen.has(run.id);
+  put(parts.pill, state(run));
+  put(parts.question, run.question);
+  put(parts.facts, words);
+  parts.progress.hidden = parts.facts.hidden = !run.planned;
+  Object.assign(parts.progress, { max: run.planned || 1, value: run.done + run.failed, ariaLabel: words });
+  parts.live.hidden = !running.length;
+  parts.live.replaceChildren(...running.slice(0, 6).map((trial) => make("li", {
+    textContent: `${trial.name}: step ${trial.steps.toLocaleString("en")} of ${trial.of.toLocaleString("en")}${typeof trial.loss === "number" ? `, loss ${written(trial.loss)}` : ""}` })));
+  parts.report.hidden = !run.report;
+  parts.stop.hidden = !run.alive;
+  parts.aside.hidden = run.alive;
+  return parts.made;
+};
+// Put elements into this order, and move only those that are out of place.
+const arrange = (place, elements) => {
+  [...place.children].filter((child) => !elements.includes(child)).forEach((child) => child.remove());
+  elements.forEach((element, i) => { if (place.children[i] !== element) place.insertBefore(element, place.children[i] || null); });
+};
+const nothing = make("p", { className: "note", textContent: "No runs below this folder yet. Start a study, or run `gradlab run identity` here." });
 const choose = () => {
   $("#compare").disabled = chosen.size !== 2;
   $("#chosen").textContent = chosen.size === 2 ? [...chosen].join(" and ") : "Mark two runs to compare them.";
 };
 const draw = ({ folder, runs, started }) => {
-  $("#folder").textContent = folder;
-  const focused = document.activeElement, holder = focused?.closest?.("[data-run]")?.dataset.run, nth = holder ? $$(`[data-run="${CSS.escape(holder)}"] :is(button, a, input)`).indexOf(focused) : -1;
+  put($("#folder"), folder);
   listed = runs;
   for (const id of chosen) if (!runs.some((run) => run.id === id)) chosen.delete(id);
+  for (const id of cards.keys()) if (!runs.some((run) => run.id === id)) cards.delete(id);
   choose();
-  $("#runs").replaceChildren(...(runs.length ? runs.map(card) : [make("p", { className: "note", textContent: "No runs below this folder yet. Start a study, or run `gradlab run identity` here." })]));
-  if (nth >= 0) $$(`[data-run="${CSS.escape(holder)}"] :is(button, a, input)`)[nth]?.focus();
-  $("#news").replaceChildren(...started.filter((each) => each.code !== null && ![0, 3, 130].includes(each.code)).slice(-2).map((each) =>
+  const focused = document.activeElement;
+  arrange($("#runs"), runs.length ? runs.map(card) : [nothing]);
+  if (document.activeElement !== focused) focused.focus();  // a card that moved
+  tellEnds(started.filter((each) => each.code !== null && ![0, 3, 130].includes(each.code)).slice(-2));
+  document.documentElement.dataset.ready = "true";
+};
+let told = "";
+const tellEnds = (failed) => {
+  if (told === JSON.stringify(failed)) return;  // said once: a screen reader would say it again
+  told = JSON.stringify(failed);
+  $("#news").replaceChildren(...failed.map((each) =>
     make("p", {}, make("b", { textContent: `${each.command} ended with code ${each.code}.` }), make("pre", { textContent: each.said.split("\n").slice(-6).join("\n") }))));
-  Object.assign(document.documentElement.dataset, { ready: "true" });
 };
 const source = new EventSource("/api/runs/events");
 source.addEventListener("runs", (event) => draw(JSON.parse(event.data)));
-source.addEventListener("error", () => { if (source.readyState === EventSource.CLOSED) say("The lab's server does not answer, or too many pages are open. Reload to try again."); });
+let broken = false;
+source.addEventListener("open", () => { if (broken) say("Connected again."); broken = false; });
+source.addEventListener("error", () => { broken = true; say(source.readyState === EventSource.CLOSED ? "The lab was started anew, or too many pages are open. Open its link again." : SILENT); });
 
 // ------------------------------------------------------------------ two runs
 $("#compare").addEventListener("click", () => attempt(async () => {

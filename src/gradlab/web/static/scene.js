@@ -16,7 +16,7 @@ export class Scene {
     const picture = $(".picture", this.place);
     picture.replaceChildren();
     if (!scene) return;
-    $("figcaption", this.place).textContent = scene.kind === "plane" ? "What each answers, point by point" : "Test digits, and what each takes them for";
+    $("figcaption", this.place).textContent = scene.kind === "plane" ? "What each network answers, point by point" : "Test digits, and what each network takes them for";
     if (scene.kind === "plane") this.#beginPlane(picture);
     else this.#beginDigits(picture);
   }

@@ -1,5 +1,5 @@
 // The settings: a form for two arms, the whole state in the address (after #), and what differs.
-import { $, make, send, Refusal } from "./dom.js";
+import { $, make, send, sentence, Refusal } from "./dom.js";
 
 const NUMBERS = ["depth", "width", "lr"];
 const LISTS = { lr: ["1e-5", "1e-4", "3e-4", "1e-3", "3e-3", "1e-2", "0.1", "1"], batch: ["1", "8", "16", "64", "256", "full"], width: ["8", "16", "32", "64", "128", "256"], depth: ["2", "4", "10", "20", "30", "50", "100"] };
@@ -71,15 +71,17 @@ export class Form {
 
   async #take(file) {
     if (!file) return;
+    const turn = (this.turn = (this.turn || 0) + 1), late = () => turn !== this.turn;  // another file was chosen meanwhile
     try {
       if (file.size > this.choices.limits.upload) throw new Refusal(`${file.name} is larger than ${this.choices.limits.upload / 2 ** 20} MiB, which is what the page takes.`);
       const found = await send(`/api/upload?name=${encodeURIComponent(file.name)}`, file);
+      if (late()) return;
       this.upload = found.id;
       this.uploads.set(found.id, found.stated);
       this.task.value = "upload";
       this.#showFile();
       this.changed();
-    } catch (error) { this.refuse(error.message); }
+    } catch (error) { if (!late()) this.refuse(error.message); }
   }
 
   #showFile() {
@@ -147,7 +149,7 @@ export class Form {
 
   refuse(words) {
     const place = $("#refusal");
-    place.textContent = words ? words.charAt(0).toUpperCase() + words.slice(1) + (/[.!?]$/.test(words) ? "" : ".") : "";
+    place.textContent = sentence(words);
     place.hidden = !words;
   }
 }

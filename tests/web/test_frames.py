@@ -1,0 +1,109 @@
+"""Frames: the numbers of the probes at a fraction of their cost, and when the next one is due."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from lab_server import TINY
+
+from gradlab.trials.measuring import measure
+from gradlab.web.frames import MOST_POINTS, Curve
+from gradlab.web.layers import Inside
+from gradlab.web.pacing import BUSY, IDLE, SOONEST, Moment, Pace
+from gradlab.web.pair import Pair
+from gradlab.web.planning import plan_settings
+from gradlab.web.scenes import TESTED, Asked
+from gradlab.web.settings import read_settings
+from gradlab.web.uploads import Uploads
+
+
+def pair_of(uploads: Uploads, task: str, steps: int, **arm: Any) -> Pair:
+    settings = read_settings({"task": task, "steps": 20, "a": {**TINY, **arm}, "b": {**TINY, **arm, "skip": "rezero"}})
+    with np.errstate(all="ignore"):
+        pair = Pair(plan_settings(settings, uploads))
+        pair.advance(steps)
+    return pair
+
+
+@pytest.mark.parametrize(
+    "arm",
+    [
+        {},
+        {"skip": "identity", "norm": "batch"},
+        {"skip": "pre_activation", "norm": "layer", "activation": "tanh"},
+        {"depth": 60, "scale": 0.01},  # sizes whose squares no float32 holds
+        {"depth": 60, "scale": 100.0},
+    ],
+)
+def test_the_layer_view_has_the_numbers_of_the_probes(uploads: Uploads, arm: dict[str, Any]) -> None:
+    pair = pair_of(uploads, "xor", 7, **arm)
+    for setup, trainer, state in zip(pair.setups, pair._trainers, pair.state().arms, strict=True):
+        inside = Inside(setup)
+        inside.take(state)
+        seen = inside.measure()
+        found: dict[int, dict[str, float]] = {}
+        with np.errstate(all="ignore"):
+            for number, numbers in measure(setup, "during", state.theta, state.running, trainer.state().update):
+                found.setdefault(number, {}).update(numbers)
+        for index, numbers in enumerate(found.values()):
+            place = "stream" if "activation_std.stream" in numbers else "post"
+            signal = np.hypot(numbers[f"activation_mean.{place}"], numbers[f"activation_std.{place}"])
+            assert seen.signal[index] == pytest.approx(signal, rel=1e-9, nan_ok=True)
+            assert seen.delta[index] == pytest.approx(numbers["delta_rms"], rel=1e-9, nan_ok=True)
+            assert seen.gradient[index] == pytest.approx(numbers["grad_rms"], rel=1e-9, nan_ok=True)
+            assert seen.dead[index] == numbers["dead_share"]
+
+
+def test_what_is_looked_at_is_a_copy_of_what_is_trained(uploads: Uploads) -> None:
+    pair = pair_of(uploads, "xor", 3)
+    for trainer, before in zip(pair._trainers, pair.state().arms, strict=True):
+        assert np.array_equal(before.theta, trainer.state().theta)
+    states = pair.state()
+    kept = [arm.theta.copy() for arm in states.arms]
+    pair.advance(9)
+    assert all(np.array_equal(arm.theta, theta) for arm, theta in zip(states.arms, kept, strict=True))
+    assert not np.array_equal(pair.state().arms[0].theta, kept[0])
+
+
+@pytest.mark.parametrize("arm", [{}, {"norm": "batch"}])
+def test_accuracy_is_that_of_the_trainer_on_the_first_held_out_samples(uploads: Uploads, arm: dict[str, Any]) -> None:
+    pair = pair_of(uploads, "moons", 20, **arm)
+    setup, inside = pair.setups[0], Inside(pair.setups[0])
+    inside.take(pair.state().arms[0])
+    x, y = setup.dataset.gather(setup.dataset.test[:TESTED], setup.dtype)
+    right = float(np.mean(pair._trainers[0].predict(x).argmax(1) == y))
+    assert 0.5 < right < 1
+    assert Asked(setup, None).ask(inside) == {"accuracy": pytest.approx(right, abs=1e-4)}
+
+
+def test_a_long_curve_is_sent_as_means_of_equal_stretches_and_grows_by_what_is_new() -> None:
+    losses = np.arange(10_000.0)
+    curve = Curve()
+    for length in (0, 1, 7, 320, 321, 500, 1000, 9_999, 10_000):
+        found, fresh = curve.thin(losses[:length]), Curve().thin(losses[:length])
+        assert found == fresh
+        assert len(found["y"]) <= MOST_POINTS
+        assert len(found["y"]) == math.ceil(length / found["every"])
+    assert curve.thin(losses[:1000])["every"] == 4
+    assert curve.thin(losses[:1000])["y"][:2] == [1.5, 5.5]
+    assert Curve().thin(losses[:321])["y"][-1] == 320.0  # the last stretch is not full yet
+    assert Curve().thin(np.array([1.0, math.nan]))["y"] == [1.0, None]
+    assert Curve().thin(np.empty(0)) == {"every": 1, "y": []}
+
+
+def test_frames_get_a_small_share_of_a_busy_processor_and_a_large_one_of_an_idle_one() -> None:
+    pace, playing = Pace(), Moment(1, True, 2, 10)
+    later = playing._replace(step=50)
+    assert pace.until_next(playing, later) == SOONEST
+    pace.spend(0.01, now=100.0, trained=7.0)
+    pace.spend(0.01, now=101.0, trained=8.0)  # trained all the time
+    assert pace.until_next(playing, later) == pytest.approx(0.01 / BUSY)
+    for changed in (later._replace(told=3), later._replace(playing=False), later._replace(load=2)):
+        assert pace.until_next(playing, changed) == SOONEST
+    pace.spend(0.2, now=102.0, trained=8.0)  # did not train at all
+    assert pace.until_next(playing, later) == pytest.approx(0.2 / IDLE)
+    pace.spend(0.001, now=103.0, trained=8.5)
+    assert pace.until_next(playing, later) == SOONEST
