@@ -17,9 +17,10 @@ from gradlab.errors import InvalidInput, PartError
 from gradlab.runs import compiling, fingerprint, remote
 from gradlab.runs.bundles import bundle_trials, named_executor
 from gradlab.runs.fingerprint import compare_fingerprints, take_fingerprint
+from gradlab.runs.freight import unload_results
 from gradlab.runs.monitor import Monitor
 from gradlab.runs.packing import Packer
-from gradlab.runs.parcels import pack, with_trials
+from gradlab.runs.parcels import pack
 from gradlab.runs.remote import RemoteWorker
 from gradlab.runs.worker import run_trial
 
@@ -36,10 +37,10 @@ def test_a_remote_worker_gives_the_bits_of_this_process(tree: dict[str, Any]) ->
     plan = gradlab.plan(tree)
     cargo, tickets = pack([plan.trials])
     answer = RemoteWorker(pickle.loads(pickle.dumps(cargo))).run(tickets[0], Monitor())
-    results = with_trials(answer.results, {trial.id: trial for trial in plan.trials})
+    results = unload_results(answer.results, {trial.id: trial for trial in plan.trials})
     assert {r.trial.id: r.digest for r in results} == {t.id: run_trial(t).digest for t in plan.trials}
     assert answer.other is None
-    assert with_trials(answer.results, {}) == []  # nobody asked for them, or they came twice
+    assert unload_results(answer.results, {}) == []  # nobody asked for them, or they came twice
 
 
 def test_a_worker_of_another_kind_is_refused_or_marked(tree: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -49,11 +50,11 @@ def test_a_worker_of_another_kind_is_refused_or_marked(tree: dict[str, Any], mon
     mixed, _ = pack([plan.trials[:1]], mixed=True)
     monkeypatch.setattr(remote, "take_fingerprint", lambda: other)
     answer = RemoteWorker(cargo).run(tickets[0], Monitor())
-    assert answer.results == ()
+    assert answer.results.ids == []
     assert answer.refused is not None
     assert answer.refused.startswith("the worker on attic is refused (processor was ")
     accepted = RemoteWorker(mixed).run(tickets[0], Monitor())
-    assert len(accepted.results) == 1
+    assert accepted.results.ids == [plan.trials[0].id]
     assert accepted.other == other
 
 
@@ -86,8 +87,9 @@ def test_part_files_travel_with_their_text(
     cargo, tickets = pack([plan.trials[:1]])
     wanted = run_trial(plan.trials[0]).digest
     path.unlink()  # as on another machine
-    (result,) = RemoteWorker(pickle.loads(pickle.dumps(cargo))).run(tickets[0], Monitor()).results
-    assert result[-1] == wanted
+    answer = RemoteWorker(pickle.loads(pickle.dumps(cargo))).run(tickets[0], Monitor())
+    (result,) = unload_results(answer.results, {plan.trials[0].id: plan.trials[0]})
+    assert result.digest == wanted
     changed = type(cargo)(cargo.groups, tuple(type(p)(p.name, p.text, "0") for p in cargo.parts), cargo.fingerprint)
     with pytest.raises(PartError, match="put them into one file"):
         changed.trials(tickets[0])

@@ -14,8 +14,9 @@ from gradlab.data.placed import place
 from gradlab.engines.base import one_blas_thread
 from gradlab.runs.compiling import compiling_alone, is_cold
 from gradlab.runs.fingerprint import compare_fingerprints, describe_refusal, take_fingerprint
+from gradlab.runs.freight import load_results
 from gradlab.runs.monitor import Monitor
-from gradlab.runs.parcels import Answer, Cargo, Ticket, without_trials
+from gradlab.runs.parcels import Answer, Cargo, Ticket
 from gradlab.runs.worker import run_bundle
 
 
@@ -43,4 +44,4 @@ class RemoteWorker:
                 results, trials = run_bundle(trials[:1], monitor), trials[1:]
                 stack.close()
             results += run_bundle(trials, monitor)
-        return Answer(without_trials(results), node=platform.node(), other=self._other)
+        return Answer(load_results(results), node=platform.node(), other=self._other)

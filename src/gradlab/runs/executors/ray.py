@@ -24,9 +24,10 @@ from gradlab.notices import say, say_once
 from gradlab.runs.executors.base import Executor, workers_for
 from gradlab.runs.executors.ray_worker import Board, run_in_ray
 from gradlab.runs.extras import require_extra
+from gradlab.runs.freight import unload_results
 from gradlab.runs.monitor import Live, Monitor
 from gradlab.runs.packing import Packer
-from gradlab.runs.parcels import Answer, Ticket, pack, with_trials
+from gradlab.runs.parcels import Answer, Ticket, pack
 from gradlab.runs.scaling import Costs
 from gradlab.runs.worker import Bundle
 from gradlab.trials.digest import digest
@@ -174,12 +175,12 @@ class _Dispatch:
         if answer.other is not None:
             self._monitor.meet(answer.other)
         by_id = {ticket[2]: group for group, ticket in bundle}
-        results = with_trials(answer.results, self._trials)
+        results = unload_results(answer.results, self._trials)
         for result in results:
             self._trials.pop(result.trial.id)  # a trial that ran twice has one result
             self._packer.learn(by_id[result.trial.id], result.seconds)
-        if len(answer.results) < len(bundle) and not self._monitor.stopping:
-            done = {identity for identity, *_ in answer.results}
+        done = set(answer.results.ids)
+        if len(done) < len(bundle) and not self._monitor.stopping:
             self._packer.put_back(item for item in bundle if item[1][2] not in done)
         return results
 
