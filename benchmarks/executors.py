@@ -196,8 +196,9 @@ def make_table(found: dict[str, dict[str, float]]) -> str:
         inline = found.get("inline")
         beyond = "–" if inline is None or name == "inline" else f"{(over - inline['overhead_ms']) / bare:+.1%}"
         lines.append(
-            f"| `{name}` | {one['bundles']:,} | {bare:.2f} ms | {one['cpu_ms']:.2f} ms | {over:.2f} ms ({over / bare:.1%}) | "
-            f"{beyond} | {one['coordinator_ms']:.2f} ms | {one['daemons_ms']:.2f} ms | "
+            f"| `{name}` | {one['bundles']:,} | {bare:.2f} ms | {one['cpu_ms']:.2f} ms | "
+            f"{over:.2f} ms ({over / bare:.1%}) | {beyond} | {one['coordinator_ms']:.2f} ms | "
+            f"{one['daemons_ms']:.2f} ms | "
             f"{one['first_result_seconds']:.1f} s | {one['seconds']:.0f} s | {one['model_seconds']:.0f} s |"
         )
     return "\n".join(lines)

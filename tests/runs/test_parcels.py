@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -13,6 +15,7 @@ import pytest
 import gradlab
 from gradlab.data import placed
 from gradlab.data.file import File
+from gradlab.engines.reference import Reference
 from gradlab.errors import InvalidInput, PartError
 from gradlab.runs import compiling, fingerprint, remote
 from gradlab.runs.bundles import bundle_trials, named_executor
@@ -135,6 +138,25 @@ def test_the_last_bundles_are_small_and_nothing_is_handed_out_twice() -> None:
     assert [len(packer.take(4)) for _ in range(2)] == [3, 3]
 
 
+def test_the_last_bundles_of_short_trials_still_hold_a_fifth_of_a_second() -> None:
+    packer: Packer[int] = Packer([[(group, group) for group in range(50)] for _ in range(20)], 0.5)
+    packer.learn(0, 0.01)
+    sizes = []
+    while len(packer):
+        sizes.append(len(packer.take(8)))
+    assert sum(sizes) == 1000
+    assert sizes[0] == 31  # a fair share of 1,000 for eight workers, four each
+    assert set(sizes[-6:-1]) == {20}
+    assert sizes[-1] <= 20
+
+
+def test_a_group_without_a_measurement_is_taken_to_be_like_the_others() -> None:
+    packer: Packer[int] = Packer([[(group, group) for group in range(1000)]], 0.5)
+    packer.learn(1000, 0.004)
+    packer.learn(1001, 0.006)
+    assert len(packer.take(1)) == 100
+
+
 def test_one_worker_compiles_while_the_others_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import threading
 
@@ -168,3 +190,35 @@ def test_settings_of_an_executor_are_checked(tree: dict[str, Any]) -> None:
         named_executor("slurm", plan, settings={"cpus": "many"})
     with pytest.raises(InvalidInput, match="the executor pool has no setting 'address'"):
         named_executor("pool", plan, settings={"address": "x"})
+
+
+def test_kernels_are_looked_for_once_and_a_cold_trial_goes_first(
+    tree: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree["base"]["train"]["engine"] = "reference"
+    plan = gradlab.plan(tree, seeds=3)
+    asked: list[str] = []
+    order: list[str] = []
+
+    def announce(self: Reference, config: Any, catalog: Any) -> str:
+        asked.append("kernels")
+        return "compiling"
+
+    monkeypatch.setattr(Reference, "announcement", announce)
+    monkeypatch.setattr(remote, "compiling_alone", lambda: contextmanager(note)())
+    run = remote.run_bundle
+    monkeypatch.setattr(
+        remote, "run_bundle", lambda trials, monitor: order.append(str(len(trials))) or run(trials, monitor)
+    )
+
+    def note() -> Iterator[None]:
+        order.append("locked")
+        yield
+        order.append("free")
+
+    cargo, tickets = pack([plan.trials[:3], plan.trials[3:]])
+    worker = RemoteWorker(cargo)
+    found = [identity for own in tickets for identity in worker.run(own, Monitor()).results.ids]
+    assert sorted(found) == sorted(trial.id for trial in plan.trials)
+    assert asked == ["kernels"]
+    assert order == ["locked", "1", "free", "2", "3"]

@@ -12,7 +12,7 @@ from __future__ import annotations
 import heapq
 from dataclasses import dataclass
 
-from gradlab.runs.packing import SHARES
+from gradlab.runs.packing import LEAST_SECONDS, SHARES
 from gradlab.runs.packing import bundle_seconds as longer
 
 WORKER_BYTES = 330 * 2**20
@@ -63,7 +63,8 @@ def forecast(trials: int, seconds: float, cores: int, costs: Costs, bundle_secon
     if not trials:
         return Forecast(0.0, 0, 0, 0.0, 1.0)
     wanted = longer(bundle_seconds, cores)
-    size = max(1, min(int(wanted / max(seconds, 1e-9)), trials // (SHARES * cores)))
+    each = max(seconds, 1e-9)
+    size = max(1, min(int(wanted / each), max(trials // (SHARES * cores), int(min(LEAST_SECONDS, wanted) / each))))
     count = -(-trials // size)
     busy = free = 0.0  # of the coordinator: total, and the moment at which it is free
     ends: list[float] = [costs.start] * min(cores, count)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
-from time import monotonic
+from contextlib import suppress
+from time import monotonic, sleep
 from typing import Any
 
-from gradlab.runs.monitor import Monitor, Stopped
+from gradlab.runs.monitor import Monitor
 from gradlab.runs.parcels import Answer, Ticket
 from gradlab.runs.remote import RemoteWorker
-from gradlab.trials.trial import TrialLabel
 
 REPORT_SECONDS = 1.0
 """Seconds between a worker's reports."""
@@ -42,60 +43,50 @@ class Board:
         self._stopping = True
 
 
-class _BoardMonitor(Monitor):
-    """A worker's monitor: it reports once a second, and stops when the board says so."""
+class _Service:
+    """This process in the service of one run: its worker, and a thread that reports once a second.
 
-    def __init__(self, board: Any, worker: str) -> None:
-        super().__init__()
-        self._board, self._worker = board, worker
-        self._reported = 0.0
+    The thread waits for the board instead of the task: while a task waits, Ray takes its core for free and starts one
+    more worker process on it.
+    """
 
-    def began(self, trial: TrialLabel) -> None:
-        super().began(trial)
-        self._report()
-        if self.stopping:
-            self.ended(trial)
-            raise Stopped
-
-    def tick(self, trial: TrialLabel, steps: int, loss: float) -> None:
-        super().tick(trial, steps, loss)
-        self._report()
-
-    def leave(self) -> None:
-        """Take this worker off the board."""
-        self._board.report.remote(self._worker, ())
-
-    def _report(self) -> None:
+    def __init__(self, cargo: Any, data: Any, board: Any) -> None:
         import ray
 
-        now = monotonic()
-        if now - self._reported < REPORT_SECONDS:
-            return
-        self._reported = now
-        lines = tuple((live.trial.id, live.steps, live.loss, now - live.started) for live in self.running())
-        try:
-            if ray.get(self._board.report.remote(self._worker, lines), timeout=REPORT_SECONDS):
-                self.stop()
-        except ray.exceptions.RayError:  # the board is slow or being restarted: train on
-            return
+        arrays = {source: ray.get(reference) for source, reference in data.items()}
+        self.worker = RemoteWorker(ray.get(cargo), arrays)
+        self.monitor = Monitor()
+        self._board, self._name = board, ray.get_runtime_context().get_worker_id()
+        threading.Thread(target=self._report_on, name="gradlab-report", daemon=True).start()
+
+    def _report_on(self) -> None:
+        import ray
+
+        silent = False
+        while not self.monitor.stopping:
+            now = monotonic()
+            lines = tuple((one.trial.id, one.steps, one.loss, now - one.started) for one in self.monitor.running())
+            if lines or not silent:  # between two bundles once is enough
+                with suppress(Exception):  # the board is slow, being restarted, or gone with its run: train on
+                    if ray.get(self._board.report.remote(self._name, lines), timeout=REPORT_SECONDS):
+                        self.monitor.stop()
+            silent = not lines
+            sleep(REPORT_SECONDS)
 
 
-_workers: dict[Any, RemoteWorker] = {}
-"""Of this process: the worker of the run that it serves."""
+_services: dict[Any, _Service] = {}
+"""Of this process: the run that it serves."""
 
 
 def run_in_ray(shared: Sequence[Any], board: Any, tickets: Sequence[Ticket]) -> tuple[Answer, str]:
     """Run a bundle in this process of Ray; gives the answer and the id of the machine."""
     import ray
 
-    context = ray.get_runtime_context()
     cargo, data = shared
-    if cargo not in _workers:
-        _workers.clear()
-        arrays = {source: ray.get(reference) for source, reference in data.items()}
-        _workers[cargo] = RemoteWorker(ray.get(cargo), arrays)
-    monitor = _BoardMonitor(board, context.get_worker_id())
-    try:
-        return _workers[cargo].run(tickets, monitor), context.get_node_id()
-    finally:
-        monitor.leave()
+    if cargo not in _services:
+        for earlier in _services.values():
+            earlier.monitor.stop()
+        _services.clear()
+        _services[cargo] = _Service(cargo, data, board)
+    service = _services[cargo]
+    return service.worker.run(tickets, service.monitor), ray.get_runtime_context().get_node_id()
