@@ -177,7 +177,7 @@ def measure_all(trials: int, rounds: int, names: Sequence[str]) -> dict[str, dic
             one["overhead_ms"] = one["cpu_ms"] - bare
             part = plan.catalog.get("executor", name)
             assert issubclass(part, Executor)
-            one["model_seconds"] = forecast(trials, bare / 1e3, width, part.costs, part.bundle_seconds).seconds
+            one["model_seconds"] = forecast(trials, bare / 1e3, width, part.costs, part.bundle_seconds, cores).seconds
             print(number + 1, name, json.dumps(one), file=sys.stderr, flush=True)
             if name not in found or one["overhead_ms"] < found[name]["overhead_ms"]:
                 found[name] = one

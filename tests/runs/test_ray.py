@@ -7,8 +7,10 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Sequence
+from math import isfinite
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -18,6 +20,9 @@ import pytest
 import gradlab
 from gradlab.errors import EnvironmentFault, InvalidInput
 from gradlab.runs import extras
+from gradlab.runs.coordinator import Tally
+from gradlab.runs.executors import ray_worker
+from gradlab.runs.executors.ray_worker import MOST_REPORTS, REPORT_SECONDS, Board
 from gradlab.runs.store.folder import chunk_paths
 from gradlab.trials.result import TrialResult
 
@@ -58,6 +63,36 @@ def test_without_the_package_the_option_names_the_command(monkeypatch: pytest.Mo
         gradlab.run(long_tree(1, 10), executor="slurm", settings={"mode": "local"})
 
 
+def test_workers_of_a_large_cluster_report_less_often_and_all_learn_to_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+    board = Board()
+    assert board.report("w", (("trial", 5, 0.5, 1.0),)) == REPORT_SECONDS
+    pauses = [board.report(f"w{number}", ()) for number in range(1000)]
+    assert pauses[-1] == pytest.approx(1001 / MOST_REPORTS)
+    assert board.read() == [("trial", 5, 0.5, 1.0)]
+    later = time.monotonic() + 1000
+    monkeypatch.setattr(ray_worker, "monotonic", lambda: later)
+    assert board.read() == []  # nobody has reported for long
+    board.stop()
+    assert board.report("w", ()) is None
+
+
+@pytest.mark.clusters
+def test_progress_and_losses_come_back_while_trials_train() -> None:
+    seen: list[dict[str, Any]] = []
+    ended = threading.Event()
+
+    def look(tally: Tally) -> None:
+        while not ended.wait(0.1) and not seen:
+            seen.extend(line for line in tally.snapshot()["running"] if line["steps"] and line["loss"] is not None)
+
+    with ray_cluster(nodes=1) as cluster:
+        study = long_tree(seeds=1, steps=60_000)  # some seconds each
+        run_on(cluster, study, on_start=lambda tally: threading.Thread(target=look, args=(tally,), daemon=True).start())
+        ended.set()
+    assert 0 < seen[0]["steps"] <= seen[0]["of"] == 60_000
+    assert isfinite(seen[0]["loss"])
+
+
 @pytest.mark.clusters
 @pytest.mark.parametrize("nodes", [1, 2, 4])
 def test_the_number_of_nodes_changes_no_bit(nodes: int) -> None:
@@ -95,8 +130,8 @@ def test_a_node_of_another_kind_is_refused_and_the_others_do_the_work(capsys: py
         assert not found.unfinished
         assert "notes" not in found.environment
         said = capsys.readouterr().err
-        assert said.count("is refused (settings was") == 1
-        assert "--mixed accepts it" in said
+        assert said.count("is refused, because the same trial may give different bits there (settings was") == 1
+        assert "--mixed accepts such workers" in said
     assert found.measured.hash == gradlab.run(study, executor="inline").measured.hash
 
 
@@ -105,7 +140,7 @@ def test_a_cluster_of_another_kind_is_refused_or_marked_as_mixed(tmp_path: Path)
     study = long_tree(seeds=2, steps=50)
     with ray_cluster(nodes=0) as cluster:
         cluster.add(1, **OTHER)
-        with pytest.raises(EnvironmentFault, match="no machine of the cluster is of the run's kind"):
+        with pytest.raises(EnvironmentFault, match="no machine in the cluster matches the one that started the run"):
             run_on(cluster, study, out=tmp_path / "run")
         found = run_on(cluster, study, out=tmp_path / "run", mixed=True)
     assert not found.unfinished

@@ -65,3 +65,10 @@ def test_wrong_options_are_refused_in_a_sentence(words: tuple[str, ...], said: s
     assert done.returncode == 2
     assert said in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_on_one_machine_the_coordinator_takes_its_time_from_the_workers() -> None:
+    alone = forecast(10_000, 0.01, 2, Costs(trial=1e-3), 0.5)
+    together = forecast(10_000, 0.01, 2, Costs(trial=1e-3), 0.5, shared=2)
+    assert alone.seconds == pytest.approx(50, rel=0.02)
+    assert together.seconds == pytest.approx(55, rel=0.02)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,7 +66,8 @@ def expect(plan: Plan, executor: Executor, trials: int) -> Expectation:
     total = len(plan.trials) or 1
     each = plan.seconds(measure_speed()) / total
     worker = plan.bytes + (WORKER_BYTES if executor.isolated else 0)
-    model = forecast(trials, each, cores, executor.costs, executor.bundle_seconds)
+    shared = os.cpu_count() or 1 if executor.shares_machine() else None
+    model = forecast(trials, each, cores, executor.costs, executor.bundle_seconds, shared)
     return Expectation(executor.name, cores, min(executor.cores_per_machine(), cores), worker, model)
 
 

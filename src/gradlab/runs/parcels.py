@@ -61,8 +61,8 @@ class Cargo:
         for file, part in zip(catalog.files, self.parts, strict=True):
             if file.identity != part.identity:
                 raise PartError(
-                    f"parts file {part.name}: the modules that it imports are not those of the machine that started "
-                    "the run; put them into one file, or on a path that all machines share"
+                    f"parts file {part.name}: the modules that it imports differ from those of the machine that "
+                    "started the run; put them into one file, or on a path that all machines share"
                 )
         return catalog
 

@@ -58,8 +58,14 @@ class Forecast:
         return "start-up" if self.start > self.seconds / 2 else "cores"
 
 
-def forecast(trials: int, seconds: float, cores: int, costs: Costs, bundle_seconds: float) -> Forecast:
-    """Simulate `trials` trials of `seconds` each on so many cores, in bundles of about `bundle_seconds`."""
+def forecast(
+    trials: int, seconds: float, cores: int, costs: Costs, bundle_seconds: float, shared: int | None = None
+) -> Forecast:
+    """Simulate `trials` trials of `seconds` each on so many cores, in bundles of about `bundle_seconds`.
+
+    `shared` is the number of cores of a machine on which workers and coordinator run together; None: the coordinator
+    has a core of its own.
+    """
     if not trials:
         return Forecast(0.0, 0, 0, 0.0, 1.0)
     wanted = longer(bundle_seconds, cores)
@@ -81,4 +87,6 @@ def forecast(trials: int, seconds: float, cores: int, costs: Costs, bundle_secon
         last = max(last, done, free)
         heapq.heappush(ends, max(done, free - work))
     last = max(last, costs.start + busy)
+    if shared is not None:
+        last = max(last, costs.start + (trials * seconds + busy) / shared)
     return Forecast(last, count, size, min(1.0, busy / last), trials * seconds / (last * cores), costs.start)

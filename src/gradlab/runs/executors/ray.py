@@ -34,7 +34,7 @@ from gradlab.trials.digest import digest
 from gradlab.trials.result import TrialResult
 from gradlab.trials.trial import Trial
 
-POLL_SECONDS, LOOK_SECONDS = 0.2, 1.0
+POLL_SECONDS, LOOK_SECONDS = 0.2, 2.0
 """Seconds between looks at the answers while none comes, and at the machines and the board."""
 AHEAD = 2
 """Bundles handed out per core: one in training and one waiting."""
@@ -65,6 +65,14 @@ class Ray(Executor):
     def check(self) -> None:
         """Ray has to be installed."""
         import_ray()
+
+    def shares_machine(self) -> bool:
+        """A cluster that is started for the run is this machine."""
+        return not (self.address or os.environ.get(ADDRESS))
+
+    def cores_per_machine(self) -> int:
+        """Machines of a cluster are taken to be like this one."""
+        return workers_for(os.cpu_count() or 1, self.workers)
 
     def width(self, trials: int) -> int:
         """As many as requested, or as this machine has cores; the cluster's own number is known once it is reached."""
@@ -118,7 +126,7 @@ class _Dispatch:
             while not self._monitor.stopping and len(self._packer) and len(self._out) < self._room():
                 self._submit(self._packer.take(self._cores()))
             if not self._out:
-                say_once("the Ray cluster has no core for a trial at the moment; waiting for a machine to join")
+                say_once("the Ray cluster has no core for trials yet; waiting for a machine to join")
                 sleep(POLL_SECONDS)
                 continue
             ready, _ = self._ray.wait(list(self._out), num_returns=1, timeout=POLL_SECONDS)
@@ -163,7 +171,7 @@ class _Dispatch:
         try:
             answer, node = self._ray.get(reference)
         except errors.RayTaskError as error:  # a defect, or Gradlab is missing over there
-            raise EnvironmentFault(f"a worker of the Ray cluster fails: {_cause(error)}") from error
+            raise EnvironmentFault(f"a worker of the Ray cluster failed: {_cause(error)}") from error
         except errors.RuntimeEnvSetupError as error:
             raise EnvironmentFault(f"Ray cannot start a worker: {described(error)}") from None
         except errors.RayError as error:
@@ -211,10 +219,10 @@ class _Dispatch:
             say(answer.refused)
         self._look(now=True)
         if not self._cores():
-            raise EnvironmentFault(f"no machine of the cluster is of the run's kind: {answer.refused}")
+            raise EnvironmentFault(f"no machine in the cluster matches the one that started the run: {answer.refused}")
 
     def _look(self, now: bool = False) -> None:
-        """Look at the machines, and show what is in training, once a second."""
+        """Look at the machines, and show what is in training, every few seconds."""
         if not now and monotonic() - self._looked < LOOK_SECONDS:
             return
         self._looked = monotonic()
@@ -222,8 +230,8 @@ class _Dispatch:
         largest = max((node["Resources"].get("memory", 0) for node in self._nodes if node["Alive"]), default=0)
         if largest and self._how.memory > largest:
             raise EnvironmentFault(
-                f"a trial needs about {self._how.memory / 2**30:,.1f} GiB, and the largest machine of the Ray cluster "
-                f"offers {largest / 2**30:,.1f} GiB to trials"
+                f"a trial needs about {self._how.memory / 2**30:,.1f} GiB, but the largest machine in the Ray cluster "
+                f"offers only {largest / 2**30:,.1f} GiB"
             )
         asked, self._asked = self._asked, None
         if asked is not None and not self._ray.wait([asked], timeout=0)[0]:

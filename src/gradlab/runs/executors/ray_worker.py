@@ -12,10 +12,10 @@ from gradlab.runs.monitor import Monitor
 from gradlab.runs.parcels import Answer, Ticket
 from gradlab.runs.remote import RemoteWorker
 
-REPORT_SECONDS = 1.0
-"""Seconds between a worker's reports."""
-FORGET_SECONDS = 30.0
-"""A worker that has not reported for so long has died."""
+REPORT_SECONDS, MOST_REPORTS = 2.0, 100
+"""Seconds between a worker's reports, and reports per second of all workers: in a large cluster each reports less."""
+FORGET_REPORTS = 10
+"""A worker that has missed so many reports has died."""
 Line = tuple[str, int, float, float]
 """A trial in training: id, steps, loss, seconds since it began."""
 
@@ -27,16 +27,19 @@ class Board:
         self._lines: dict[str, tuple[float, tuple[Line, ...]]] = {}
         self._stopping = False
 
-    def report(self, worker: str, lines: tuple[Line, ...]) -> bool:
-        """Set what a worker is training; tells it whether to stop."""
+    def report(self, worker: str, lines: tuple[Line, ...]) -> float | None:
+        """Set what a worker is training; tells it the seconds until its next report, or None: stop."""
         self._lines[worker] = monotonic(), lines
-        return self._stopping
+        return None if self._stopping else self._pause()
 
     def read(self) -> list[Line]:
         """All trials in training."""
-        now = monotonic()
-        self._lines = {worker: found for worker, found in self._lines.items() if now - found[0] < FORGET_SECONDS}
+        oldest = monotonic() - FORGET_REPORTS * self._pause()
+        self._lines = {worker: found for worker, found in self._lines.items() if found[0] > oldest}
         return [line for _, lines in self._lines.values() for line in lines]
+
+    def _pause(self) -> float:
+        return max(REPORT_SECONDS, len(self._lines) / MOST_REPORTS)
 
     def stop(self) -> None:
         """Let workers begin nothing further."""
@@ -44,7 +47,7 @@ class Board:
 
 
 class _Service:
-    """This process in the service of one run: its worker, and a thread that reports once a second.
+    """This process in the service of one run: its worker, and a thread that reports every few seconds.
 
     The thread waits for the board instead of the task: while a task waits, Ray takes its core for free and starts one
     more worker process on it.
@@ -62,16 +65,14 @@ class _Service:
     def _report_on(self) -> None:
         import ray
 
-        silent = False
-        while not self.monitor.stopping:
+        pause: float | None = REPORT_SECONDS
+        while pause is not None and not self.monitor.stopping:
             now = monotonic()
             lines = tuple((one.trial.id, one.steps, one.loss, now - one.started) for one in self.monitor.running())
-            if lines or not silent:  # between two bundles once is enough
-                with suppress(Exception):  # the board is slow, being restarted, or gone with its run: train on
-                    if ray.get(self._board.report.remote(self._name, lines), timeout=REPORT_SECONDS):
-                        self.monitor.stop()
-            silent = not lines
-            sleep(REPORT_SECONDS)
+            with suppress(Exception):  # the board is slow, being restarted, or gone with its run: train on
+                pause = ray.get(self._board.report.remote(self._name, lines), timeout=REPORT_SECONDS)
+            sleep(pause or 0)
+        self.monitor.stop()
 
 
 _services: dict[Any, _Service] = {}

@@ -75,6 +75,10 @@ class Slurm(Executor):
         self.options()
         require_commands(self.mode)
 
+    def shares_machine(self) -> bool:
+        """In local mode."""
+        return self.mode == "local"
+
     def cores_per_machine(self) -> int:
         """The cores of a job."""
         return self.cpus
@@ -248,7 +252,7 @@ class _Dispatch:
                 if self._deaths[tickets[0][2]] >= MOST_DEATHS:
                     (self._spool.path / "todo" / name).unlink(missing_ok=True)
                     trial = self._trials[tickets[0][2]]
-                    text = f"the job that ran it ended {MOST_DEATHS} times before it was done"
+                    text = f"its job ended {MOST_DEATHS} times before the trial finished"
                     failed = TrialResult(trial, None, text, 0.0, digest(trial.id, None, text))
                     self._spool.write(f"done/{name}", Answer(load_results([failed])))
 
@@ -261,7 +265,9 @@ class _Dispatch:
                 self._refused[name] = sentence
         owners = {name.rpartition(".")[0] for name in self._refused}
         if self._refused and self._alive <= owners and not self._spool.names("taken"):
-            raise EnvironmentFault(f"no job runs on a machine of the run's kind: {next(iter(self._refused.values()))}")
+            raise EnvironmentFault(
+                f"no job is on a machine that matches the one that started the run: {next(iter(self._refused.values()))}"
+            )
 
     def _show(self) -> None:
         start = monotonic()
