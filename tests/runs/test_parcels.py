@@ -55,9 +55,8 @@ def test_a_worker_of_another_kind_is_refused_or_marked(tree: dict[str, Any], mon
     answer = RemoteWorker(cargo).run(tickets[0], Monitor())
     assert answer.results.ids == []
     assert answer.refused is not None
-    assert answer.refused.startswith(
-        "the worker on attic is refused, because the same trial may give different bits there (processor was "
-    )
+    assert answer.refused.startswith("the worker on attic is refused, because the same trial may give different bits")
+    assert "(processor was " in answer.refused
     accepted = RemoteWorker(mixed).run(tickets[0], Monitor())
     assert accepted.results.ids == [plan.trials[0].id]
     assert accepted.other == other

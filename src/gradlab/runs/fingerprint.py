@@ -25,7 +25,7 @@ def take_fingerprint() -> dict[str, Any]:
 
 
 def compare_fingerprints(run: Mapping[str, Any], worker: Mapping[str, Any]) -> list[str]:
-    """Describe the differences that can change bits; none if the worker is of the run's kind."""
+    """Describe the differences that can change bits; none if the worker gives the bits of the run."""
     found = other_numerics(run, worker)
     if run.get(SOURCE) != worker.get(SOURCE):
         versions = [(each.get("packages") or {}).get("gradlab") for each in (run, worker)]
@@ -35,8 +35,9 @@ def compare_fingerprints(run: Mapping[str, Any], worker: Mapping[str, Any]) -> l
 
 def describe_refusal(worker: Mapping[str, Any], differences: list[str]) -> str:
     """Return the sentence with which a worker is refused."""
+    machine = worker.get("node") or "an unknown machine"
     return (
-        f"the worker on {worker.get('node') or 'an unknown machine'} is refused, because the same trial may give different "
+        f"the worker on {machine} is refused, because the same trial may give different "
         f"bits there ({'; '.join(differences)}); --mixed accepts such workers and notes it in the report"
     )
 

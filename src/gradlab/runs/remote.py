@@ -1,4 +1,4 @@
-"""A worker on some machine of a cluster: it checks that it is of the run's kind, then runs bundles.
+"""A worker on some machine of a cluster: it checks that it gives the bits of the run, then runs bundles.
 
 One per process and run. Ray and SLURM only differ in how tickets come and answers go.
 """

@@ -10,10 +10,8 @@ its worker is found and recorded as failed. A trial that ran twice has one resul
 from __future__ import annotations
 
 import os
-import signal
-import threading
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Generator, Sequence
+from contextlib import suppress
 from time import monotonic, sleep
 from typing import Annotated, Any, ClassVar
 
@@ -22,8 +20,8 @@ from pydantic import Field
 from gradlab.errors import EnvironmentFault, described
 from gradlab.notices import say, say_once
 from gradlab.runs.executors.base import Executor, workers_for
+from gradlab.runs.executors.ray_connection import ADDRESS, connected, import_ray
 from gradlab.runs.executors.ray_worker import Board, run_in_ray
-from gradlab.runs.extras import require_extra
 from gradlab.runs.freight import unload_results
 from gradlab.runs.monitor import Live, Monitor
 from gradlab.runs.packing import Packer
@@ -40,8 +38,6 @@ AHEAD = 2
 """Bundles handed out per core: one in training and one waiting."""
 MOST_DEATHS = 3
 """Worker processes that a trial may end before it is recorded as failed."""
-ADDRESS = "RAY_ADDRESS"
-"""Set by Ray inside a job: the cluster that the job runs on."""
 _Bundle = tuple[tuple[int, Ticket], ...]
 
 
@@ -83,7 +79,7 @@ class Ray(Executor):
         if monitor.stopping or not bundles:
             return
         ray = import_ray()
-        with _connected(ray, self.address, self.workers):
+        with connected(ray, self.address, self.workers):
             dispatch = _Dispatch(ray, self, bundles, monitor)
             try:
                 yield from dispatch.run()
@@ -248,69 +244,6 @@ class _Dispatch:
             for identity, steps, loss, seconds in found
             if identity in self._trials
         )
-
-
-def import_ray() -> Any:
-    """Return the module, with its usage reports off, or say how to install it."""
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # leaves the user's GPUs alone, as Ray advises
-    ray = require_extra("ray", "ray", "the executor ray")
-    require_extra("ray.util.scheduling_strategies", "ray", "the executor ray")
-    return ray
-
-
-@contextmanager
-def _connected(ray: Any, address: str, workers: int | None) -> Iterator[None]:
-    """Join the cluster that was named, or the one of the surrounding job; without either start one for this run."""
-    if ray.is_initialized():
-        yield
-        return
-    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
-    wanted = address or os.environ.get(ADDRESS, "")
-    try:
-        if wanted:
-            with _signals_kept():
-                ray.init(address=wanted, **quiet)
-        else:
-            with _loopback(), _signals_kept():
-                ray.init(address="local", num_cpus=workers, include_dashboard=False, **quiet)
-    except Exception as error:  # Ray raises many kinds, also bare ones
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        where = f"the Ray cluster at {wanted} cannot be reached" if wanted else "Ray cannot be started on this machine"
-        raise EnvironmentFault(f"{where}: {reason}") from None
-    try:
-        yield
-    finally:
-        ray.shutdown()
-
-
-@contextmanager
-def _signals_kept() -> Iterator[None]:
-    """Put signal handlers back that Ray replaces when it starts: SIGTERM means the same as Ctrl-C here."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    numbers = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
-    before = {number: signal.getsignal(number) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            if handler is not None:
-                signal.signal(number, handler)
-
-
-@contextmanager
-def _loopback() -> Iterator[None]:
-    """Let a cluster of this machine alone listen on the loopback address, as Ray does on other systems by default."""
-    from ray._private import ray_constants
-
-    before = getattr(ray_constants, "ENABLE_RAY_CLUSTER", None)
-    ray_constants.ENABLE_RAY_CLUSTER = False
-    try:
-        yield
-    finally:
-        ray_constants.ENABLE_RAY_CLUSTER = before
 
 
 def _cause(error: BaseException) -> str:

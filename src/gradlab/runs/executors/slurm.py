@@ -265,9 +265,8 @@ class _Dispatch:
                 self._refused[name] = sentence
         owners = {name.rpartition(".")[0] for name in self._refused}
         if self._refused and self._alive <= owners and not self._spool.names("taken"):
-            raise EnvironmentFault(
-                f"no job is on a machine that matches the one that started the run: {next(iter(self._refused.values()))}"
-            )
+            reason = next(iter(self._refused.values()))
+            raise EnvironmentFault(f"no job is on a machine that matches the one that started the run: {reason}")
 
     def _show(self) -> None:
         start = monotonic()
