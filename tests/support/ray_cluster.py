@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
+import gradlab
+
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
 STORE = 80 * 2**20
 """Bytes of a node's object store: the least that Ray accepts, near enough."""
@@ -78,3 +80,8 @@ def ray_cluster(nodes: int, cpus: int = 1) -> Iterator[Nodes]:
             yield found
         finally:
             cluster.shutdown()
+
+
+def run_on(cluster: Nodes, study: Any, **options: Any) -> Any:
+    """Run a study on this cluster; gives the result."""
+    return gradlab.run(study, executor="ray", settings={"address": cluster.address}, figures=False, **options)
