@@ -94,9 +94,10 @@ def test_compiled_kernels_and_stored_images_give_the_same_bits() -> None:
 
 @pytest.mark.clusters
 def test_a_node_of_another_kind_is_refused_and_the_others_do_the_work(capsys: pytest.CaptureFixture[str]) -> None:
-    study = long_tree(seeds=20, steps=100)
+    study = long_tree(seeds=100, steps=100)
     with ray_cluster(nodes=1) as cluster:
         cluster.add(1, **OTHER)
+        cluster.wait()
         found = run_on(cluster, study)
         assert not found.unfinished
         assert "notes" not in found.environment
@@ -107,12 +108,17 @@ def test_a_node_of_another_kind_is_refused_and_the_others_do_the_work(capsys: py
 
 
 @pytest.mark.clusters
-def test_a_cluster_of_another_kind_is_refused_or_marked_as_mixed(tmp_path: Path) -> None:
+def test_a_cluster_of_another_kind_is_refused_or_marked_as_mixed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     study = long_tree(seeds=2, steps=50)
     with ray_cluster(nodes=0) as cluster:
         cluster.add(1, **OTHER)
         with pytest.raises(EnvironmentFault, match="no machine in the cluster matches the one that started the run"):
             run_on(cluster, study, out=tmp_path / "run")
+        monkeypatch.setenv("RAY_ADDRESS", cluster.address)  # as inside a Ray job: no address is needed
+        with pytest.raises(EnvironmentFault, match="no machine in the cluster matches the one that started the run"):
+            gradlab.run(study, executor="ray")
         found = run_on(cluster, study, out=tmp_path / "run", mixed=True)
     assert not found.unfinished
     for result in (found, gradlab.open_run(tmp_path / "run")):

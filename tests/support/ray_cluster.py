@@ -43,6 +43,10 @@ class Nodes:
         self.nodes.append(node)
         return node
 
+    def wait(self) -> None:
+        """Wait until all nodes have joined."""
+        self._cluster.wait_for_nodes(timeout=120)
+
     def kill(self, node: Any) -> None:
         """Kill −9: the node's daemon, with which its workers end."""
         self.nodes.remove(node)
@@ -77,6 +81,7 @@ def ray_cluster(nodes: int, cpus: int = 1) -> Iterator[Nodes]:
             found = Nodes(cluster)
             for _ in range(nodes):
                 found.add(cpus)
+            found.wait()
             yield found
         finally:
             cluster.shutdown()
