@@ -1,149 +1,210 @@
 """What each executor costs: 20,000 trials of 5 ms, beside the model's prediction.
 
-python benchmarks/executors.py [TRIALS] [ROUNDS] [EXECUTOR…]        # default: 20000 3 inline pool processes ray slurm
+python benchmarks/executors.py [TRIALS] [ROUNDS] [EXECUTOR…]        # default: 20000 2 inline pool processes ray slurm
 
-Two measures, because the machine may be shared with others. CPU: core seconds of this process and all it has started,
-from the first result to the last, per trial, over those of `run_trial` in a plain loop; others' work hardly changes it.
-Time: seconds from the start to the last result, beside the simulation of `gradlab.runs.scaling` for the same trials; it
-means little on a machine that is busy with something else. Of several rounds the one with the least CPU counts. `slurm`
-is submitit's local mode. The numbers and a Markdown table go to stdout.
+Only running and committing is measured: no audit before it, no report after it. Two measures, because the machine may
+be shared with others:
+
+CPU    core seconds per trial of this process and of all that it has started, daemons of Ray included, from the 5 %
+       mark (all workers have started and the kernels are loaded) to the last result. The overhead is what remains
+       beyond bare trials: `run_trial` in a plain loop, in as many processes at once as the executor has workers.
+       Others' work hardly changes it.
+time   seconds from the start to the last result, beside the simulation of `gradlab.runs.scaling` for the same trials.
+       It means little on a machine that is busy with something else.
+
+The executors take turns; of several rounds the one with the least CPU counts. `slurm` is submitit's local mode. The
+numbers of every round go to stderr, the table to stdout.
 """
 
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
+import resource
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter, process_time
 from typing import Any
 
 import gradlab
-import gradlab.runs
 from gradlab.engines.base import one_blas_thread
-from gradlab.parts import BUILT_IN
+from gradlab.plans.plan import Plan
+from gradlab.runs.bundles import execute, named_executor
+from gradlab.runs.coordinator import conduct
 from gradlab.runs.executors.base import Executor
 from gradlab.runs.scaling import forecast
-from gradlab.runs.worker import run_bundle, run_trial
+from gradlab.runs.store.environment import environment
+from gradlab.runs.store.folder import RunFolder
+from gradlab.runs.worker import run_trial
 from many_trials import SMALL, study
 
 EXECUTORS = ("inline", "pool", "processes", "ray", "slurm")
 TICK = os.sysconf("SC_CLK_TCK")
+SAMPLE = 200
+"""Trials of the plain loop, run three times."""
+WARM = 0.05
+"""Share of the trials that are not counted, while workers start."""
+DAEMONS = ("gcs_server", "raylet", "log_monitor", "monitor.py", "dashboard", "Agent")
+"""Words in the command lines of Ray's own processes."""
 
 
-def time_alone(trials: Sequence[Any]) -> float:
-    """Return the CPU seconds of a trial by itself, best of five."""
-    run_trial(trials[0])
+# ---------------------------------------------------------------------- bare trials
+
+
+def loop_trials(trials: int, barrier: Any = None) -> float:
+    """Return the CPU seconds of a trial in a plain loop, best of three."""
+    plan = make_plan(trials)
+    sample = plan.trials[:: max(1, len(plan.trials) // SAMPLE)]
     times = []
     with one_blas_thread():
-        for _ in range(5):
+        for trial in sample:
+            run_trial(trial)  # data and kernels are loaded
+        if barrier is not None:
+            barrier.wait()
+        for _ in range(3):
             start = process_time()
-            for trial in trials:
+            for trial in sample:
                 run_trial(trial)
-            times.append((process_time() - start) / len(trials))
+            times.append((process_time() - start) / len(sample))
     return min(times)
 
 
-def cpu_seconds() -> tuple[float, float]:
-    """Return the CPU seconds of this process, and of all that descend from it, ended children included."""
-    parents: dict[int, list[int]] = {}
+def _loop_beside(trials: int, barrier: Any, answers: Any) -> None:
+    answers.put(loop_trials(trials, barrier))
+
+
+def time_bare(trials: int, processes: int) -> float:
+    """Return the CPU seconds of a bare trial while so many processes train at once."""
+    context = multiprocessing.get_context("spawn")
+    barrier, answers = context.Barrier(processes), context.Queue()
+    others = [context.Process(target=_loop_beside, args=(trials, barrier, answers)) for _ in range(processes)]
+    for other in others:
+        other.start()
+    found = [answers.get() for _ in others]
+    for other in others:
+        other.join()
+    return sum(found) / len(found)
+
+
+# ---------------------------------------------------------------------- CPU of all processes
+
+
+def cpu_seconds() -> dict[str, float]:
+    """Return the CPU seconds of this process, of its workers (ended ones included) and of Ray's daemons."""
+    children: dict[int, list[int]] = {}
     used: dict[int, float] = {}
-    for pid, words in _processes():
-        parents.setdefault(int(words[1]), []).append(pid)
+    names: dict[int, str] = {}
+    for pid, words, name in _processes():
+        children.setdefault(int(words[1]), []).append(pid)
         used[pid] = sum(map(int, words[11:15])) / TICK
-    todo, total = list(parents.get(os.getpid(), ())), 0.0
+        names[pid] = name
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    found = {"coordinator": process_time(), "workers": ended.ru_utime + ended.ru_stime, "daemons": 0.0}
+    todo = list(children.get(os.getpid(), ()))
     while todo:
         pid = todo.pop()
-        total += used[pid]
-        todo += parents.get(pid, ())
-    return process_time(), total
+        found["daemons" if any(word in names[pid] for word in DAEMONS) else "workers"] += used[pid]
+        todo += children.get(pid, ())
+    return found
 
 
-def _processes() -> Iterator[tuple[int, list[str]]]:
+def _processes() -> Iterator[tuple[int, list[str], str]]:
     for name in filter(str.isdigit, os.listdir("/proc")):
         with suppress(OSError):
-            yield int(name), Path("/proc", name, "stat").read_text().rpartition(")")[2].split()
+            words = Path("/proc", name, "stat").read_text().rpartition(")")[2].split()
+            yield int(name), words, Path("/proc", name, "cmdline").read_text().replace("\0", " ")[:300]
 
 
-def measure_executor(plan: Any, name: str, workers: int, folder: Path) -> dict[str, float]:
-    """Run all trials once."""
+# ---------------------------------------------------------------------- one run
+
+
+def make_plan(trials: int) -> Plan:
+    """Return the plan: a tenth as many learning rates, ten seeds each."""
+    return gradlab.plan(study(trials, SMALL, groups=max(1, trials // 10)))
+
+
+def measure_executor(plan: Plan, name: str, workers: int, folder: Path) -> dict[str, float]:
+    """Run all trials once; gives milliseconds per trial and seconds of the run."""
     settings = {"mode": "local", "cpus": str(workers), "folder": str(folder / "jobs")} if name == "slurm" else {}
-    moments: list[tuple[float, int, float, float]] = []
-    done = todo = 0
-
-    def begin_with(tally: Any) -> None:
-        nonlocal todo
-        todo = tally.todo
-        moments.append((perf_counter(), 0, *cpu_seconds()))
+    executor = named_executor(name, plan, workers, settings)
+    moments: list[tuple[float, int, dict[str, float]]] = []
+    bundles = done = 0
+    first = 0.0
 
     def note(results: Sequence[Any]) -> None:
-        nonlocal done
-        done += len(results)
-        if len(moments) < 2 or done == todo:
-            moments.append((perf_counter(), done, *cpu_seconds()))
+        nonlocal bundles, done, first
+        first = first or perf_counter()
+        bundles, done = bundles + 1, done + len(results)
+        if done == len(plan.trials) or (not moments and done >= WARM * len(plan.trials)):
+            moments.append((perf_counter(), done, cpu_seconds()))
 
-    alone = time_alone(plan.trials[:: max(1, len(plan.trials) // 300)])
-    gradlab.run(
-        plan,
-        out=folder / name,
-        executor=name,
-        workers=workers,
-        settings=settings,
-        figures=False,
-        on_start=begin_with,
-        on_results=note,
-    )
-    begin, first, last = moments[0], moments[1], moments[-1]
-    trials = last[1] - first[1]
-    own, others = (last[2] - first[2]) / trials, (last[3] - first[3]) / trials
+    begin = perf_counter()
+    with RunFolder.start(folder / name, plan, environment(), "benchmarks/executors.py") as run:
+        conduct(plan, partial(execute, plan, executor), run, on_results=note)
+    committed = perf_counter() - moments[-1][0]
+    warm, last = moments
+    trials = last[1] - warm[1]
+    spent = {f"{who}_ms": (last[2][who] - warm[2][who]) / trials * 1e3 for who in last[2]}
     return {
-        "alone_ms": alone * 1e3,
-        "cpu_ms": (own + others) * 1e3,
-        "overhead_ms": (own + others - alone) * 1e3,
-        "overhead_share": (own + others) / alone - 1,
-        "coordinator_ms": own * 1e3,
-        "first_result_seconds": first[0] - begin[0],
-        "seconds": last[0] - begin[0],
+        **spent,
+        "cpu_ms": sum(spent.values()),
+        "first_result_seconds": first - begin,
+        "seconds": last[0] - begin,
+        "last_commit_seconds": committed,
+        "bundles": bundles,
     }
 
 
-def predict(name: str, trials: int, seconds: float, cores: int) -> float:
-    """Return the seconds that the model expects."""
-    part = BUILT_IN.get("executor", name)
-    assert issubclass(part, Executor)
-    return forecast(trials, seconds, cores, part.costs, part.bundle_seconds).seconds
+# ---------------------------------------------------------------------- all of them
 
 
-def main(trials: int, rounds: int, names: list[str]) -> None:
-    """Measure every executor, print the numbers and the table."""
-    workers = os.cpu_count() or 1
-    plan = gradlab.plan(study(trials, SMALL, groups=max(1, trials // 10)))
-    run_bundle(plan.trials[:1], gradlab.runs.Monitor())
+def measure_all(trials: int, rounds: int, names: Sequence[str]) -> dict[str, dict[str, float]]:
+    """Measure the executors in turn; gives the best round of each."""
+    plan, cores = make_plan(trials), os.cpu_count() or 1
+    loop_trials(trials)  # the kernels are compiled
     found: dict[str, dict[str, float]] = {}
-    for name in names:
-        for _ in range(rounds):
+    for number in range(rounds):
+        for name in names:
+            width = 1 if name == "inline" else cores
+            bare = time_bare(trials, width) * 1e3
             with TemporaryDirectory() as folder:
-                one = measure_executor(plan, name, workers, Path(folder))
-            print(name, json.dumps(one), file=sys.stderr, flush=True)
-            if name not in found or one["cpu_ms"] < found[name]["cpu_ms"]:
+                one = {"bare_ms": bare, **measure_executor(plan, name, width, Path(folder))}
+            one["overhead_ms"] = one["cpu_ms"] - bare
+            part = plan.catalog.get("executor", name)
+            assert issubclass(part, Executor)
+            one["model_seconds"] = forecast(trials, bare / 1e3, width, part.costs, part.bundle_seconds, cores).seconds
+            print(number + 1, name, json.dumps(one), file=sys.stderr, flush=True)
+            if name not in found or one["overhead_ms"] < found[name]["overhead_ms"]:
                 found[name] = one
-        cores = 1 if name == "inline" else workers
-        found[name]["model_seconds"] = predict(name, len(plan.trials), found[name]["alone_ms"] / 1e3, cores)
-    print(json.dumps(found, indent=1))
-    print("\n| executor | trial alone | CPU per trial | overhead | share | first result | run | model |")
-    print("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
+    return found
+
+
+def make_table(found: dict[str, dict[str, float]]) -> str:
+    """Return the results as a Markdown table."""
+    lines = [
+        "| executor | bundles | bare trial | CPU per trial | overhead | beyond `inline` | coordinator | daemons | "
+        "first result | run | model |",
+        f"| --- {'| ---: ' * 10}|",
+    ]
     for name, one in found.items():
-        print(
-            f"| `{name}` | {one['alone_ms']:.2f} ms | {one['cpu_ms']:.2f} ms | {one['overhead_ms']:.2f} ms | "
-            f"{one['overhead_share']:.1%} | {one['first_result_seconds']:.1f} s | {one['seconds']:.0f} s | "
-            f"{one['model_seconds']:.0f} s |"
+        bare, over = one["bare_ms"], one["overhead_ms"]
+        inline = found.get("inline")
+        beyond = "–" if inline is None or name == "inline" else f"{(over - inline['overhead_ms']) / bare:+.1%}"
+        lines.append(
+            f"| `{name}` | {one['bundles']:,} | {bare:.2f} ms | {one['cpu_ms']:.2f} ms | "
+            f"{over:.2f} ms ({over / bare:.1%}) | {beyond} | {one['coordinator_ms']:.2f} ms | "
+            f"{one['daemons_ms']:.2f} ms | "
+            f"{one['first_result_seconds']:.1f} s | {one['seconds']:.0f} s | {one['model_seconds']:.0f} s |"
         )
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":
     numbers = [int(word) for word in sys.argv[1:] if word.isdigit()]
     chosen = [word for word in sys.argv[1:] if word in EXECUTORS] or list(EXECUTORS)
-    main((numbers or [20_000])[0], (numbers[1:] or [3])[0], chosen)
+    print(make_table(measure_all((numbers or [20_000])[0], (numbers[1:] or [2])[0], chosen)))

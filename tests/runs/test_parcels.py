@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -13,13 +15,15 @@ import pytest
 import gradlab
 from gradlab.data import placed
 from gradlab.data.file import File
+from gradlab.engines.reference import Reference
 from gradlab.errors import InvalidInput, PartError
 from gradlab.runs import compiling, fingerprint, remote
 from gradlab.runs.bundles import bundle_trials, named_executor
 from gradlab.runs.fingerprint import compare_fingerprints, take_fingerprint
+from gradlab.runs.freight import unload_results
 from gradlab.runs.monitor import Monitor
 from gradlab.runs.packing import Packer
-from gradlab.runs.parcels import pack, with_trials
+from gradlab.runs.parcels import pack
 from gradlab.runs.remote import RemoteWorker
 from gradlab.runs.worker import run_trial
 
@@ -36,10 +40,10 @@ def test_a_remote_worker_gives_the_bits_of_this_process(tree: dict[str, Any]) ->
     plan = gradlab.plan(tree)
     cargo, tickets = pack([plan.trials])
     answer = RemoteWorker(pickle.loads(pickle.dumps(cargo))).run(tickets[0], Monitor())
-    results = with_trials(answer.results, {trial.id: trial for trial in plan.trials})
+    results = unload_results(answer.results, {trial.id: trial for trial in plan.trials})
     assert {r.trial.id: r.digest for r in results} == {t.id: run_trial(t).digest for t in plan.trials}
     assert answer.other is None
-    assert with_trials(answer.results, {}) == []  # nobody asked for them, or they came twice
+    assert unload_results(answer.results, {}) == []  # nobody asked for them, or they came twice
 
 
 def test_a_worker_of_another_kind_is_refused_or_marked(tree: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -49,11 +53,12 @@ def test_a_worker_of_another_kind_is_refused_or_marked(tree: dict[str, Any], mon
     mixed, _ = pack([plan.trials[:1]], mixed=True)
     monkeypatch.setattr(remote, "take_fingerprint", lambda: other)
     answer = RemoteWorker(cargo).run(tickets[0], Monitor())
-    assert answer.results == ()
+    assert answer.results.ids == []
     assert answer.refused is not None
-    assert answer.refused.startswith("the worker on attic is refused (processor was ")
+    assert answer.refused.startswith("the worker on attic is refused, because the same trial may give different bits")
+    assert "(processor was " in answer.refused
     accepted = RemoteWorker(mixed).run(tickets[0], Monitor())
-    assert len(accepted.results) == 1
+    assert accepted.results.ids == [plan.trials[0].id]
     assert accepted.other == other
 
 
@@ -61,7 +66,7 @@ def test_another_gradlab_is_another_fingerprint(monkeypatch: pytest.MonkeyPatch)
     here = take_fingerprint()
     assert compare_fingerprints(here, take_fingerprint()) == []
     (difference,) = compare_fingerprints(here, {**here, fingerprint.SOURCE: "0" * 16})
-    assert "with other source files" in difference
+    assert "with different source files" in difference
 
 
 def test_part_files_travel_with_their_text(
@@ -86,8 +91,9 @@ def test_part_files_travel_with_their_text(
     cargo, tickets = pack([plan.trials[:1]])
     wanted = run_trial(plan.trials[0]).digest
     path.unlink()  # as on another machine
-    (result,) = RemoteWorker(pickle.loads(pickle.dumps(cargo))).run(tickets[0], Monitor()).results
-    assert result[-1] == wanted
+    answer = RemoteWorker(pickle.loads(pickle.dumps(cargo))).run(tickets[0], Monitor())
+    (result,) = unload_results(answer.results, {plan.trials[0].id: plan.trials[0]})
+    assert result.digest == wanted
     changed = type(cargo)(cargo.groups, tuple(type(p)(p.name, p.text, "0") for p in cargo.parts), cargo.fingerprint)
     with pytest.raises(PartError, match="put them into one file"):
         changed.trials(tickets[0])
@@ -133,6 +139,25 @@ def test_the_last_bundles_are_small_and_nothing_is_handed_out_twice() -> None:
     assert [len(packer.take(4)) for _ in range(2)] == [3, 3]
 
 
+def test_the_last_bundles_of_short_trials_still_hold_a_fifth_of_a_second() -> None:
+    packer: Packer[int] = Packer([[(group, group) for group in range(50)] for _ in range(20)], 0.5)
+    packer.learn(0, 0.01)
+    sizes = []
+    while len(packer):
+        sizes.append(len(packer.take(8)))
+    assert sum(sizes) == 1000
+    assert sizes[0] == 31  # a fair share of 1,000 for eight workers, four each
+    assert set(sizes[-6:-1]) == {20}
+    assert sizes[-1] <= 20
+
+
+def test_a_group_without_a_measurement_is_taken_to_be_like_the_others() -> None:
+    packer: Packer[int] = Packer([[(group, group) for group in range(1000)]], 0.5)
+    packer.learn(1000, 0.004)
+    packer.learn(1001, 0.006)
+    assert len(packer.take(1)) == 100
+
+
 def test_one_worker_compiles_while_the_others_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import threading
 
@@ -166,3 +191,35 @@ def test_settings_of_an_executor_are_checked(tree: dict[str, Any]) -> None:
         named_executor("slurm", plan, settings={"cpus": "many"})
     with pytest.raises(InvalidInput, match="the executor pool has no setting 'address'"):
         named_executor("pool", plan, settings={"address": "x"})
+
+
+def test_kernels_are_looked_for_once_and_a_cold_trial_goes_first(
+    tree: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree["base"]["train"]["engine"] = "reference"
+    plan = gradlab.plan(tree, seeds=3)
+    asked: list[str] = []
+    order: list[str] = []
+
+    def announce(self: Reference, config: Any, catalog: Any) -> str:
+        asked.append("kernels")
+        return "compiling"
+
+    monkeypatch.setattr(Reference, "announcement", announce)
+    monkeypatch.setattr(remote, "compiling_alone", lambda: contextmanager(note)())
+    run = remote.run_bundle
+    monkeypatch.setattr(
+        remote, "run_bundle", lambda trials, monitor: order.append(str(len(trials))) or run(trials, monitor)
+    )
+
+    def note() -> Iterator[None]:
+        order.append("locked")
+        yield
+        order.append("free")
+
+    cargo, tickets = pack([plan.trials[:3], plan.trials[3:]])
+    worker = RemoteWorker(cargo)
+    found = [identity for own in tickets for identity in worker.run(own, Monitor()).results.ids]
+    assert sorted(found) == sorted(trial.id for trial in plan.trials)
+    assert asked == ["kernels"]
+    assert order == ["locked", "1", "free", "2", "3"]

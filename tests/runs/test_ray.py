@@ -1,16 +1,11 @@
-"""The Ray executor on real clusters: several nodes on this machine, killed as a power cut would kill them."""
+"""The Ray executor on real clusters: several nodes on this machine, reports, fingerprints, the same bits."""
 
 from __future__ import annotations
 
-import json
-import random
-import signal
-import subprocess
-import sys
+import threading
 import time
-from collections.abc import Sequence
+from math import isfinite
 from pathlib import Path
-from textwrap import dedent
 from typing import Any
 
 import pytest
@@ -18,36 +13,17 @@ import pytest
 import gradlab
 from gradlab.errors import EnvironmentFault, InvalidInput
 from gradlab.runs import extras
-from gradlab.runs.store.folder import chunk_paths
-from gradlab.trials.result import TrialResult
+from gradlab.runs.coordinator import Tally
+from gradlab.runs.executors import ray_worker
+from gradlab.runs.executors.ray_worker import MOST_REPORTS, REPORT_SECONDS, Board
 
 pytest.importorskip("ray", reason="needs the extra: pip install 'gradlab[ray]'")
 
-from commands import ENVIRONMENT
-from long_study import committed_trials, long_tree
-from ray_cluster import Nodes, ray_cluster
+from long_study import long_tree
+from ray_cluster import ray_cluster, run_on
 
 OTHER = {"MKL_CBWR": "COMPATIBLE"}
 """A variable that chooses other instructions: to the fingerprint such a node is of another kind."""
-
-
-def run_on(cluster: Nodes, study: dict[str, Any], **options: Any) -> Any:
-    return gradlab.run(study, executor="ray", settings={"address": cluster.address}, figures=False, **options)
-
-
-def test_of_two_nodes_one_is_killed_and_no_trial_is_lost_or_doubled(tmp_path: Path) -> None:
-    study = long_tree(seeds=40, steps=200)
-    with ray_cluster(nodes=2) as cluster:
-
-        def kill_one(results: Sequence[TrialResult]) -> None:
-            if len(cluster.nodes) == 2:
-                cluster.kill(cluster.nodes[0])
-
-        found = run_on(cluster, study, out=tmp_path / "run", on_results=kill_one)
-        assert len(cluster.nodes) == 1
-    rows = committed_trials(tmp_path / "run")
-    assert len(rows) == len(set(rows)) == 80
-    assert found.measured.hash == gradlab.run(study, executor="inline").measured.hash
 
 
 def test_without_the_package_the_option_names_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,6 +32,36 @@ def test_without_the_package_the_option_names_the_command(monkeypatch: pytest.Mo
         gradlab.run(long_tree(1, 10), executor="ray")
     with pytest.raises(InvalidInput, match=r"pip install 'gradlab\[slurm\]'"):
         gradlab.run(long_tree(1, 10), executor="slurm", settings={"mode": "local"})
+
+
+def test_workers_of_a_large_cluster_report_less_often_and_all_learn_to_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+    board = Board()
+    assert board.report("w", (("trial", 5, 0.5, 1.0),)) == REPORT_SECONDS
+    pauses = [board.report(f"w{number}", ()) for number in range(1000)]
+    assert pauses[-1] == pytest.approx(1001 / MOST_REPORTS)
+    assert board.read() == [("trial", 5, 0.5, 1.0)]
+    later = time.monotonic() + 1000
+    monkeypatch.setattr(ray_worker, "monotonic", lambda: later)
+    assert board.read() == []  # nobody has reported for long
+    board.stop()
+    assert board.report("w", ()) is None
+
+
+@pytest.mark.clusters
+def test_progress_and_losses_come_back_while_trials_train() -> None:
+    seen: list[dict[str, Any]] = []
+    ended = threading.Event()
+
+    def look(tally: Tally) -> None:
+        while not ended.wait(0.1) and not seen:
+            seen.extend(line for line in tally.snapshot()["running"] if line["steps"] and line["loss"] is not None)
+
+    with ray_cluster(nodes=1) as cluster:
+        study = long_tree(seeds=1, steps=60_000)  # some seconds each
+        run_on(cluster, study, on_start=lambda tally: threading.Thread(target=look, args=(tally,), daemon=True).start())
+        ended.set()
+    assert 0 < seen[0]["steps"] <= seen[0]["of"] == 60_000
+    assert isfinite(seen[0]["loss"])
 
 
 @pytest.mark.clusters
@@ -88,124 +94,33 @@ def test_compiled_kernels_and_stored_images_give_the_same_bits() -> None:
 
 @pytest.mark.clusters
 def test_a_node_of_another_kind_is_refused_and_the_others_do_the_work(capsys: pytest.CaptureFixture[str]) -> None:
-    study = long_tree(seeds=20, steps=100)
+    study = long_tree(seeds=100, steps=100)
     with ray_cluster(nodes=1) as cluster:
         cluster.add(1, **OTHER)
+        cluster.wait()
         found = run_on(cluster, study)
         assert not found.unfinished
         assert "notes" not in found.environment
         said = capsys.readouterr().err
-        assert said.count("is refused (settings was") == 1
-        assert "--mixed accepts it" in said
+        assert said.count("is refused, because the same trial may give different bits there (settings was") == 1
+        assert "--mixed accepts such workers" in said
     assert found.measured.hash == gradlab.run(study, executor="inline").measured.hash
 
 
 @pytest.mark.clusters
-def test_a_cluster_of_another_kind_is_refused_or_marked_as_mixed(tmp_path: Path) -> None:
+def test_a_cluster_of_another_kind_is_refused_or_marked_as_mixed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     study = long_tree(seeds=2, steps=50)
     with ray_cluster(nodes=0) as cluster:
         cluster.add(1, **OTHER)
-        with pytest.raises(EnvironmentFault, match="no machine of the cluster is of the run's kind"):
+        with pytest.raises(EnvironmentFault, match="no machine in the cluster matches the one that started the run"):
             run_on(cluster, study, out=tmp_path / "run")
+        monkeypatch.setenv("RAY_ADDRESS", cluster.address)  # as inside a Ray job: no address is needed
+        with pytest.raises(EnvironmentFault, match="no machine in the cluster matches the one that started the run"):
+            gradlab.run(study, executor="ray")
         found = run_on(cluster, study, out=tmp_path / "run", mixed=True)
     assert not found.unfinished
     for result in (found, gradlab.open_run(tmp_path / "run")):
         assert "Trials of different environments are mixed" in result.report()
         assert "COMPATIBLE" in result.report()
-
-
-DEADLY = """
-import os, signal
-from gradlab.parts import Activation
-
-class Deadly(Activation):
-    '''Ends its process, as the kernel does when memory runs out.'''
-
-    name = "deadly"
-
-    def forward(self, x):
-        os.kill(os.getpid(), signal.SIGKILL)
-
-    def slope(self, x, y):
-        return y
-"""
-
-
-@pytest.mark.clusters
-def test_a_trial_whose_worker_is_killed_for_its_memory_fails_and_the_others_go_on(tmp_path: Path) -> None:
-    (tmp_path / "deadly.py").write_text(dedent(DEADLY))
-    tree = long_tree(seeds=3, steps=50)
-    tree |= {"parts": [str(tmp_path / "deadly.py")], "factor": "model.activation"}
-    tree["arms"] = {"calm": {}, "deadly": {"model.activation": "deadly"}}
-    with ray_cluster(nodes=1, cpus=2) as cluster:
-        found = run_on(cluster, tree)
-    assert found.measured.counts("calm") == {"done": 3, "failed": 0, "diverged": 0}
-    assert found.measured.counts("deadly") == {"done": 0, "failed": 3, "diverged": 0}
-    (error,) = found.measured.errors()
-    assert error.startswith("its worker process died 3 times")
-
-
-@pytest.mark.clusters
-def test_a_driver_that_is_killed_is_started_again_and_loses_nothing(tmp_path: Path) -> None:
-    study = long_tree(seeds=150, steps=300)
-    (tmp_path / "study.yaml").write_text(json.dumps(study))
-    run = tmp_path / "runs" / "study"
-    with ray_cluster(nodes=1, cpus=2) as cluster:
-        words = ["run", "study.yaml", "--executor", "ray", "--address", cluster.address, "--json"]
-        command = [sys.executable, "-m", "gradlab", *words]
-        driver = subprocess.Popen(command, cwd=tmp_path, env=ENVIRONMENT, stdout=subprocess.DEVNULL)
-        while driver.poll() is None and not chunk_paths(run):
-            time.sleep(0.05)
-        driver.send_signal(signal.SIGKILL)
-        driver.wait()
-        before = committed_trials(run)
-        assert 0 < len(before) < 300
-        again = subprocess.run(command, cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, timeout=120)
-        assert again.returncode == 0, again.stderr
-    rows = committed_trials(run)
-    assert len(rows) == len(set(rows)) == 300
-    assert set(before) <= set(rows)
-    assert gradlab.open_run(run).measured.hash == gradlab.run(study, executor="pool").measured.hash
-
-
-@pytest.mark.clusters
-def test_the_first_ctrl_c_drains_and_the_same_command_resumes(tmp_path: Path) -> None:
-    study = long_tree(seeds=150, steps=300)
-    (tmp_path / "study.yaml").write_text(json.dumps(study))
-    run = tmp_path / "runs" / "study"
-    with ray_cluster(nodes=1) as cluster:
-        words = ["run", "study.yaml", "--executor", "ray", "--address", cluster.address]
-        command = [sys.executable, "-m", "gradlab", *words]
-        driver = subprocess.Popen(command, cwd=tmp_path, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True)
-        while driver.poll() is None and not chunk_paths(run):
-            time.sleep(0.05)
-        driver.send_signal(signal.SIGINT)
-        _, said = driver.communicate(timeout=60)
-        assert driver.returncode == 130
-        assert "Traceback" not in said
-        assert 0 < len(committed_trials(run)) < 300
-        again = subprocess.run(command, cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, timeout=120)
-        assert again.returncode == 0, again.stderr
-    assert gradlab.open_run(run).measured.hash == gradlab.run(study, executor="pool").measured.hash
-
-
-@pytest.mark.slow
-def test_twenty_nodes_are_killed_at_random_and_no_trial_is_lost_or_doubled(tmp_path: Path) -> None:
-    study = long_tree(seeds=1500, steps=300)
-    chance, kills = random.Random(20), 0
-    with ray_cluster(nodes=3) as cluster:
-        last = time.monotonic()
-
-        def kill_some(results: Sequence[TrialResult]) -> None:
-            nonlocal kills, last
-            if kills < 20 and time.monotonic() - last > 2 * chance.random():
-                cluster.kill(chance.choice(cluster.nodes))
-                cluster.add()
-                kills, last = kills + 1, time.monotonic()
-
-        found = run_on(cluster, study, out=tmp_path / "run", on_results=kill_some)
-    assert kills == 20
-    rows = committed_trials(tmp_path / "run")
-    assert len(rows) == len(set(rows)) == 3000
-    assert found.measured.counts()["failed"] == 0
-    assert found.measured.hash == gradlab.run(study, executor="processes", workers=2).measured.hash

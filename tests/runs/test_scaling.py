@@ -43,8 +43,10 @@ def test_a_dry_run_says_bundles_memory_and_time(tmp_path: Path) -> None:
     words = ("run", "identity", "--dry-run", "--executor", "slurm", "--set-executor", "jobs=2,cpus=4")
     shown = command(*words, cwd=tmp_path)
     assert shown.returncode == 0
-    assert "slurm: 20 bundles of up to 1 trial, 8 at a time; memory" in shown.stdout
+    assert "slurm: 20 bundles of up to 1 trial, 8 at a time\nmemory: " in shown.stdout
+    assert "on a machine with 4 workers" in shown.stdout
     assert "expected time on 8 cores" in shown.stdout
+    assert max(map(len, shown.stdout.splitlines())) <= 80
     assert "(a model: " in shown.stdout
     found = json.loads(command(*words, "--json", cwd=tmp_path).stdout)["expected"]
     assert (found["cores"], found["workers_per_machine"], found["bundles"]) == (8, 4, 20)
@@ -65,3 +67,10 @@ def test_wrong_options_are_refused_in_a_sentence(words: tuple[str, ...], said: s
     assert done.returncode == 2
     assert said in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_on_one_machine_the_coordinator_takes_its_time_from_the_workers() -> None:
+    alone = forecast(10_000, 0.01, 2, Costs(trial=1e-3), 0.5)
+    together = forecast(10_000, 0.01, 2, Costs(trial=1e-3), 0.5, shared=2)
+    assert alone.seconds == pytest.approx(50, rel=0.02)
+    assert together.seconds == pytest.approx(55, rel=0.02)

@@ -202,6 +202,27 @@ def finish(driver: subprocess.Popen[str], folder: Path, study: dict[str, Any], t
     return said
 
 
+def wait_for_results(driver: subprocess.Popen[str], folder: Path) -> None:
+    while driver.poll() is None and not chunk_paths(folder / "runs" / "study"):
+        time.sleep(0.1)
+
+
+def list_jobs(environment: dict[str, str]) -> list[str]:
+    asked = subprocess.run(["squeue", "-h", "-o", "%i"], env=environment, capture_output=True, text=True)
+    return asked.stdout.split()
+
+
+def count_restarts(driver: subprocess.Popen[str], environment: dict[str, str]) -> int:
+    """Follow the run's job until the driver ends; gives how often SLURM has started it again."""
+    restarts = 0
+    while driver.poll() is None:
+        for job in list_jobs(environment):
+            shown = subprocess.run(["scontrol", "show", "job", job], env=environment, capture_output=True, text=True)
+            restarts = max(restarts, int(shown.stdout.split("Restarts=")[1].split()[0]) if shown.stdout else 0)
+        time.sleep(1)
+    return restarts
+
+
 @pytest.mark.slurm
 def test_a_job_of_two_cores_runs_all_bundles(real_slurm: dict[str, str], tmp_path: Path) -> None:
     study = long_tree(seeds=50, steps=200)
@@ -214,26 +235,32 @@ def test_a_job_of_two_cores_runs_all_bundles(real_slurm: dict[str, str], tmp_pat
 def test_a_cancelled_job_is_replaced(real_slurm: dict[str, str], tmp_path: Path) -> None:
     study = long_tree(seeds=400, steps=300)
     driver = run_in(real_slurm, tmp_path, study, "time=10,cpus=1,jobs=2")
-    while driver.poll() is None and not chunk_paths(tmp_path / "runs" / "study"):
-        time.sleep(0.1)
-    asked = subprocess.run(["squeue", "-h", "-o", "%i"], env=real_slurm, capture_output=True, text=True, check=True)
-    subprocess.run(["scancel", "--signal=KILL", "--full", asked.stdout.split()[0]], env=real_slurm, check=True)
+    wait_for_results(driver, tmp_path)
+    subprocess.run(["scancel", "--signal=KILL", "--full", list_jobs(real_slurm)[0]], env=real_slurm, check=True)
     said = finish(driver, tmp_path, study, 800)
     assert said.count("submitted") == 2
 
 
 @pytest.mark.slurm
+def test_a_job_that_is_preempted_is_requeued(real_slurm: dict[str, str], tmp_path: Path) -> None:
+    """Before it takes a job's machine away, SLURM sends the signal that is sent here."""
+    study = long_tree(seeds=400, steps=300)
+    driver = run_in(real_slurm, tmp_path, study, "time=30,cpus=1")
+    wait_for_results(driver, tmp_path)
+    (job,) = list_jobs(real_slurm)
+    subprocess.run(["scancel", "--signal=USR2", job], env=real_slurm, check=True)
+    restarts = count_restarts(driver, real_slurm)
+    said = finish(driver, tmp_path, study, 800)
+    assert restarts == 1
+    assert said.count("submitted") == 1  # the same job, started again
+
+
+@pytest.mark.slurm
 def test_a_job_whose_time_is_over_is_requeued(real_slurm: dict[str, str], tmp_path: Path) -> None:
-    """The signal comes 45 s before the end of the minute; SLURM starts a requeued job again after two minutes."""
-    study = long_tree(seeds=600, steps=1000)
-    driver = run_in(real_slurm, tmp_path, study, "time=1,cpus=1,grace=45")
-    restarts = 0
-    while driver.poll() is None:
-        asked = subprocess.run(["squeue", "-h", "-o", "%i"], env=real_slurm, capture_output=True, text=True)
-        for job in asked.stdout.split():
-            shown = subprocess.run(["scontrol", "show", "job", job], env=real_slurm, capture_output=True, text=True)
-            restarts = max(restarts, int(shown.stdout.split("Restarts=")[1].split()[0]) if shown.stdout else 0)
-        time.sleep(1)
-    said = finish(driver, tmp_path, study, 1200)
+    """The signal comes about a minute after the start: `grace` seconds before the end, give or take half a minute."""
+    study = long_tree(seeds=1000, steps=1000)
+    driver = run_in(real_slurm, tmp_path, study, "time=2,cpus=1,grace=60")
+    restarts = count_restarts(driver, real_slurm)
+    said = finish(driver, tmp_path, study, 2000)
     assert restarts >= 1
     assert said.count("submitted") == 1  # the same job, started again

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
+import gradlab
+
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
 STORE = 80 * 2**20
 """Bytes of a node's object store: the least that Ray accepts, near enough."""
@@ -40,6 +42,10 @@ class Nodes:
                 os.environ.pop(name, None) if value is None else os.environ.update({name: value})
         self.nodes.append(node)
         return node
+
+    def wait(self) -> None:
+        """Wait until all nodes have joined."""
+        self._cluster.wait_for_nodes(timeout=120)
 
     def kill(self, node: Any) -> None:
         """Kill −9: the node's daemon, with which its workers end."""
@@ -75,6 +81,12 @@ def ray_cluster(nodes: int, cpus: int = 1) -> Iterator[Nodes]:
             found = Nodes(cluster)
             for _ in range(nodes):
                 found.add(cpus)
+            found.wait()
             yield found
         finally:
             cluster.shutdown()
+
+
+def run_on(cluster: Nodes, study: Any, **options: Any) -> Any:
+    """Run a study on this cluster; gives the result."""
+    return gradlab.run(study, executor="ray", settings={"address": cluster.address}, figures=False, **options)

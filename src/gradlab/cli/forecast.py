@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,8 @@ from gradlab.plans.cost import measure_speed
 from gradlab.plans.plan import Plan
 from gradlab.runs.executors.base import Executor
 from gradlab.runs.scaling import WORKER_BYTES, Forecast, forecast
+
+LIMITS = {"coordinator": "limited by the coordinator", "start-up": "mostly start-up", "cores": "limited by cores"}
 
 
 @dataclass(frozen=True)
@@ -28,17 +31,16 @@ class Expectation:
         return self.worker_bytes * self.per_machine
 
     def lines(self) -> list[str]:
-        """Two lines for people."""
+        """Four lines for people."""
         model = self.model
         many = f"{_count(model.bundles, 'bundle')} of up to {_count(model.trials_per_bundle, 'trial')}"
         worker, machine = (f"{size / 2**20:,.0f} MiB" for size in (self.worker_bytes, self.machine_bytes))
-        limit = {"coordinator": "the coordinator is", "start-up": "start-up is", "cores": "cores are"}[model.limit]
         return [
-            f"{self.executor}: {many}, {self.cores:,} at a time; memory {worker} per worker, {machine} on a machine "
-            f"with {self.per_machine:,} of them",
-            f"expected time on {_count(self.cores, 'core')}: {duration(model.seconds)} (a model: "
-            f"{model.efficiency:.0%} of the cores' time trains, the coordinator is busy {model.coordinator:.0%} of it, "
-            f"{limit} the limit)",
+            f"{self.executor}: {many}, {self.cores:,} at a time",
+            f"memory: {worker} per worker, {machine} on a machine with {_count(self.per_machine, 'worker')}",
+            f"expected time on {_count(self.cores, 'core')}: {duration(model.seconds)}, {LIMITS[model.limit]}",
+            f"(a model: cores train {model.efficiency:.0%} of the time, "
+            f"the coordinator is busy {model.coordinator:.0%} of it)",
         ]
 
     def to_json(self) -> dict[str, Any]:
@@ -65,7 +67,8 @@ def expect(plan: Plan, executor: Executor, trials: int) -> Expectation:
     total = len(plan.trials) or 1
     each = plan.seconds(measure_speed()) / total
     worker = plan.bytes + (WORKER_BYTES if executor.isolated else 0)
-    model = forecast(trials, each, cores, executor.costs, executor.bundle_seconds)
+    shared = os.cpu_count() or 1 if executor.shares_machine() else None
+    model = forecast(trials, each, cores, executor.costs, executor.bundle_seconds, shared)
     return Expectation(executor.name, cores, min(executor.cores_per_machine(), cores), worker, model)
 
 

@@ -13,23 +13,35 @@ from typing import Any
 
 from gradlab.cache import cache_folder
 from gradlab.engines.base import Engine
+from gradlab.spec.config import Config
 from gradlab.trials.trial import Trial
 
 FOLDER, NAME = "locks", "compile.lock"
 
 
-def is_cold(trials: Iterable[Trial]) -> bool:
-    """Whether training one of these would compile kernels first."""
-    seen: set[int] = set()
-    for trial in trials:
-        if id(trial.config) in seen:
-            continue
-        seen.add(id(trial.config))
-        engine: Engine = trial.config.train.engine.build(trial.catalog)
-        chosen, _ = engine.choose(trial.config, trial.catalog)
-        if chosen.announcement(trial.config, trial.catalog) is not None:
-            return True
-    return False
+class Kernels:
+    """What this process can train without compiling, as far as it has looked: every configuration is looked at once."""
+
+    def __init__(self) -> None:
+        self._configs: dict[int, Config] = {}
+        """Configurations that were looked at, by identity; kept, so that no other gets the same identity."""
+        self._ready: set[tuple[Engine, bool]] = set()
+        """Engines whose kernels are there; an engine has other kernels for trials that train together."""
+
+    def find_cold(self, trials: Iterable[Trial]) -> Trial | None:
+        """Return a trial that has to compile kernels first, once for every kind of kernels; None if there is none."""
+        for trial in trials:
+            if id(trial.config) in self._configs:
+                continue
+            asked: Engine = trial.config.train.engine.build(trial.catalog)
+            engine, _ = asked.choose(trial.config, trial.catalog)
+            kind = engine, engine.group_size(trial.config, trial.catalog) > 1
+            self._configs[id(trial.config)] = trial.config
+            if kind not in self._ready:
+                self._ready.add(kind)
+                if engine.announcement(trial.config, trial.catalog) is not None:
+                    return trial
+        return None
 
 
 @contextmanager

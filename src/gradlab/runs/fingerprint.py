@@ -25,19 +25,20 @@ def take_fingerprint() -> dict[str, Any]:
 
 
 def compare_fingerprints(run: Mapping[str, Any], worker: Mapping[str, Any]) -> list[str]:
-    """Describe the differences that can change bits; none if the worker is of the run's kind."""
+    """Describe the differences that can change bits; none if the worker gives the bits of the run."""
     found = other_numerics(run, worker)
     if run.get(SOURCE) != worker.get(SOURCE):
         versions = [(each.get("packages") or {}).get("gradlab") for each in (run, worker)]
-        found.append(f"gradlab was {versions[0]}, is {versions[1]} with other source files")
+        found.append(f"gradlab was {versions[0]}, is {versions[1]} with different source files")
     return found
 
 
 def describe_refusal(worker: Mapping[str, Any], differences: list[str]) -> str:
     """Return the sentence with which a worker is refused."""
+    machine = worker.get("node") or "an unknown machine"
     return (
-        f"the worker on {worker.get('node') or 'an unknown machine'} is refused ({'; '.join(differences)}): the same "
-        "trial may give other bits there; --mixed accepts it and says so in the report"
+        f"the worker on {machine} is refused, because the same trial may give different "
+        f"bits there ({'; '.join(differences)}); --mixed accepts such workers and notes it in the report"
     )
 
 

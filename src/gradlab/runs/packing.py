@@ -18,6 +18,8 @@ MOST_GROWTH = 8
 
 SECONDS_PER_CORE = 4e-3
 """A cluster of many cores gets longer bundles, so that the coordinator, which is one process, is asked less often."""
+LEAST_SECONDS = 0.2
+"""Minimum work in a bundle, also in the last ones: a shorter one costs more than an even end saves."""
 ROUNDING = 1e-9
 
 T = TypeVar("T")
@@ -37,6 +39,7 @@ class Packer(Generic[T]):
         self._again: deque[tuple[tuple[int, T], ...]] = deque()
         self._size = max((len(bundle) for bundle in bundles), default=1)
         self._measured: dict[int, tuple[float, int]] = {}
+        self._total, self._count = 0.0, 0
 
     def __len__(self) -> int:
         return len(self._left) + sum(map(len, self._again))
@@ -45,6 +48,7 @@ class Packer(Generic[T]):
         """Record the time of a finished trial of a group."""
         total, count = self._measured.get(group, (0.0, 0))
         self._measured[group] = total + seconds, count + 1
+        self._total, self._count = self._total + seconds, self._count + 1
 
     def put_back(self, bundle: Iterable[tuple[int, T]], pieces: int = 1) -> None:
         """Hand these out again, before all others, in this many pieces."""
@@ -53,17 +57,22 @@ class Packer(Generic[T]):
         self._again.extend(items[start : start + size] for start in range(0, len(items), size))
 
     def take(self, width: int) -> tuple[tuple[int, T], ...]:
-        """Take the next bundle, of at most the time per bundle and a fair share of what is left for `width` workers."""
+        """Take the next bundle, of at most the time per bundle and a fair share of what is left for `width` workers.
+
+        The share is exceeded if it is less than the minimum work in a bundle.
+        """
         if self._again:
             return self._again.popleft()
         seconds = bundle_seconds(self._seconds, width)
-        most = min(max(1, len(self._left) // (SHARES * max(width, 1))), MOST_GROWTH * self._size)
+        share = len(self._left) // (SHARES * max(width, 1))
         found: list[tuple[int, T]] = []
         load = 0.0
-        while self._left and len(found) < most:
-            load += self._estimate(self._left[0][0])
-            if found and load > seconds * (1 + ROUNDING):
+        while self._left and len(found) < MOST_GROWTH * self._size:
+            after = load + self._estimate(self._left[0][0])
+            limit = seconds if len(found) < share else min(LEAST_SECONDS, seconds)
+            if found and after > limit * (1 + ROUNDING):
                 break
+            load = after
             found.append(self._left.popleft())
         self._size = max(1, len(found))
         return tuple(found)
@@ -73,6 +82,6 @@ class Packer(Generic[T]):
         if group in self._measured:
             total, count = self._measured[group]
             return total / count
-        if self._measured:
-            return sum(total for total, _ in self._measured.values()) / sum(n for _, n in self._measured.values())
+        if self._count:
+            return self._total / self._count
         return self._seconds / self._size

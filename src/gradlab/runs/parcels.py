@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
@@ -20,14 +20,12 @@ from gradlab.data.base import Task
 from gradlab.errors import PartError
 from gradlab.parts import BUILT_IN, Catalog
 from gradlab.runs.fingerprint import take_fingerprint
+from gradlab.runs.freight import Freight
 from gradlab.runs.worker import Bundle
 from gradlab.spec.config import Config
-from gradlab.trials.result import TrialResult
-from gradlab.trials.trial import Trial, TrialLabel
+from gradlab.trials.trial import Trial
 
 Ticket = tuple[int, int, str]
-Lean = tuple[Any, ...]
-"""A result without its trial, which the coordinator has: (id, outcome, error, seconds, digest)."""
 
 
 @dataclass(frozen=True)
@@ -63,8 +61,8 @@ class Cargo:
         for file, part in zip(catalog.files, self.parts, strict=True):
             if file.identity != part.identity:
                 raise PartError(
-                    f"parts file {part.name}: the modules that it imports are not those of the machine that started "
-                    "the run; put them into one file, or on a path that all machines share"
+                    f"parts file {part.name}: the modules that it imports differ from those of the machine that "
+                    "started the run; put them into one file, or on a path that all machines share"
                 )
         return catalog
 
@@ -90,7 +88,7 @@ class Cargo:
 class Answer:
     """What a worker sends back for a bundle."""
 
-    results: tuple[Lean, ...] = ()
+    results: Freight = field(default_factory=Freight)
     refused: str | None = None
     """Why this worker may not run trials; they have to run elsewhere."""
     node: str = ""
@@ -115,20 +113,6 @@ def pack(bundles: Sequence[Bundle], *, mixed: bool = False) -> tuple[Cargo, list
     files = bundles[0][0].catalog.files if bundles else ()
     parts = tuple(PartText(Path(file.path).name, Path(file.path).read_bytes(), file.identity) for file in files)
     return Cargo(tuple(groups), parts, take_fingerprint(), mixed), tickets
-
-
-def without_trials(results: Sequence[TrialResult]) -> tuple[Lean, ...]:
-    """Return results by trial id, without data that the coordinator has or does not need.
-
-    Trials that share vector lanes are trained out of the bundle's order, so their place in it says nothing.
-    """
-    lean = [r.outcome and replace(r.outcome, theta=r.outcome.theta[:0]) for r in results]
-    return tuple((r.trial.id, o, r.error, r.seconds, r.digest) for r, o in zip(results, lean, strict=True))
-
-
-def with_trials(results: Sequence[Lean], trials: Mapping[str, TrialLabel]) -> list[TrialResult]:
-    """Return results with their trials again; those of trials that are not in `trials` are left out."""
-    return [TrialResult(trials[identity], *rest) for identity, *rest in results if identity in trials]
 
 
 def _written(part: PartText, folder: Path) -> Path:

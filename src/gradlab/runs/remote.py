@@ -1,4 +1,4 @@
-"""A worker on some machine of a cluster: it checks that it is of the run's kind, then runs bundles.
+"""A worker on some machine of a cluster: it checks that it gives the bits of the run, then runs bundles.
 
 One per process and run. Ray and SLURM only differ in how tickets come and answers go.
 """
@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from typing import Any
 
 from gradlab.data.placed import place
 from gradlab.engines.base import one_blas_thread
-from gradlab.runs.compiling import compiling_alone, is_cold
+from gradlab.runs.compiling import Kernels, compiling_alone
 from gradlab.runs.fingerprint import compare_fingerprints, describe_refusal, take_fingerprint
+from gradlab.runs.freight import load_results
 from gradlab.runs.monitor import Monitor
-from gradlab.runs.parcels import Answer, Cargo, Ticket, without_trials
+from gradlab.runs.parcels import Answer, Cargo, Ticket
 from gradlab.runs.worker import run_bundle
 
 
@@ -29,6 +29,7 @@ class RemoteWorker:
         self.refusal = describe_refusal(own, differences) if differences and not cargo.mixed else None
         """Why this worker may not run trials; None if it may."""
         self._other = own if differences else None
+        self._kernels = Kernels()
         place(data or {})
 
     def run(self, tickets: Sequence[Ticket], monitor: Monitor) -> Answer:
@@ -36,11 +37,11 @@ class RemoteWorker:
         if self.refusal is not None:
             return Answer(refused=self.refusal, node=platform.node())
         trials = self._cargo.trials(tickets)
-        with one_blas_thread(), ExitStack() as stack:
-            results = []
-            if is_cold(trials):
-                stack.enter_context(compiling_alone())
-                results, trials = run_bundle(trials[:1], monitor), trials[1:]
-                stack.close()
+        results = []
+        with one_blas_thread():
+            while (cold := self._kernels.find_cold(trials)) is not None and not monitor.stopping:
+                with compiling_alone():
+                    results += run_bundle((cold,), monitor)
+                trials = tuple(trial for trial in trials if trial is not cold)
             results += run_bundle(trials, monitor)
-        return Answer(without_trials(results), node=platform.node(), other=self._other)
+        return Answer(load_results(results), node=platform.node(), other=self._other)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import heapq
 from dataclasses import dataclass
 
-from gradlab.runs.packing import SHARES
+from gradlab.runs.packing import LEAST_SECONDS, SHARES
 from gradlab.runs.packing import bundle_seconds as longer
 
 WORKER_BYTES = 330 * 2**20
@@ -58,12 +58,19 @@ class Forecast:
         return "start-up" if self.start > self.seconds / 2 else "cores"
 
 
-def forecast(trials: int, seconds: float, cores: int, costs: Costs, bundle_seconds: float) -> Forecast:
-    """Simulate `trials` trials of `seconds` each on so many cores, in bundles of about `bundle_seconds`."""
+def forecast(
+    trials: int, seconds: float, cores: int, costs: Costs, bundle_seconds: float, shared: int | None = None
+) -> Forecast:
+    """Simulate `trials` trials of `seconds` each on so many cores, in bundles of about `bundle_seconds`.
+
+    `shared` is the number of cores of a machine on which workers and coordinator run together; None: the coordinator
+    has a core of its own.
+    """
     if not trials:
         return Forecast(0.0, 0, 0, 0.0, 1.0)
     wanted = longer(bundle_seconds, cores)
-    size = max(1, min(int(wanted / max(seconds, 1e-9)), trials // (SHARES * cores)))
+    each = max(seconds, 1e-9)
+    size = max(1, min(int(wanted / each), max(trials // (SHARES * cores), int(min(LEAST_SECONDS, wanted) / each))))
     count = -(-trials // size)
     busy = free = 0.0  # of the coordinator: total, and the moment at which it is free
     ends: list[float] = [costs.start] * min(cores, count)
@@ -80,4 +87,6 @@ def forecast(trials: int, seconds: float, cores: int, costs: Costs, bundle_secon
         last = max(last, done, free)
         heapq.heappush(ends, max(done, free - work))
     last = max(last, costs.start + busy)
+    if shared is not None:
+        last = max(last, costs.start + (trials * seconds + busy) / shared)
     return Forecast(last, count, size, min(1.0, busy / last), trials * seconds / (last * cores), costs.start)

@@ -36,7 +36,7 @@ class Exported:
     def sentence(self) -> str:
         """One line for people."""
         if not self.trials and not self.groups and not self.studies:
-            return f"{self.tracker}: everything is already in {self.place}"
+            return f"{self.tracker}: {self.place} is up to date"
         return f"{self.tracker}: wrote {self.trials:,} trials and {self.groups:,} groups to {self.place}"
 
 
@@ -119,8 +119,8 @@ class LiveTracking:
             action()
         except Exception as error:  # a foreign library: the run and its results do not depend on it
             self._broken.add(name)
-            retry = f"`gradlab export RUN --to {name}` tries again"
-            say(f"the tracker {name} fails and is left out ({described(error)}); {retry}")
+            retry = f"after the run: gradlab export RUN --to {name}"
+            say(f"the tracker {name} failed and is skipped ({described(error)}); to try again {retry}")
 
 
 def _append(found: list[Exported], result: Result, tracker: Tracker, place: Path) -> None:

@@ -46,7 +46,7 @@ def command(
             raise InvalidInput(f"--table {table}: a tracker gets the whole run; leave --table out")
         written = api.export(run, to, out)
         say(visible(written.sentence))
-        say(visible(f"look at it with: {written.hint}"))
+        say(visible(f"to view it: {written.hint}"))
         return
     check_export(to, table, BUILT_IN.names("tracker"))
     if out is None and to == "parquet" and sys.stdout.isatty():

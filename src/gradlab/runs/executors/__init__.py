@@ -1,3 +1,3 @@
 """Ways to run trials, one file each."""
 
-SUPPORT = ("ray_worker", "slurm_jobs", "spool")
+SUPPORT = ("ray_connection", "ray_worker", "slurm_jobs", "spool")

@@ -44,6 +44,10 @@ class Executor(Part):
     def check(self) -> None:
         """Raise an `InvalidInput` if something is missing that it needs: called before anything is run."""
 
+    def shares_machine(self) -> bool:
+        """Whether workers run on the coordinator's own machine, and so compete with it for its cores."""
+        return self.local
+
     def cores_per_machine(self) -> int:
         """Return how many trials one machine runs at the same time, as far as it is known before the run."""
         return self.width(2**31)

@@ -18,8 +18,8 @@ from pydantic import Field
 from gradlab.engines.base import one_blas_thread
 from gradlab.errors import EnvironmentFault
 from gradlab.runs.executors.base import Executor, workers_for
+from gradlab.runs.freight import Freight, load_results, unload_results
 from gradlab.runs.monitor import Monitor, Stopped
-from gradlab.runs.parcels import Lean, with_trials, without_trials
 from gradlab.runs.scaling import Costs
 from gradlab.runs.worker import Bundle, run_bundle
 from gradlab.trials.result import TrialResult
@@ -63,7 +63,7 @@ class Processes(Executor):
                     if isinstance(future.exception(), BrokenProcessPool):
                         broken = True  # results that others have finished are still to come
                     else:
-                        yield with_trials(future.result(), {trial.id: trial for trial in bundle})
+                        yield unload_results(future.result(), {trial.id: trial for trial in bundle})
             finally:
                 stop.set()
                 ended.set()
@@ -130,7 +130,7 @@ class _WorkerMonitor(Monitor):
             raise Stopped
 
 
-def _run_in_worker(bundle: Bundle) -> tuple[Lean, ...]:
+def _run_in_worker(bundle: Bundle) -> Freight:
     """Return the results by trial."""
     with one_blas_thread():
-        return without_trials(run_bundle(bundle, _WorkerMonitor()))
+        return load_results(run_bundle(bundle, _WorkerMonitor()))

@@ -10,10 +10,8 @@ its worker is found and recorded as failed. A trial that ran twice has one resul
 from __future__ import annotations
 
 import os
-import signal
-import threading
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Generator, Sequence
+from contextlib import suppress
 from time import monotonic, sleep
 from typing import Annotated, Any, ClassVar
 
@@ -22,25 +20,24 @@ from pydantic import Field
 from gradlab.errors import EnvironmentFault, described
 from gradlab.notices import say, say_once
 from gradlab.runs.executors.base import Executor, workers_for
+from gradlab.runs.executors.ray_connection import ADDRESS, connected, import_ray
 from gradlab.runs.executors.ray_worker import Board, run_in_ray
-from gradlab.runs.extras import require_extra
+from gradlab.runs.freight import unload_results
 from gradlab.runs.monitor import Live, Monitor
 from gradlab.runs.packing import Packer
-from gradlab.runs.parcels import Answer, Ticket, pack, with_trials
+from gradlab.runs.parcels import Answer, Ticket, pack
 from gradlab.runs.scaling import Costs
 from gradlab.runs.worker import Bundle
 from gradlab.trials.digest import digest
 from gradlab.trials.result import TrialResult
 from gradlab.trials.trial import Trial
 
-POLL_SECONDS, LOOK_SECONDS = 0.2, 1.0
+POLL_SECONDS, LOOK_SECONDS = 0.2, 2.0
 """Seconds between looks at the answers while none comes, and at the machines and the board."""
 AHEAD = 2
 """Bundles handed out per core: one in training and one waiting."""
 MOST_DEATHS = 3
 """Worker processes that a trial may end before it is recorded as failed."""
-ADDRESS = "RAY_ADDRESS"
-"""Set by Ray inside a job: the cluster that the job runs on."""
 _Bundle = tuple[tuple[int, Ticket], ...]
 
 
@@ -65,6 +62,14 @@ class Ray(Executor):
         """Ray has to be installed."""
         import_ray()
 
+    def shares_machine(self) -> bool:
+        """A cluster that is started for the run is this machine."""
+        return not (self.address or os.environ.get(ADDRESS))
+
+    def cores_per_machine(self) -> int:
+        """Machines of a cluster are taken to be like this one."""
+        return workers_for(os.cpu_count() or 1, self.workers)
+
     def width(self, trials: int) -> int:
         """As many as requested, or as this machine has cores; the cluster's own number is known once it is reached."""
         return workers_for(trials, self.workers)
@@ -74,7 +79,7 @@ class Ray(Executor):
         if monitor.stopping or not bundles:
             return
         ray = import_ray()
-        with _connected(ray, self.address, self.workers):
+        with connected(ray, self.address, self.workers):
             dispatch = _Dispatch(ray, self, bundles, monitor)
             try:
                 yield from dispatch.run()
@@ -117,7 +122,7 @@ class _Dispatch:
             while not self._monitor.stopping and len(self._packer) and len(self._out) < self._room():
                 self._submit(self._packer.take(self._cores()))
             if not self._out:
-                say_once("the Ray cluster has no core for a trial at the moment; waiting for a machine to join")
+                say_once("the Ray cluster has no core for trials yet; waiting for a machine to join")
                 sleep(POLL_SECONDS)
                 continue
             ready, _ = self._ray.wait(list(self._out), num_returns=1, timeout=POLL_SECONDS)
@@ -162,7 +167,7 @@ class _Dispatch:
         try:
             answer, node = self._ray.get(reference)
         except errors.RayTaskError as error:  # a defect, or Gradlab is missing over there
-            raise EnvironmentFault(f"a worker of the Ray cluster fails: {_cause(error)}") from error
+            raise EnvironmentFault(f"a worker of the Ray cluster failed: {_cause(error)}") from error
         except errors.RuntimeEnvSetupError as error:
             raise EnvironmentFault(f"Ray cannot start a worker: {described(error)}") from None
         except errors.RayError as error:
@@ -174,12 +179,12 @@ class _Dispatch:
         if answer.other is not None:
             self._monitor.meet(answer.other)
         by_id = {ticket[2]: group for group, ticket in bundle}
-        results = with_trials(answer.results, self._trials)
+        results = unload_results(answer.results, self._trials)
         for result in results:
             self._trials.pop(result.trial.id)  # a trial that ran twice has one result
             self._packer.learn(by_id[result.trial.id], result.seconds)
-        if len(answer.results) < len(bundle) and not self._monitor.stopping:
-            done = {identity for identity, *_ in answer.results}
+        done = set(answer.results.ids)
+        if len(done) < len(bundle) and not self._monitor.stopping:
             self._packer.put_back(item for item in bundle if item[1][2] not in done)
         return results
 
@@ -210,10 +215,10 @@ class _Dispatch:
             say(answer.refused)
         self._look(now=True)
         if not self._cores():
-            raise EnvironmentFault(f"no machine of the cluster is of the run's kind: {answer.refused}")
+            raise EnvironmentFault(f"no machine in the cluster matches the one that started the run: {answer.refused}")
 
     def _look(self, now: bool = False) -> None:
-        """Look at the machines, and show what is in training, once a second."""
+        """Look at the machines, and show what is in training, every few seconds."""
         if not now and monotonic() - self._looked < LOOK_SECONDS:
             return
         self._looked = monotonic()
@@ -221,8 +226,8 @@ class _Dispatch:
         largest = max((node["Resources"].get("memory", 0) for node in self._nodes if node["Alive"]), default=0)
         if largest and self._how.memory > largest:
             raise EnvironmentFault(
-                f"a trial needs about {self._how.memory / 2**30:,.1f} GiB, and the largest machine of the Ray cluster "
-                f"offers {largest / 2**30:,.1f} GiB to trials"
+                f"a trial needs about {self._how.memory / 2**30:,.1f} GiB, but the largest machine in the Ray cluster "
+                f"offers only {largest / 2**30:,.1f} GiB"
             )
         asked, self._asked = self._asked, None
         if asked is not None and not self._ray.wait([asked], timeout=0)[0]:
@@ -239,69 +244,6 @@ class _Dispatch:
             for identity, steps, loss, seconds in found
             if identity in self._trials
         )
-
-
-def import_ray() -> Any:
-    """Return the module, with its usage reports off, or say how to install it."""
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # leaves the user's GPUs alone, as Ray advises
-    ray = require_extra("ray", "ray", "the executor ray")
-    require_extra("ray.util.scheduling_strategies", "ray", "the executor ray")
-    return ray
-
-
-@contextmanager
-def _connected(ray: Any, address: str, workers: int | None) -> Iterator[None]:
-    """Join the cluster that was named, or the one of the surrounding job; without either start one for this run."""
-    if ray.is_initialized():
-        yield
-        return
-    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
-    wanted = address or os.environ.get(ADDRESS, "")
-    try:
-        if wanted:
-            with _signals_kept():
-                ray.init(address=wanted, **quiet)
-        else:
-            with _loopback(), _signals_kept():
-                ray.init(address="local", num_cpus=workers, include_dashboard=False, **quiet)
-    except Exception as error:  # Ray raises many kinds, also bare ones
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        where = f"the Ray cluster at {wanted} cannot be reached" if wanted else "Ray cannot be started on this machine"
-        raise EnvironmentFault(f"{where}: {reason}") from None
-    try:
-        yield
-    finally:
-        ray.shutdown()
-
-
-@contextmanager
-def _signals_kept() -> Iterator[None]:
-    """Put signal handlers back that Ray replaces when it starts: SIGTERM means the same as Ctrl-C here."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    numbers = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
-    before = {number: signal.getsignal(number) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            if handler is not None:
-                signal.signal(number, handler)
-
-
-@contextmanager
-def _loopback() -> Iterator[None]:
-    """Let a cluster of this machine alone listen on the loopback address, as Ray does on other systems by default."""
-    from ray._private import ray_constants
-
-    before = getattr(ray_constants, "ENABLE_RAY_CLUSTER", None)
-    ray_constants.ENABLE_RAY_CLUSTER = False
-    try:
-        yield
-    finally:
-        ray_constants.ENABLE_RAY_CLUSTER = before
 
 
 def _cause(error: BaseException) -> str:

@@ -24,8 +24,9 @@ from gradlab.runs.executors.base import Executor
 from gradlab.runs.executors.slurm_jobs import Jobs, require_commands
 from gradlab.runs.executors.spool import Spool
 from gradlab.runs.extras import require_extra
+from gradlab.runs.freight import load_results, unload_results
 from gradlab.runs.monitor import Live, Monitor
-from gradlab.runs.parcels import Answer, Ticket, pack, with_trials
+from gradlab.runs.parcels import Answer, Ticket, pack
 from gradlab.runs.scaling import Costs
 from gradlab.runs.store.lock import Lock
 from gradlab.runs.worker import Bundle
@@ -73,6 +74,10 @@ class Slurm(Executor):
         require_extra("submitit", "slurm", "the executor slurm")
         self.options()
         require_commands(self.mode)
+
+    def shares_machine(self) -> bool:
+        """In local mode."""
+        return self.mode == "local"
 
     def cores_per_machine(self) -> int:
         """The cores of a job."""
@@ -196,7 +201,7 @@ class _Dispatch:
     def _accept(self, answer: Answer) -> list[TrialResult]:
         if answer.other is not None:
             self._monitor.meet(answer.other)
-        results = with_trials(answer.results, self._trials)
+        results = unload_results(answer.results, self._trials)
         for result in results:
             self._trials.pop(result.trial.id)  # a trial that ran twice has one result
         return results
@@ -247,9 +252,9 @@ class _Dispatch:
                 if self._deaths[tickets[0][2]] >= MOST_DEATHS:
                     (self._spool.path / "todo" / name).unlink(missing_ok=True)
                     trial = self._trials[tickets[0][2]]
-                    text = f"the job that ran it ended {MOST_DEATHS} times before it was done"
-                    lean = trial.id, None, text, 0.0, digest(trial.id, None, text)
-                    self._spool.write(f"done/{name}", Answer((lean,)))
+                    text = f"its job ended {MOST_DEATHS} times before the trial finished"
+                    failed = TrialResult(trial, None, text, 0.0, digest(trial.id, None, text))
+                    self._spool.write(f"done/{name}", Answer(load_results([failed])))
 
     def _hear_refusals(self) -> None:
         for name in self._spool.names("refused"):
@@ -260,7 +265,8 @@ class _Dispatch:
                 self._refused[name] = sentence
         owners = {name.rpartition(".")[0] for name in self._refused}
         if self._refused and self._alive <= owners and not self._spool.names("taken"):
-            raise EnvironmentFault(f"no job runs on a machine of the run's kind: {next(iter(self._refused.values()))}")
+            reason = next(iter(self._refused.values()))
+            raise EnvironmentFault(f"no job is on a machine that matches the one that started the run: {reason}")
 
     def _show(self) -> None:
         start = monotonic()

@@ -31,8 +31,8 @@ def require_commands(cluster: str) -> None:
     """Raise an error if SLURM's commands are not on this machine."""
     if cluster == "slurm" and shutil.which("sbatch") is None:
         raise InvalidInput(
-            "sbatch is not found, so this machine has no SLURM; --set-executor mode=local runs the jobs as processes "
-            "of this machine"
+            "sbatch was not found, so SLURM is not installed on this machine; --set-executor mode=local runs the jobs "
+            "as local processes"
         )
 
 
@@ -102,9 +102,7 @@ class Jobs:
                 new = [self._executor.submit(Job(str(self._spool.path))) for _ in range(count * self._each)]
         except Exception as error:  # submitit raises what sbatch says in classes of its own
             reason = str(error).strip().splitlines()
-            raise EnvironmentFault(
-                f"the job cannot be submitted: {reason[-1] if reason else type(error).__name__}"
-            ) from None
+            raise EnvironmentFault(f"cannot submit the job: {reason[-1] if reason else type(error).__name__}") from None
         self._jobs += new
         return [job.job_id for job in new]
 

@@ -56,7 +56,7 @@ class Spool:
     def check(self) -> None:
         """Refuse a folder into which somebody else could have written."""
         if refusal := why_untrusted(self.path.parent, self.path):
-            raise EnvironmentFault(f"the folder of the jobs is not used: {refusal}")
+            raise EnvironmentFault(f"the job folder is not safe to use: {refusal}")
 
     def write(self, name: str, what: Any) -> None:
         """Write a file, whole or not at all."""
