@@ -105,6 +105,9 @@ class Law:
     """The same of f."""
     inner_square: Array
     """E z² f'(z)², (S,)."""
+    bend: float | None = None
+    """Change of Var f²/V² per excess kurtosis of z, by the fourth order of an Edgeworth series; None if f is piecewise
+    linear, where it is E f'⁴ q²/V²."""
 
     @property
     def is_centered(self) -> bool:
@@ -148,7 +151,14 @@ def law_of(function: Elementwise, covariance: Array) -> Law:
         (of_s2[:, 1], of_s2[:, 2]),
         (of_f[:, 1], of_f[:, 2]),
         expectation((x * s) ** 2),
+        _bend((square * square) @ basis[:, 4], of_f2[:, 4], v),
     )
+
+
+def _bend(of_f4: Array, of_f2: Array, v: Array) -> float:
+    """E of (f⁴) and −2 V E of (f²), each over 4!: from the Hermite coefficients of order 4."""
+    level = np.maximum(v, 1e-300)
+    return float(np.mean((of_f4 - 2 * level * of_f2) / level**2)) / np.sqrt(24)
 
 
 def _closed(f: PiecewiseLinear, covariance: Array) -> Law:

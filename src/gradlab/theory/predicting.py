@@ -13,6 +13,7 @@ from gradlab.errors import InvalidInput
 from gradlab.network.activations.identity import Identity
 from gradlab.network.losses.base import Loss
 from gradlab.network.mlp import MLP
+from gradlab.network.norms.layer import LayerNorm
 from gradlab.network.skips.none import NoSkip
 from gradlab.parts import Catalog
 from gradlab.spec.config import Config
@@ -29,6 +30,8 @@ from gradlab.theory.weights import Weights
 
 ALIGNED = 0.1
 """Above this share of δ that points along the signal, the way back is only an order of magnitude."""
+ROUNDING = 2.0**-22
+"""Relative spread of a number that the architecture fixes: what is left is the rounding of float32."""
 BACKWARD = ("delta_l2", "delta_rms", "grad_l2", "grad_rms", "grad_mean_abs", "bias_grad_l2")
 Forecasts = dict[str, dict[int, Forecast]]
 
@@ -184,45 +187,48 @@ def _forward(found: Walk, inputs: Inputs) -> Forecasts:
         ends[found.stem.layer.number] = found.stem.out
     for passed in found.layers:
         number = passed.layer.number
-        for place, signal in (("pre", _entering(passed)), ("post", _leaving(passed)), ("stream", ends.get(number))):
+        fixed = isinstance(passed.layer.norm, LayerNorm)  # takes the mean out of what enters the function
+        places = (("pre", _entering(passed), fixed), ("post", _leaving(passed), False), ("stream", ends.get(number), False))
+        for place, signal, centered in places:
             if signal is not None:
-                out[f"activation_std.{place}"][number], out[f"activation_mean.{place}"][number] = _sizes(signal, inputs)
+                sizes = _sizes(signal, inputs, centered)
+                out[f"activation_std.{place}"][number], out[f"activation_mean.{place}"][number] = sizes
     return {name: by for name, by in out.items() if by}
 
 
 def _entering(passed: Passed) -> Signal:
     """What enters the function, as a signal of its own."""
-    units = passed.layer.units
-    c = correlation(passed.seen)
+    units, c = passed.layer.units, correlation(passed.seen)
+    zero = np.zeros(len(c))
     if (squash := function_of(passed.layer).squash) is not None:  # behind a dynamic tanh
-        squashed = law_of(Elementwise(Identity(), squash), passed.seen)
-        spread = passed.spread.then(squashed.growth, squashed.growth2, noise_of(squashed, passed.seen, ()) / units)
-        return Signal(squashed.mean, squashed.second, units, spread)
+        law = law_of(Elementwise(Identity(), squash), passed.seen)
+        spread = passed.spread.then(law.growth, law.growth2, noise_of(law, passed.seen, ()) / units)
+        return Signal(zero, law.second, units, spread)
     if passed.layer.activates_first:
-        spread = passed.spread
-    else:
-        drawn = 0.0 * c if passed.taken else 2 * c**2 / units
-        spread = passed.spread.then(1.0, 0.0, drawn)
-    return Signal(np.zeros(len(c)), passed.seen, units, spread)
+        return Signal(zero, passed.seen, units, passed.spread)
+    drawn = 0.0 * c if passed.taken else 2 * c**2 + passed.excess
+    return Signal(zero, passed.seen, units, passed.spread.then(1.0, 0.0, drawn / units))
 
 
 def _leaving(passed: Passed) -> Signal:
     return passed.entry if passed.layer.activates_first else passed.out
 
 
-def _sizes(signal: Signal, inputs: Inputs) -> tuple[Forecast, Forecast]:
+def _sizes(signal: Signal, inputs: Inputs, centered: bool) -> tuple[Forecast, Forecast]:
     """(standard deviation, mean) over batch and units of n units, as a probe takes them."""
     batch, n = inputs.batch, signal.width
-    varying = signal.second - np.outer(signal.mean, signal.mean)
-    drift = max(over_pairs(varying, batch), 0.0) / n
-    within = max(signal.p - over_pairs(np.outer(signal.mean, signal.mean), batch) - drift, 0.0)
-    spread = signal.spread
+    middle = np.outer(signal.mean, signal.mean)
+    drift = 0.0 if centered else max(over_pairs(signal.second - middle, batch), 0.0) / n
+    within = max(signal.p - over_pairs(middle, batch) - drift, 0.0)
+    spread = signal.deviation.spread
+    drifting = 2 * (drift / within) ** 2 if within > 0 else 0.0  # of the squared mean that is taken out
     center = sqrt(within) * exp(0.5 * spread.bias)
-    deviation = sqrt(drift + (0.5 * signal.m) ** 2 * max(spread.variance, 0.0))
-    mean = signal.m * exp(0.5 * spread.bias)
+    sigma = max(0.5 * sqrt(max(spread.variance, 0.0) + drifting), ROUNDING)
+    deviation = sqrt(drift + (0.5 * signal.m) ** 2 * max(signal.spread.variance, 0.0))
+    mean = signal.m * exp(0.5 * signal.spread.bias)
     return (
-        Forecast(center, 0.5 * sqrt(max(spread.variance, 0.0)), "exact"),
-        Forecast(mean, deviation, "exact", signed=True),
+        Forecast(center, sigma, "exact"),
+        Forecast(mean, max(deviation, ROUNDING * center), "exact", signed=True),
     )
 
 
@@ -233,21 +239,20 @@ def _backward(found: Walk, deltas: Mapping[int, Delta], inputs: Inputs) -> Forec
     for passed in found.layers:
         layer, delta = passed.layer, deltas[passed.layer.number]
         n = layer.fan_out
-        spread = delta.spread
-        sigma = 0.5 * sqrt(max(spread.variance, 0.0))
-        size = sqrt(max(n * batch * delta.size, 0.0)) * exp(0.5 * spread.bias)
+        sigma = 0.5 * sqrt(max(delta.variance, 0.0))
+        size = sqrt(max(n * batch * delta.size, 0.0)) * exp(0.5 * delta.bias)
         number = layer.number
         out["delta_l2"][number] = Forecast(size, sigma, "exact")
         out["delta_rms"][number] = Forecast(size / sqrt(n * batch), sigma, "exact")
         kind: Kind = "exact" if batch == 1 else "order"
         entry = passed.entry
         product = over_pairs(entry.second * delta.second, batch)
-        own = 0.5 * sqrt(max(spread.variance + entry.spread.variance, 0.0))
-        whole = sqrt(max(layer.fan_in * n * product, 0.0)) * batch * exp(0.5 * (spread.bias + entry.spread.bias))
+        own = 0.5 * sqrt(max(delta.variance + entry.spread.variance, 0.0))
+        whole = sqrt(max(layer.fan_in * n * product, 0.0)) * batch * exp(0.5 * (delta.bias + entry.spread.bias))
         out["grad_l2"][number] = Forecast(whole, own, kind)
         out["grad_rms"][number] = Forecast(whole / sqrt(layer.fan_in * n), own, kind)
         out["grad_mean_abs"][number] = Forecast(whole / sqrt(layer.fan_in * n) * sqrt(2 / pi), own, "order")
-        summed = sqrt(max(n * over_pairs(delta.second, batch), 0.0)) * batch * exp(0.5 * spread.bias)
+        summed = sqrt(max(n * over_pairs(delta.second, batch), 0.0)) * batch * exp(0.5 * delta.bias)
         out["bias_grad_l2"][number] = Forecast(summed, sigma, kind)
     return out
 

@@ -13,6 +13,7 @@ normal, and its mean is below the logarithm of the mean (Hanin & Nica 2018 for h
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -25,58 +26,11 @@ from gradlab.network.norms.dynamic_tanh import DynamicTanh
 from gradlab.network.norms.layer import LayerNorm
 from gradlab.network.norms.none import NoNorm
 from gradlab.network.norms.rms import RmsNorm
-from gradlab.theory.inputs import Inputs, over_pairs
 from gradlab.theory.laws import Elementwise, Law, correlation, law_of
+from gradlab.theory.spreads import Deviation, Spread, Stream, behind_function, behind_sum, relative, shift
 from gradlab.theory.weights import Weights
 
 Array = NDArray[Any]
-
-
-@dataclass(frozen=True)
-class Spread:
-    """A positive number of each sample over draws of the weights, against its value at infinite width.
-
-    The logarithms are about jointly normal: their mean for a single sample, and their covariance over pairs of samples.
-    """
-
-    single_bias: float
-    """E ln − ln of the infinite-width value, of a single sample."""
-    covariance: Array
-    """Of the logarithms, (S, S)."""
-    batch: int
-    """Samples of the batch that the S samples stand for."""
-
-    @cached_property
-    def single(self) -> float:
-        """Variance of the logarithm, of a single sample."""
-        return float(self.covariance.trace()) / len(self.covariance)
-
-    @cached_property
-    def variance(self) -> float:
-        """Variance of the logarithm of the mean over the batch, a mean of log-normal numbers."""
-        whole = over_pairs(np.expm1(np.minimum(self.covariance, 30.0)), self.batch)
-        return float(np.log1p(max(whole, 0.0)))
-
-    @cached_property
-    def bias(self) -> float:
-        """E ln − ln of the infinite-width value, of the mean over the batch."""
-        return self.single_bias + 0.5 * (self.single - self.variance)
-
-    def then(self, gain: float, curve: float, noise: Array | float) -> Spread:
-        """After a map with d ln/d ln = gain and d² ln/d(ln)² = curve, which adds noise: a relative covariance."""
-        added = 0.0 if isinstance(noise, float) else float(noise.trace()) / len(noise)
-        bias = gain * self.single_bias + 0.5 * curve * self.single - 0.5 * added
-        return Spread(bias, gain**2 * self.covariance + noise, self.batch)
-
-    def plus(self, covariance: Array | float) -> Spread:
-        """With more covariance and the same bias."""
-        return Spread(self.single_bias, self.covariance + covariance, self.batch)
-
-
-def no_spread(inputs: Inputs, variance: float = 0.0) -> Spread:
-    """All samples together, log-normal around their mean."""
-    size = len(inputs.x)
-    return Spread(-0.5 * variance, np.full((size, size), variance), inputs.batch)
 
 
 @dataclass(frozen=True)
@@ -94,6 +48,17 @@ class Signal:
     """Whether a unit's values are jointly Gaussian with mean 0."""
     carries_input: bool = False
     """Whether the network's input is still added in it, unchanged: a stream without a stem."""
+    fourth: Array | None = None
+    """E x_a² x_b²/(p_a p_b), (S, S); None if it is about that of Gaussian numbers."""
+    about_mean: Callable[[], Deviation] | None = None
+    """How E (x − m̄)² spreads; None where the mean is 0."""
+
+    @cached_property
+    def deviation(self) -> Deviation:
+        """Of what a standard deviation is made."""
+        if self.about_mean is not None:
+            return self.about_mean()
+        return Deviation(self.second.diagonal(), self.spread, self.spread.covariance)
 
     @cached_property
     def p(self) -> float:
@@ -138,6 +103,8 @@ class Passed:
     """Orders of the Hermite expansion that the norm or an orthogonal matrix holds fixed."""
     noise: Array
     """What the function adds to the spread of the second moment."""
+    excess: Array | float
+    """Cov(z_a², z_b²)/(q_a q_b) beyond that of Gaussian numbers: weights and biases need not be normal."""
 
     @property
     def linear_part(self) -> Array:
@@ -196,11 +163,22 @@ def noise_of(law: Law, seen: Array, taken: tuple[int, ...]) -> Array:
     return relative(covariance, law.second.diagonal())
 
 
-def relative(covariance: Array, level: Array) -> Array:
-    """A covariance over pairs of samples, relative to the level of each."""
-    scale = np.outer(level, level)
-    with np.errstate(all="ignore"):
-        return np.where(scale > 0, covariance / scale, 0.0)
+def excess_of(entry: Signal, weights: Weights, covariance: Array) -> Array | float:
+    """Cov(z_a², z_b²)/(q_a q_b) beyond Gaussian numbers: k σw⁴ E x_a² x_b²/n_in + k σb⁴, k the entries' excess kurtosis."""
+    if abs(weights.excess) < 1e-3:
+        return 0.0
+    p, q = entry.second.diagonal(), covariance.diagonal()
+    fourth = 1 + 2 * correlation(entry.second) ** 2 if entry.fourth is None else entry.fourth
+    whole = weights.weight**2 * fourth * (p[:, None] * p) / entry.width + weights.bias**2
+    return weights.excess * relative(whole, q)
+
+
+def _excess_behind(law: Law, seen: Array, excess: Array | float) -> Array | float:
+    """What that adds to the relative covariance of f²: z enters f² with f'²."""
+    if isinstance(excess, float):
+        return excess
+    q, v = np.maximum(seen.diagonal(), 1e-300), np.maximum(law.second.diagonal(), 1e-300)
+    return excess * (relative(law.slope2, v / q) if law.bend is None else law.bend)
 
 
 def pass_layer(layer: Layer, weights: Weights, entry: Signal) -> Passed:
@@ -208,24 +186,36 @@ def pass_layer(layer: Layer, weights: Weights, entry: Signal) -> Passed:
     covariance, units = linear(entry, weights)
     scale, seen, spread, taken = normalize(layer, covariance, units)
     law = law_of(function_of(layer), seen)
-    if weights.is_orthogonal and weights.bias == 0 and not taken:
+    if weights.keeps_signal and weights.bias == 0 and not taken:
         taken = (2,)
-    noise = noise_of(law, seen, taken) / layer.fan_out
-    after = spread.then(law.growth, law.growth2, noise)
-    out = Signal(law.mean, law.second, layer.fan_out, after)
-    return Passed(layer, weights, entry, covariance, scale, seen, spread, units, law, out, taken, noise)
+    excess = 0.0 if taken else excess_of(entry, weights, covariance)
+    added, n = _excess_behind(law, seen, excess), layer.fan_out
+    kappa = noise_of(law, seen, taken) + added
+    after = spread.then(law.growth, law.growth2, kappa / n)
+
+    def about_mean() -> Deviation:
+        return behind_function(law, correlation(seen), taken, spread, added, n)
+
+    out = Signal(law.mean, law.second, n, after, fourth=1 + kappa, about_mean=about_mean)
+    return Passed(layer, weights, entry, covariance, scale, seen, spread, units, law, out, taken, kappa / n, excess)
 
 
 def pass_activated_first(layer: Layer, weights: Weights, stream: Signal) -> Passed:
     """W f(norm(x)) + b, with a Gaussian x."""
     scale, seen, spread, taken = normalize(layer, stream.second, stream.spread)
     law = law_of(function_of(layer), seen)
-    noise = noise_of(law, seen, taken) / layer.fan_in
-    entry = Signal(law.mean, law.second, layer.fan_in, spread.then(law.growth, law.growth2, noise))
+    kappa, n = noise_of(law, seen, taken), layer.fan_in
+
+    def about_mean() -> Deviation:
+        return behind_function(law, correlation(seen), taken, spread, 0.0, n)
+
+    own = spread.then(law.growth, law.growth2, kappa / n)
+    entry = Signal(law.mean, law.second, n, own, fourth=1 + kappa, about_mean=about_mean)
     covariance, units = linear(entry, weights)
-    after = units.then(1, 0, relative(2 * covariance**2, covariance.diagonal()) / layer.fan_out)
-    out = Signal(np.zeros(len(seen)), covariance, layer.fan_out, after, is_gaussian=True)
-    return Passed(layer, weights, entry, covariance, scale, seen, spread, units, law, out, taken, noise)
+    excess = excess_of(entry, weights, covariance)
+    drawn = 0.0 * covariance if weights.keeps_signal and weights.bias == 0 else 2 * correlation(covariance) ** 2 + excess
+    out = Signal(np.zeros(len(seen)), covariance, layer.fan_out, units.then(1, 0, drawn / layer.fan_out), is_gaussian=True)
+    return Passed(layer, weights, entry, covariance, scale, seen, spread, units, law, out, taken, kappa / n, excess)
 
 
 def add_branch(stream: Signal, last: Passed, alpha: float) -> Sum:
@@ -240,17 +230,27 @@ def add_branch(stream: Signal, last: Passed, alpha: float) -> Sum:
     part = float(np.trace(last.weights.weight * last.entry.second)) / max(float(last.covariance.trace()), 1e-300)
     passed_on = law.growth * part if last.entry is stream and not last.taken else 0.0
     gain = (p + alpha * shared + (alpha * shared + alpha**2 * branch.p) * passed_on) / total if total > 0 else 0.0
-    lean = np.outer(stream.mean, np.ones(size)) * law.cube
-    varying, squares, c = law.second - np.outer(law.mean, law.mean), law.square, correlation(last.seen)
+    c = correlation(last.seen)
+    lean, squares = stream.mean[:, None] * law.cube, law.square
+    moving = stream.second * (law.second - law.mean[:, None] * law.mean)  # of x f over one unit
     for order in last.taken:
         of_f, of_square = law.orders[order - 1], law.square_orders[order - 1]
-        varying = varying - np.outer(of_f, of_f) * c**order
+        moving = moving - np.outer(stream.mean * of_f, stream.mean * of_f) * c**order
         squares = squares - np.outer(of_square, of_square) * c**order
         lean = lean - np.outer(stream.mean * of_f, of_square) * c**order
-    covariance = 4 * alpha**2 * stream.second * varying + alpha**4 * squares + 2 * alpha**3 * (lean + lean.T)
+    covariance = 4 * alpha**2 * moving + alpha**4 * squares + 2 * alpha**3 * (lean + lean.T)
     noise = relative(covariance, second.diagonal()) / stream.width
     spread = stream.spread.then(gain, 0.0, noise)
-    return Sum(Signal(mean, second, stream.width, spread, carries_input=stream.carries_input), gain, noise)
+    fresh = part if last.entry is stream and not last.taken else 0.0
+
+    def about_mean() -> Deviation:
+        below = Stream(stream.mean, stream.second, stream.spread, stream.deviation, stream.width)
+        return behind_sum(below, shift(law, c, last.taken), second.diagonal(), alpha, gain, fresh)
+
+    out = Signal(
+        mean, second, stream.width, spread, carries_input=stream.carries_input, about_mean=about_mean
+    )
+    return Sum(out, gain, noise)
 
 
 def add_gaussian_branch(stream: Signal, last: Passed) -> Sum:
@@ -260,7 +260,8 @@ def add_gaussian_branch(stream: Signal, last: Passed) -> Sum:
     size = len(second)
     total = float(second.trace()) / size
     gain = (stream.p + branch.p * last.law.growth * (1 if not last.taken else 0)) / total if total > 0 else 0.0
-    drawn = relative(4 * stream.second * branch.second + 2 * branch.second**2, second.diagonal()) / stream.width
+    noisy = 4 * stream.second * branch.second + 2 * branch.second**2
+    drawn = relative(noisy, second.diagonal()) / stream.width
     noise = drawn + last.noise * ((branch.p / total) ** 2 if total > 0 else 0.0)
     spread = stream.spread.then(gain, 0.0, noise)
     out = Signal(stream.mean, second, stream.width, spread, is_gaussian=True, carries_input=stream.carries_input)
