@@ -18,16 +18,15 @@ this part is all there is; behind a head it is of order 1/n, but along a ReLU st
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import sqrt
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gradlab.network.norms.layer import LayerNorm
-from gradlab.network.norms.rms import RmsNorm
 from gradlab.theory.laws import correlation
 from gradlab.theory.returning import Back, Gathered, mix
-from gradlab.theory.signal import Passed, Signal
+from gradlab.theory.signal import Passed, Signal, persistence
 from gradlab.theory.spreads import own_mean, relative
 from gradlab.theory.top import Top
 from gradlab.theory.walk import PassedBlock, Walk
@@ -62,7 +61,7 @@ def carry_back(found: Walk, top: Top) -> dict[int, Delta]:
         head = found.head
         source = top.source(0.0)
         deltas[head.layer.number] = Delta(top.second, source.bias, source.whole, 0.0)
-        back = _through_head(head, top)
+        back = _through_head(head, top, bool(found.blocks and found.blocks[-1].layers[-1].layer.activates_first))
     else:
         across = _keep_positive(top.second - _along(top.aligned, found.top), top.second)
         back = Back(across, top.pairs, top.aligned, Gathered.start(samples, top.batch, 1.0))
@@ -86,13 +85,16 @@ def _keep_positive(across: Array, whole: Array) -> Array:
     return out
 
 
-def _through_head(head: Passed, top: Top) -> Back:
-    """g = Wᵀ δ: along the signal by s, and the rest fresh."""
+def _through_head(head: Passed, top: Top, is_delta: bool) -> Back:
+    """g = Wᵀ δ: along the signal by s, and the rest fresh; `is_delta` if g is already δ of the layer below."""
     gain = head.weights.weight * head.layer.fan_out / head.layer.fan_in
     across = gain * (1 - 1 / head.layer.fan_in) * top.second
     pairs = _realize(gain**2 * top.pairs, across, head.layer.fan_in)
     start = Gathered.start(len(across), top.batch, float(np.mean(head.linear_part)))
     excess = head.weights.excess * top.peak
+    if is_delta and not head.weights.keeps_delta:
+        noise = (2 * relative(top.pairs, top.second.diagonal()) + excess) / head.layer.fan_in
+        start = start.with_noise(-0.5 * own_mean(noise), noise, 0.0, 0.0)
     return Back(across, pairs, top.aligned, start, excess=excess, is_kept=head.weights.keeps_delta)
 
 
@@ -129,7 +131,7 @@ def _at_function(
 ) -> tuple[Delta, Back]:
     """(δ, dL/dx) of x' = keep · x + α f(norm(W x + b)), the skip's own path left out of the latter."""
     law, n, layer = passed.law, passed.layer.units, passed.layer
-    normed = isinstance(layer.norm, LayerNorm | RmsNorm)
+    normed = passed.is_normed
     p_out = np.maximum(out.second.diagonal(), 1e-300)
     m, p = passed.entry.mean, passed.entry.second.diagonal()
     second = alpha**2 * law.slope * back.across / np.outer(passed.scale, passed.scale)
@@ -137,6 +139,8 @@ def _at_function(
     bulk = float(second.trace())
     seen = keep * law.slope.diagonal() * p + 2 * keep * alpha * m * law.product1 + alpha**2 * law.product
     amplitude = back.aligned / np.outer(p_out, p_out) / out.width**2
+    slopes = np.maximum(law.slope.diagonal(), 1e-300)
+    second = second * (1 - float(np.mean(seen / (p_out * slopes) - 1)) / n)  # g⊥ has no part along x'
     if normed:  # takes out of f' x' what points along z, and a layer norm the mean
         root = np.sqrt(np.maximum(passed.seen.diagonal(), 1e-300))
         lost = {
@@ -145,11 +149,14 @@ def _at_function(
         }
         left = seen - sum(lost[order] ** 2 for order in passed.taken)
         shape = np.sqrt(np.maximum(left, 0) / p_out) / passed.scale
+        beside = law.inner_square / root**2 - lost[2] ** 2 / p_out
+        second = second * (1 - float(np.mean(np.maximum(beside, 0) / slopes)) / n)  # nor has δ along z
+        if 1 in passed.taken:  # n − 1 free units in the variance, and of f' g only what is left beside f in the mean
+            second = second * (1 + float(np.mean(lost[1] ** 2 / (p_out * slopes))) / n)
+        bulk = float(second.trace())
         second = second + alpha**2 * amplitude * np.outer(shape, shape) * out.second
     if not normed:  # a norm takes out what points along the signal
         shape = np.sqrt(np.maximum(seen, 0) / p_out)
-        slopes = np.maximum(law.slope.diagonal(), 1e-300)
-        second = second * (1 - float(np.mean(seen / (p_out * slopes) - 1)) / n)  # g⊥ has no part along x'
         bulk = float(second.trace())
         second = second + alpha**2 * amplitude * np.outer(shape, shape) * out.second
         turned = alpha * (keep * m * law.inner + alpha * law.inner2) / p_out * passed.linear_part
@@ -195,7 +202,6 @@ def _delta(second: Array, gathered: Gathered, top: Top, seeded: float, share: fl
 def _gather(passed: Passed, back: Back, keep: float, n: int) -> Gathered:
     """What is gathered of ‖δ‖² at a given size of z; its lean is d ln ‖δ‖²/d ln q."""
     law = passed.law
-    normed = isinstance(passed.layer.norm, LayerNorm | RmsNorm)
     noise = _noise(passed, back) / n
     above = back.gathered if keep == 0 else back.gathered.leaning(0.0, 0.0)  # a sum passes it on in `_join`
     mixed, c = law.mixed, correlation(passed.seen)
@@ -204,8 +210,8 @@ def _gather(passed: Passed, back: Back, keep: float, n: int) -> Gathered:
     levels = law.second.diagonal()[:, None] * law.slope.diagonal()
     shared = np.where(levels > 0, mixed / np.maximum(levels, 1e-300), 0.0) / n
     bias = -0.5 * own_mean(noise)
-    if normed:  # divides by the realized size of z
-        size = 2 * correlation(passed.covariance) ** 2 / n
+    if passed.is_normed:  # divides by the realized size of z
+        size = 0.0 * noise if passed.is_kept else 2 * correlation(passed.covariance) ** 2 / n
         bias += 0.5 * own_mean(size) - passed.units.single_bias
         return above.with_noise(bias, noise + size, passed.noise, shared + shared.T).leaning(0.0, -1.0)
     own = passed.spread
@@ -239,7 +245,7 @@ def _join(block: PassedBlock, above: Back, below: Back) -> Back:
     kept = above.across + freed
     from_s = above.seeded * float(above.across.trace()) + above.pure * float(freed.trace())
     along = (p + alpha * m * law.mean) / p_out
-    if block.layers[0] is last and not last.taken:
+    if block.layers[0] is last and not last.is_normed:
         along = along + (alpha * m * law.inner + alpha**2 * law.inner2) * last.linear_part / p_out
     aligned = above.aligned * np.outer(along, along)
     n = block.layers[0].layer.fan_in
@@ -275,27 +281,44 @@ def _through_gaussian(block: PassedBlock, back: Back, top: Top, deltas: dict[int
         excess = passed.weights.excess * (1 + 2 * correlation(second) ** 2) / layer.fan_out
         pairs = _realize(gain**2 * pairs, through, layer.fan_in)
         arriving = Back(through, pairs, back.aligned, gathered, excess=excess, is_kept=passed.weights.keeps_delta)
-        noise = _noise(passed, arriving) / layer.units
+        noise, masks = _noise(passed, arriving) / layer.units, _masks(passed) / layer.units
         scales = np.outer(passed.scale, passed.scale)
         bias = -0.5 * own_mean(noise)
-        if passed.taken:
-            realized = 2 * correlation(passed.covariance) ** 2 / layer.units
-            bias, noise = bias - passed.units.single_bias + 0.5 * own_mean(realized), noise + realized
+        if passed.is_normed:
+            bias -= passed.units.single_bias
         second = through * passed.law.slope / scales
         gathered = gathered.with_noise(bias, noise, 0.0, 0.0)
         pairs = _bounded(pairs * (passed.law.slope / scales) ** 2, second)
     kept = back.across
     p_out, p = np.maximum(block.out.second.diagonal(), 1e-300), np.maximum(block.stream.second.diagonal(), 1e-300)
     last = block.layers[-1]
-    inner = np.zeros_like(p) if last.taken else last.law.inner2 * last.weights.weight
+    inner = np.zeros_like(p) if last.is_normed else last.law.inner2 * last.weights.weight
     turned = (p + inner) / p_out
     n = block.layers[0].layer.fan_in
     aligned = back.aligned * np.outer(turned, turned)
     if block.projection is not None:
         kept, aligned = block.projection * block.out.width / n * kept, np.zeros_like(aligned)
     own = mix(back.gathered, gathered, kept, second, n).with_noise(0.0, np.zeros_like(kept), block.noise, 0.0)
-    own = own.leaning(block.gain * back.gathered.slope, block.gain * back.gathered.offset)
+    first, part = block.layers[0], float(second.trace()) / (float((kept + second).trace()) or 1e-300)
+    slopes, orders = first.law.slope.diagonal(), [float(np.mean(own**2)) for own in first.law.slope_orders]
+    stays = persistence(first.law.slope2.diagonal() - slopes**2, orders, first.taken, sqrt(block.stream.p / block.out.p))
+    before = stays * (np.zeros_like(kept) + back.masks)
+    own = own.with_noise(-part * own_mean(before), 2 * part * before, 0.0, 0.0)
+    branch = -1.0 if first.is_normed else first.law.slope_growth
+    own = own.leaning(block.gain * back.gathered.slope, block.gain * back.gathered.offset + part * branch)
     whole = kept + second
     from_s = back.seeded * float(kept.trace()) + seeded * float(second.trace())
     seeded = from_s / (float(whole.trace()) or 1e-300)
-    return Back(whole, _bounded(back.pairs + pairs, whole), aligned, own, seeded, back.pure)
+    return Back(
+        whole, _bounded(back.pairs + pairs, whole), aligned, own, seeded, back.pure, masks=before + part * masks
+    )
+
+
+def _masks(passed: Passed) -> Array:
+    """Relative covariance over one unit of f'² alone."""
+    law, c = passed.law, correlation(passed.seen)
+    slopes = law.slope.diagonal()
+    whole = law.slope2 - slopes[:, None] * slopes
+    for order in passed.taken:
+        whole = whole - law.slope_orders[order - 1][:, None] * law.slope_orders[order - 1] * c**order
+    return relative(whole, slopes)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from math import exp, log, pi, sqrt
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gradlab.engines.base import one_blas_thread
 from gradlab.errors import InvalidInput
@@ -24,10 +26,12 @@ from gradlab.theory.phase import Phase, plain_phase, skip_phase
 from gradlab.theory.prediction import Forecast, Kind, LayerTheory, Prediction
 from gradlab.theory.signal import Passed, Signal, function_of, noise_of
 from gradlab.theory.simulation import Simulation, simulate
+from gradlab.theory.spreads import Spread
 from gradlab.theory.top import draw_top
 from gradlab.theory.walk import Walk, is_finite, walk, weights_by_layer, why_not_forward
 from gradlab.theory.weights import Weights
 
+Array = NDArray[Any]
 ALIGNED = 0.1
 """Above this share of δ that points along the signal, the way back is only an order of magnitude."""
 ROUNDING = 2.0**-22
@@ -205,9 +209,24 @@ def _entering(passed: Passed) -> Signal:
         spread = passed.spread.then(law.growth, law.growth2, noise_of(law, passed.seen, ()) / units)
         return Signal(zero, law.second, units, spread)
     if passed.layer.activates_first:
+        if passed.is_normed:
+            return _normalized(passed, 0.0)
         return Signal(zero, passed.seen, units, passed.spread)
+    if passed.is_normed:
+        return _normalized(passed, 0.0 if passed.is_kept else 2 * c**2 / units)
     drawn = 0.0 * c if passed.taken else 2 * c**2 + passed.excess
     return Signal(zero, passed.seen, units, passed.spread.then(1.0, 0.0, drawn / units))
+
+
+def _normalized(passed: Passed, drawn: Array | float) -> Signal:
+    """z/√(q + ε): its second moment is 1 − ε/(q + ε), and spreads only as far as ε is not 0."""
+    size = passed.units.then(1.0, 0.0, drawn)
+    lost = np.clip(1 - passed.seen.diagonal(), 0.0, 1.0) * min(exp(0.5 * size.single - size.single_bias), 1e3)
+    lost = np.minimum(lost, 1.0)
+    spread = Spread(0.0, lost[:, None] * lost * size.covariance, size.batch)
+    second = passed.seen.copy()
+    second.flat[:: len(second) + 1] = 1 - lost
+    return Signal(np.zeros(len(second)), second, passed.layer.units, spread)
 
 
 def _leaving(passed: Passed) -> Signal:

@@ -86,6 +86,8 @@ class Back:
     """E g_a² g_b² of a unit beyond that of Gaussian numbers, relative, (S, S): weights need not be normal."""
     is_kept: bool = False
     """Whether an orthogonal matrix made it, so that ‖g‖ is ‖δ‖ of the layer above."""
+    masks: Array | float = 0.0
+    """Covariance of ln ‖g‖² with the mean of f'² over units in the layer above, in a stream that is activated first."""
 
     @property
     def fourth(self) -> Array:

@@ -13,9 +13,10 @@ normal, and its mean is below the logarithm of the mean (Hanin & Nica 2018 for h
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import sqrt
 from typing import Any
 
 import numpy as np
@@ -50,6 +51,8 @@ class Signal:
     """Whether the network's input is still added in it, unchanged: a stream without a stem."""
     fourth: Array | None = None
     """E x_a² x_b²/(p_a p_b), (S, S); None if it is about that of Gaussian numbers."""
+    shape: Array | float = 0.0
+    """Covariance of ln p with the mean of f² over units in the last block, in a stream that is activated first."""
     about_mean: Callable[[], Deviation] | None = None
     """How E (x − m̄)² spreads; None where the mean is 0."""
 
@@ -95,7 +98,7 @@ class Passed:
     spread: Spread
     """Of the mean variance that enters the function."""
     units: Spread
-    """Of the mean variance of z before the norm."""
+    """Of the variance of z before the norm at given units of x; of a stream that is normed first, its own."""
     law: Law
     out: Signal
     """What leaves the function (or, where the function stands first, the matrix)."""
@@ -105,6 +108,16 @@ class Passed:
     """What the function adds to the spread of the second moment."""
     excess: Array | float
     """Cov(z_a², z_b²)/(q_a q_b) beyond that of Gaussian numbers: weights and biases need not be normal."""
+
+    @property
+    def is_normed(self) -> bool:
+        """Whether a norm holds the variance fixed that enters the function."""
+        return isinstance(self.layer.norm, LayerNorm | RmsNorm)
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether an orthogonal matrix without a bias holds ‖z‖ fixed at a given ‖x‖."""
+        return self.weights.keeps_signal and self.weights.bias == 0
 
     @property
     def linear_part(self) -> Array:
@@ -203,6 +216,7 @@ def pass_layer(layer: Layer, weights: Weights, entry: Signal) -> Passed:
 def pass_activated_first(layer: Layer, weights: Weights, stream: Signal) -> Passed:
     """W f(norm(x)) + b, with a Gaussian x."""
     scale, seen, spread, taken = normalize(layer, stream.second, stream.spread)
+    taken = tuple(sorted({2, *taken}))  # the stream's realized size is known
     law = law_of(function_of(layer), seen)
     kappa, n = noise_of(law, seen, taken), layer.fan_in
 
@@ -211,11 +225,14 @@ def pass_activated_first(layer: Layer, weights: Weights, stream: Signal) -> Pass
 
     own = spread.then(law.growth, law.growth2, kappa / n)
     entry = Signal(law.mean, law.second, n, own, fourth=1 + kappa, about_mean=about_mean)
-    covariance, units = linear(entry, weights)
+    covariance, given = linear(entry, weights)
     excess = excess_of(entry, weights, covariance)
-    drawn = 0.0 * covariance if weights.keeps_signal and weights.bias == 0 else 2 * correlation(covariance) ** 2 + excess
-    out = Signal(np.zeros(len(seen)), covariance, layer.fan_out, units.then(1, 0, drawn / layer.fan_out), is_gaussian=True)
-    return Passed(layer, weights, entry, covariance, scale, seen, spread, units, law, out, taken, kappa / n, excess)
+    kept = weights.keeps_signal and weights.bias == 0
+    drawn = 0.0 * covariance if kept else 2 * correlation(covariance) ** 2 + excess
+    after = given.then(1, 0, drawn / layer.fan_out)
+    out = Signal(np.zeros(len(seen)), covariance, layer.fan_out, after, is_gaussian=True)
+    size = stream.spread
+    return Passed(layer, weights, entry, covariance, scale, seen, spread, size, law, out, taken, kappa / n, excess)
 
 
 def add_branch(stream: Signal, last: Passed, alpha: float) -> Sum:
@@ -228,7 +245,7 @@ def add_branch(stream: Signal, last: Passed, alpha: float) -> Sum:
     p, total = stream.p, float(second.trace()) / size
     shared = float(cross.trace()) / size
     part = float(np.trace(last.weights.weight * last.entry.second)) / max(float(last.covariance.trace()), 1e-300)
-    passed_on = law.growth * part if last.entry is stream and not last.taken else 0.0
+    passed_on = law.growth * part if last.entry is stream and not last.is_normed else 0.0
     gain = (p + alpha * shared + (alpha * shared + alpha**2 * branch.p) * passed_on) / total if total > 0 else 0.0
     c = correlation(last.seen)
     lean, squares = stream.mean[:, None] * law.cube, law.square
@@ -241,7 +258,7 @@ def add_branch(stream: Signal, last: Passed, alpha: float) -> Sum:
     covariance = 4 * alpha**2 * moving + alpha**4 * squares + 2 * alpha**3 * (lean + lean.T)
     noise = relative(covariance, second.diagonal()) / stream.width
     spread = stream.spread.then(gain, 0.0, noise)
-    fresh = part if last.entry is stream and not last.taken else 0.0
+    fresh = part if last.entry is stream and not last.is_normed else 0.0
 
     def about_mean() -> Deviation:
         below = Stream(stream.mean, stream.second, stream.spread, stream.deviation, stream.width)
@@ -259,13 +276,31 @@ def add_gaussian_branch(stream: Signal, last: Passed) -> Sum:
     second = stream.second + branch.second
     size = len(second)
     total = float(second.trace()) / size
-    gain = (stream.p + branch.p * last.law.growth * (1 if not last.taken else 0)) / total if total > 0 else 0.0
+    gain = (stream.p + branch.p * last.law.growth * (0 if last.is_normed else 1)) / total if total > 0 else 0.0
     noisy = 4 * stream.second * branch.second + 2 * branch.second**2
     drawn = relative(noisy, second.diagonal()) / stream.width
-    noise = drawn + last.noise * ((branch.p / total) ** 2 if total > 0 else 0.0)
+    part = branch.p / total if total > 0 else 0.0
+    orders = [float(np.mean(own**2)) for own in last.law.square_orders]
+    before = persistence(last.law.square.diagonal(), orders, last.taken, sqrt(1 - part)) * stream.shape
+    noise = drawn + part**2 * last.noise + 2 * part * before
     spread = stream.spread.then(gain, 0.0, noise)
-    out = Signal(stream.mean, second, stream.width, spread, is_gaussian=True, carries_input=stream.carries_input)
+    out = Signal(
+        stream.mean, second, stream.width, spread, is_gaussian=True, carries_input=stream.carries_input,
+        shape=before + part * last.noise,
+    )  # fmt: skip
     return Sum(out, gain, noise)
+
+
+def persistence(whole: Array, orders: Sequence[float], taken: tuple[int, ...], c: float) -> float:
+    """Correlation of g(x) of a unit in two layers whose streams have the correlation c, g being f² or f'².
+
+    A stream that is activated first keeps its values from layer to layer, so that g of a unit stays what it is, where fresh
+    weights would draw it anew. `whole` is Var g, `orders` its Hermite orders 1 and 2; those above count as the fourth.
+    """
+    rest = max(float(np.mean(whole)) - sum(orders), 0.0)
+    first, second = (0.0 if order in taken else own for order, own in enumerate(orders, 1))
+    total = first + second + rest
+    return (first * c + second * c**2 + rest * c**4) / total if total > 1e-300 else 0.0
 
 
 def project(stream: Signal, gain: float, width: int) -> Signal:
