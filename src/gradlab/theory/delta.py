@@ -53,8 +53,8 @@ class Delta:
         return float(self.second.trace()) / len(self.second)
 
 
-def carry_back(found: Walk, top: Top) -> dict[int, Delta]:
-    """δ of every layer by its number."""
+def carry_back(found: Walk, top: Top, most: float = 1.0) -> dict[int, Delta]:
+    """δ of every layer by its number; no further down than a layer where more than `most` of it is aligned."""
     deltas: dict[int, Delta] = {}
     samples = len(top.second)
     if found.head is not None:
@@ -67,6 +67,8 @@ def carry_back(found: Walk, top: Top) -> dict[int, Delta]:
         back = Back(across, top.pairs, top.aligned, Gathered.start(samples, top.batch, 1.0))
     for block in reversed(found.blocks):
         back = _through_block(block, back, top, deltas)
+        if deltas[block.layers[-1].layer.number].aligned > most:
+            return deltas
     if found.stem is not None:
         deltas[found.stem.layer.number] = _at_function(found.stem, found.stem.out, back, top, 0.0, 1.0)[0]
     return deltas
@@ -75,7 +77,7 @@ def carry_back(found: Walk, top: Top) -> dict[int, Delta]:
 def _along(aligned: Array, signal: Signal) -> Array:
     """E of the aligned part g∥_a g∥_b over units: s_a s_b P_ab/(n² p_a p_b)."""
     p = np.maximum(signal.second.diagonal(), 1e-300)
-    return np.asarray(aligned * signal.second / np.outer(p, p) / signal.width**2)
+    return np.asarray(aligned * signal.second / (p[:, None] * p) / signal.width**2)
 
 
 def _keep_positive(across: Array, whole: Array) -> Array:
@@ -101,13 +103,13 @@ def _through_head(head: Passed, top: Top, is_delta: bool) -> Back:
 def _realize(pairs: Array, second: Array, n: int) -> Array:
     """E of the squared overlap of two vectors of n Gaussian numbers, from that of their covariance."""
     own = second.diagonal()
-    return _bounded(pairs + (np.outer(own, own) + pairs) / n, second)
+    return _bounded(pairs + ((own[:, None] * own) + pairs) / n, second)
 
 
 def _bounded(pairs: Array, second: Array) -> Array:
     """As squared correlations: 1 of a sample with itself, at least that of the means, at most 1."""
     own = second.diagonal()
-    scale = np.outer(own, own)
+    scale = own[:, None] * own
     least = correlation(second) ** 2
     return np.asarray(np.clip(relative(pairs, own), least, 1.0) * (1 - np.eye(len(own))) * scale + np.diag(own**2))
 
@@ -126,19 +128,17 @@ def _through_block(block: PassedBlock, back: Back, top: Top, deltas: dict[int, D
     return below if block.alpha is None else _join(block, back, below)
 
 
-def _at_function(
-    passed: Passed, out: Signal, back: Back, top: Top, keep: float, alpha: float
-) -> tuple[Delta, Back]:
+def _at_function(passed: Passed, out: Signal, back: Back, top: Top, keep: float, alpha: float) -> tuple[Delta, Back]:
     """(δ, dL/dx) of x' = keep · x + α f(norm(W x + b)), the skip's own path left out of the latter."""
     law, n, layer = passed.law, passed.layer.units, passed.layer
     normed = passed.is_normed
     p_out = np.maximum(out.second.diagonal(), 1e-300)
     m, p = passed.entry.mean, passed.entry.second.diagonal()
-    second = alpha**2 * law.slope * back.across / np.outer(passed.scale, passed.scale)
+    second = alpha**2 * law.slope * back.across / (passed.scale[:, None] * passed.scale)
     inner, from_s = np.zeros_like(back.aligned), 0.0
     bulk = float(second.trace())
     seen = keep * law.slope.diagonal() * p + 2 * keep * alpha * m * law.product1 + alpha**2 * law.product
-    amplitude = back.aligned / np.outer(p_out, p_out) / out.width**2
+    amplitude = back.aligned / (p_out[:, None] * p_out) / out.width**2
     slopes = np.maximum(law.slope.diagonal(), 1e-300)
     second = second * (1 - float(np.mean(seen / (p_out * slopes) - 1)) / n)  # g⊥ has no part along x'
     if normed:  # takes out of f' x' what points along z, and a layer norm the mean
@@ -154,20 +154,20 @@ def _at_function(
         if 1 in passed.taken:  # n − 1 free units in the variance, and of f' g only what is left beside f in the mean
             second = second * (1 + float(np.mean(lost[1] ** 2 / (p_out * slopes))) / n)
         bulk = float(second.trace())
-        second = second + alpha**2 * amplitude * np.outer(shape, shape) * out.second
+        second = second + alpha**2 * amplitude * (shape[:, None] * shape) * out.second
     if not normed:  # a norm takes out what points along the signal
         shape = np.sqrt(np.maximum(seen, 0) / p_out)
         bulk = float(second.trace())
-        second = second + alpha**2 * amplitude * np.outer(shape, shape) * out.second
+        second = second + alpha**2 * amplitude * (shape[:, None] * shape) * out.second
         turned = alpha * (keep * m * law.inner + alpha * law.inner2) / p_out * passed.linear_part
-        inner = back.aligned * np.outer(turned, turned)
+        inner = back.aligned * (turned[:, None] * turned)
         from_s = back.pure * float(inner.trace())
         fresh = np.maximum(law.inner_square - law.inner2**2 / np.maximum(law.second.diagonal(), 1e-300), 0)
         fresh = np.sqrt(fresh) * passed.linear_part
-        inner = inner + alpha**2 * n * back.across * np.outer(fresh, fresh)
+        inner = inner + alpha**2 * n * back.across * (fresh[:, None] * fresh)
         part = passed.linear_part  # a bias leaves W x free at a given z
         loose = np.sqrt(np.maximum(passed.covariance.diagonal() * part * (1 - part), 0))
-        inner = inner + n * second * np.outer(loose, loose) * correlation(passed.entry.second)
+        inner = inner + n * second * (loose[:, None] * loose) * passed.entry.correlation
     whole = float(second.trace())
     share = 1 - bulk / whole if whole > 0 else 0.0
     seeded = (1 - share) * back.seeded + share * back.pure
@@ -175,9 +175,9 @@ def _at_function(
     realized = passed.units if normed else passed.spread
     delta = _delta(second, gathered, top, seeded, share, realized.covariance)
     gain = passed.weights.weight * layer.fan_out / layer.fan_in
-    scales = np.outer(passed.scale, passed.scale)
+    scales = passed.scale[:, None] * passed.scale
     own = back.across.diagonal()
-    chance = (law.slope2 * (np.outer(own, own) + 2 * back.pairs) - law.slope**2 * back.pairs) / n
+    chance = (law.slope2 * ((own[:, None] * own) + 2 * back.pairs) - law.slope**2 * back.pairs) / n
     through = alpha**4 * (law.slope**2 * back.pairs + chance) / scales**2
     across = gain * (1 - 1 / layer.fan_in) * second
     if passed.weights.keeps_delta:  # keeps ‖δ‖: what points along the signal is part of it
@@ -204,14 +204,14 @@ def _gather(passed: Passed, back: Back, keep: float, n: int) -> Gathered:
     law = passed.law
     noise = _noise(passed, back) / n
     above = back.gathered if keep == 0 else back.gathered.leaning(0.0, 0.0)  # a sum passes it on in `_join`
-    mixed, c = law.mixed, correlation(passed.seen)
+    mixed, c = law.mixed, passed.c
     for order in passed.taken:
         mixed = mixed - law.square_orders[order - 1][:, None] * law.slope_orders[order - 1] * c**order
     levels = law.second.diagonal()[:, None] * law.slope.diagonal()
     shared = np.where(levels > 0, mixed / np.maximum(levels, 1e-300), 0.0) / n
     bias = -0.5 * own_mean(noise)
     if passed.is_normed:  # divides by the realized size of z
-        size = 0.0 * noise if passed.is_kept else 2 * correlation(passed.covariance) ** 2 / n
+        size = 0.0 * noise if passed.is_kept else 2 * passed.c**2 / n
         bias += 0.5 * own_mean(size) - passed.units.single_bias
         return above.with_noise(bias, noise + size, passed.noise, shared + shared.T).leaning(0.0, -1.0)
     own = passed.spread
@@ -222,12 +222,12 @@ def _gather(passed: Passed, back: Back, keep: float, n: int) -> Gathered:
 
 def _noise(passed: Passed, back: Back) -> Array:
     """Relative covariance over one unit of f'² g², g about Gaussian: 3 E f'⁴/D² − 1 of one sample."""
-    law, c = passed.law, correlation(passed.seen)
+    law, c = passed.law, passed.c
     own, slopes = back.across.diagonal(), law.slope.diagonal()
-    weight, level = np.outer(own, own), np.outer(slopes, slopes)
+    weight, level = (own[:, None] * own), (slopes[:, None] * slopes)
     whole = law.slope2 * back.fourth - level * weight
     for order in passed.taken:
-        whole = whole - np.outer(law.slope_orders[order - 1], law.slope_orders[order - 1]) * c**order * weight
+        whole = whole - law.slope_orders[order - 1][:, None] * law.slope_orders[order - 1] * c**order * weight
     if back.is_kept:
         whole = whole - 2 * level * back.pairs
     return relative(whole, slopes * own)
@@ -239,15 +239,15 @@ def _join(block: PassedBlock, above: Back, below: Back) -> Back:
     law = last.law
     p_out, p = np.maximum(out.second.diagonal(), 1e-300), np.maximum(stream.second.diagonal(), 1e-300)
     m = stream.mean
-    amplitude = above.aligned / np.outer(p_out, p_out) / out.width**2
+    amplitude = above.aligned / (p_out[:, None] * p_out) / out.width**2
     turned = np.sqrt(np.maximum(law.second.diagonal() - m**2 * law.mean**2 / p, 0))
-    freed = alpha**2 * amplitude * np.outer(turned, turned) * correlation(law.second)
+    freed = alpha**2 * amplitude * (turned[:, None] * turned) * correlation(law.second)
     kept = above.across + freed
     from_s = above.seeded * float(above.across.trace()) + above.pure * float(freed.trace())
     along = (p + alpha * m * law.mean) / p_out
     if block.layers[0] is last and not last.is_normed:
         along = along + (alpha * m * law.inner + alpha**2 * law.inner2) * last.linear_part / p_out
-    aligned = above.aligned * np.outer(along, along)
+    aligned = above.aligned * (along[:, None] * along)
     n = block.layers[0].layer.fan_in
     if block.projection is not None:
         kept, aligned = block.projection * out.width / n * kept, np.zeros_like(aligned)
@@ -282,7 +282,7 @@ def _through_gaussian(block: PassedBlock, back: Back, top: Top, deltas: dict[int
         pairs = _realize(gain**2 * pairs, through, layer.fan_in)
         arriving = Back(through, pairs, back.aligned, gathered, excess=excess, is_kept=passed.weights.keeps_delta)
         noise, masks = _noise(passed, arriving) / layer.units, _masks(passed) / layer.units
-        scales = np.outer(passed.scale, passed.scale)
+        scales = passed.scale[:, None] * passed.scale
         bias = -0.5 * own_mean(noise)
         if passed.is_normed:
             bias -= passed.units.single_bias
@@ -295,13 +295,15 @@ def _through_gaussian(block: PassedBlock, back: Back, top: Top, deltas: dict[int
     inner = np.zeros_like(p) if last.is_normed else last.law.inner2 * last.weights.weight
     turned = (p + inner) / p_out
     n = block.layers[0].layer.fan_in
-    aligned = back.aligned * np.outer(turned, turned)
+    aligned = back.aligned * (turned[:, None] * turned)
     if block.projection is not None:
         kept, aligned = block.projection * block.out.width / n * kept, np.zeros_like(aligned)
     own = mix(back.gathered, gathered, kept, second, n).with_noise(0.0, np.zeros_like(kept), block.noise, 0.0)
     first, part = block.layers[0], float(second.trace()) / (float((kept + second).trace()) or 1e-300)
     slopes, orders = first.law.slope.diagonal(), [float(np.mean(own**2)) for own in first.law.slope_orders]
-    stays = persistence(first.law.slope2.diagonal() - slopes**2, orders, first.taken, sqrt(block.stream.p / block.out.p))
+    stays = persistence(
+        first.law.slope2.diagonal() - slopes**2, orders, first.taken, sqrt(block.stream.p / block.out.p)
+    )
     before = stays * (np.zeros_like(kept) + back.masks)
     own = own.with_noise(-part * own_mean(before), 2 * part * before, 0.0, 0.0)
     branch = -1.0 if first.is_normed else first.law.slope_growth
@@ -316,7 +318,7 @@ def _through_gaussian(block: PassedBlock, back: Back, top: Top, deltas: dict[int
 
 def _masks(passed: Passed) -> Array:
     """Relative covariance over one unit of f'² alone."""
-    law, c = passed.law, correlation(passed.seen)
+    law, c = passed.law, passed.c
     slopes = law.slope.diagonal()
     whole = law.slope2 - slopes[:, None] * slopes
     for order in passed.taken:

@@ -21,7 +21,7 @@ from gradlab.parts import Catalog
 from gradlab.spec.config import Config
 from gradlab.theory.delta import Delta, carry_back
 from gradlab.theory.inputs import Inputs, Pool, measure_inputs, over_pairs, pool_of
-from gradlab.theory.laws import Elementwise, correlation, law_of
+from gradlab.theory.laws import Elementwise, law_of
 from gradlab.theory.phase import Phase, plain_phase, skip_phase
 from gradlab.theory.prediction import Forecast, Kind, LayerTheory, Prediction
 from gradlab.theory.signal import Passed, Signal, function_of, noise_of
@@ -32,7 +32,7 @@ from gradlab.theory.walk import Walk, is_finite, walk, weights_by_layer, why_not
 from gradlab.theory.weights import Weights
 
 Array = NDArray[Any]
-ALIGNED = 0.1
+ALIGNED = 0.15
 """Above this share of δ that points along the signal, the way back is only an order of magnitude."""
 ROUNDING = 2.0**-22
 """Relative spread of a number that the architecture fixes: what is left is the rounding of float32."""
@@ -60,7 +60,7 @@ def _predict(config: Config, catalog: Catalog, root: int, group: str) -> Predict
     loss: Loss = config.train.loss.build(catalog)
     with np.errstate(all="ignore"):
         top = draw_top(found, loss, inputs)
-        deltas = carry_back(found, top)
+        deltas = carry_back(found, top, ALIGNED)
     forecasts = _forward(found, inputs)
     reasons: tuple[str, ...] = ()
     share = max((delta.aligned for delta in deltas.values()), default=0.0)
@@ -105,7 +105,7 @@ def predict_mlp(mlp: MLP, weights: list[Weights], inputs: Inputs, loss: Loss | N
 
 
 def _say_aligned(share: float) -> str:
-    return f"δ: up to {100 * share:.0f} % of it points along the signal, where the theory is an order of magnitude"
+    return f"δ: {100 * share:.0f} % of it points along the signal, where the theory is an order of magnitude"
 
 
 def _simulated(
@@ -192,21 +192,22 @@ def _forward(found: Walk, inputs: Inputs) -> Forecasts:
     for passed in found.layers:
         number = passed.layer.number
         fixed = isinstance(passed.layer.norm, LayerNorm)  # takes the mean out of what enters the function
-        places = (("pre", _entering(passed), fixed), ("post", _leaving(passed), False), ("stream", ends.get(number), False))
-        for place, signal, centered in places:
-            if signal is not None:
-                sizes = _sizes(signal, inputs, centered)
-                out[f"activation_std.{place}"][number], out[f"activation_mean.{place}"][number] = sizes
+        leaving, end = _leaving(passed), ends.get(number)
+        sizes = {"pre": _sizes(_entering(passed), inputs, fixed), "post": _sizes(leaving, inputs, False)}
+        if end is not None:
+            sizes["stream"] = sizes["post"] if end is leaving else _sizes(end, inputs, False)
+        for place, (deviation, mean) in sizes.items():
+            out[f"activation_std.{place}"][number], out[f"activation_mean.{place}"][number] = deviation, mean
     return {name: by for name, by in out.items() if by}
 
 
 def _entering(passed: Passed) -> Signal:
     """What enters the function, as a signal of its own."""
-    units, c = passed.layer.units, correlation(passed.seen)
+    units, c = passed.layer.units, passed.c
     zero = np.zeros(len(c))
     if (squash := function_of(passed.layer).squash) is not None:  # behind a dynamic tanh
-        law = law_of(Elementwise(Identity(), squash), passed.seen)
-        spread = passed.spread.then(law.growth, law.growth2, noise_of(law, passed.seen, ()) / units)
+        law = law_of(Elementwise(Identity(), squash), passed.seen, c)
+        spread = passed.spread.then(law.growth, law.growth2, noise_of(law, c, ()) / units)
         return Signal(zero, law.second, units, spread)
     if passed.layer.activates_first:
         if passed.is_normed:
@@ -236,19 +237,24 @@ def _leaving(passed: Passed) -> Signal:
 def _sizes(signal: Signal, inputs: Inputs, centered: bool) -> tuple[Forecast, Forecast]:
     """(standard deviation, mean) over batch and units of n units, as a probe takes them."""
     batch, n = inputs.batch, signal.width
-    middle = np.outer(signal.mean, signal.mean)
+    middle = signal.mean[:, None] * signal.mean
     drift = 0.0 if centered else max(over_pairs(signal.second - middle, batch), 0.0) / n
     within = max(signal.p - over_pairs(middle, batch) - drift, 0.0)
     spread = signal.deviation.spread
     drifting = 2 * (drift / within) ** 2 if within > 0 else 0.0  # of the squared mean that is taken out
-    center = sqrt(within) * exp(0.5 * spread.bias)
+    center = sqrt(within) * _grown(spread.bias)
     sigma = max(0.5 * sqrt(max(spread.variance, 0.0) + drifting), ROUNDING)
     deviation = sqrt(drift + (0.5 * signal.m) ** 2 * max(signal.spread.variance, 0.0))
-    mean = signal.m * exp(0.5 * signal.spread.bias)
+    mean = signal.m * _grown(signal.spread.bias)
     return (
         Forecast(center, sigma, "exact"),
         Forecast(mean, max(deviation, ROUNDING * center), "exact", signed=True),
     )
+
+
+def _grown(bias: float) -> float:
+    """What a size is multiplied by whose square has this bias; far outside of what theory is for, not inf."""
+    return exp(0.5 * min(max(bias, -600.0), 600.0))
 
 
 def _backward(found: Walk, deltas: Mapping[int, Delta], inputs: Inputs) -> Forecasts:
@@ -259,7 +265,7 @@ def _backward(found: Walk, deltas: Mapping[int, Delta], inputs: Inputs) -> Forec
         layer, delta = passed.layer, deltas[passed.layer.number]
         n = layer.fan_out
         sigma = 0.5 * sqrt(max(delta.variance, 0.0))
-        size = sqrt(max(n * batch * delta.size, 0.0)) * exp(0.5 * delta.bias)
+        size = sqrt(max(n * batch * delta.size, 0.0)) * _grown(delta.bias)
         number = layer.number
         out["delta_l2"][number] = Forecast(size, sigma, "exact")
         out["delta_rms"][number] = Forecast(size / sqrt(n * batch), sigma, "exact")
@@ -267,11 +273,11 @@ def _backward(found: Walk, deltas: Mapping[int, Delta], inputs: Inputs) -> Forec
         entry = passed.entry
         product = over_pairs(entry.second * delta.second, batch)
         own = 0.5 * sqrt(max(delta.variance + entry.spread.variance, 0.0))
-        whole = sqrt(max(layer.fan_in * n * product, 0.0)) * batch * exp(0.5 * (delta.bias + entry.spread.bias))
+        whole = sqrt(max(layer.fan_in * n * product, 0.0)) * batch * _grown(delta.bias + entry.spread.bias)
         out["grad_l2"][number] = Forecast(whole, own, kind)
         out["grad_rms"][number] = Forecast(whole / sqrt(layer.fan_in * n), own, kind)
         out["grad_mean_abs"][number] = Forecast(whole / sqrt(layer.fan_in * n) * sqrt(2 / pi), own, "order")
-        summed = sqrt(max(n * over_pairs(delta.second, batch), 0.0)) * batch * exp(0.5 * delta.bias)
+        summed = sqrt(max(n * over_pairs(delta.second, batch), 0.0)) * batch * _grown(delta.bias)
         out["bias_grad_l2"][number] = Forecast(summed, sigma, kind)
     return out
 

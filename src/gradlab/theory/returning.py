@@ -1,8 +1,9 @@
 """What comes back through a layer: dL/dx with its spread, and where it stems from.
 
-**Two sources.** With s = δ·z at the top, ‖δ‖² below it has a part that stems from ‖δ_top‖² and a part that stems from s²:
-each layer turns s²/‖x‖² of the aligned part into fresh bulk (`delta.py`). Both fluctuate over seeds, s² far more. With the
-share h of the second part, ln ‖δ‖² fluctuates as ln((1 − h) B + h S) of the two numbers at the top, which are drawn.
+**Two sources.** With s = δ·z at the top, ‖δ‖² below it has a part that stems from ‖δ_top‖² and a part that stems from
+s²: each layer turns s²/‖x‖² of the aligned part into fresh bulk (`delta.py`). Both fluctuate over seeds, s² far more.
+With the share h of the second part, ln ‖δ‖² fluctuates as ln((1 − h) B + h S) of the two numbers at the top, which are
+drawn.
 
 **The lean.** ‖δ_top‖² depends on the realized size p of the signal, ln ‖δ‖² = λ ln p + …, and so does every δ below:
 ln ‖g_l‖² = (A λ + C) ln p_l + …. λ depends on h, so the covariance is kept as a polynomial in it, K0 + λ K1 + λ² K2.

@@ -74,9 +74,14 @@ class Signal:
         return float(self.mean.mean())
 
     @cached_property
+    def correlation(self) -> Array:
+        """Of two samples over units, about 0, (S, S)."""
+        return correlation(self.second)
+
+    @cached_property
     def overlap(self) -> float:
         """Mean correlation of two different samples."""
-        c = correlation(self.second)
+        c = self.correlation
         size = len(c)
         return float((c.sum() - c.trace()) / (size * (size - 1))) if size > 1 else 1.0
 
@@ -95,6 +100,8 @@ class Passed:
     """What the norm divides each sample by, (S,)."""
     seen: Array
     """Covariance of what enters the function."""
+    c: Array
+    """Its correlation."""
     spread: Spread
     """Of the mean variance that enters the function."""
     units: Spread
@@ -151,7 +158,7 @@ def normalize(layer: Layer, covariance: Array, spread: Spread) -> tuple[Array, A
         scale = np.sqrt(covariance.diagonal() + norm.epsilon)
         orders = (1, 2) if isinstance(norm, LayerNorm) else (2,)
         fixed = Spread(0.0, np.zeros_like(covariance), spread.batch)
-        return scale, covariance / np.outer(scale, scale), fixed, orders
+        return scale, covariance / (scale[:, None] * scale), fixed, orders
     return np.ones(len(covariance)), covariance, spread, ()
 
 
@@ -166,22 +173,21 @@ def covers_norm(layer: Layer) -> bool:
     return type(layer.norm) in (NoNorm, LayerNorm, RmsNorm, DynamicTanh)
 
 
-def noise_of(law: Law, seen: Array, taken: tuple[int, ...]) -> Array:
+def noise_of(law: Law, c: Array, taken: tuple[int, ...]) -> Array:
     """κ: relative covariance of f² of one unit over pairs of samples."""
     covariance = law.square
-    c = correlation(seen)
     for order in taken:
         own = law.square_orders[order - 1]
-        covariance = covariance - np.outer(own, own) * c**order
+        covariance = covariance - (own[:, None] * own) * c**order
     return relative(covariance, law.second.diagonal())
 
 
 def excess_of(entry: Signal, weights: Weights, covariance: Array) -> Array | float:
-    """Cov(z_a², z_b²)/(q_a q_b) beyond Gaussian numbers: k σw⁴ E x_a² x_b²/n_in + k σb⁴, k the entries' excess kurtosis."""
+    """Cov(z_a², z_b²)/(q_a q_b) beyond Gaussian numbers: k (σw⁴ E x_a² x_b²/n_in + σb⁴), k the excess kurtosis."""
     if abs(weights.excess) < 1e-3:
         return 0.0
     p, q = entry.second.diagonal(), covariance.diagonal()
-    fourth = 1 + 2 * correlation(entry.second) ** 2 if entry.fourth is None else entry.fourth
+    fourth = 1 + 2 * entry.correlation**2 if entry.fourth is None else entry.fourth
     whole = weights.weight**2 * fourth * (p[:, None] * p) / entry.width + weights.bias**2
     return weights.excess * relative(whole, q)
 
@@ -198,30 +204,32 @@ def pass_layer(layer: Layer, weights: Weights, entry: Signal) -> Passed:
     """f(norm(W x + b))."""
     covariance, units = linear(entry, weights)
     scale, seen, spread, taken = normalize(layer, covariance, units)
-    law = law_of(function_of(layer), seen)
+    c = correlation(seen)
+    law = law_of(function_of(layer), seen, c)
     if weights.keeps_signal and weights.bias == 0 and not taken:
         taken = (2,)
     excess = 0.0 if taken else excess_of(entry, weights, covariance)
     added, n = _excess_behind(law, seen, excess), layer.fan_out
-    kappa = noise_of(law, seen, taken) + added
+    kappa = noise_of(law, c, taken) + added
     after = spread.then(law.growth, law.growth2, kappa / n)
 
     def about_mean() -> Deviation:
-        return behind_function(law, correlation(seen), taken, spread, added, n)
+        return behind_function(law, c, taken, spread, added, n)
 
     out = Signal(law.mean, law.second, n, after, fourth=1 + kappa, about_mean=about_mean)
-    return Passed(layer, weights, entry, covariance, scale, seen, spread, units, law, out, taken, kappa / n, excess)
+    return Passed(layer, weights, entry, covariance, scale, seen, c, spread, units, law, out, taken, kappa / n, excess)
 
 
 def pass_activated_first(layer: Layer, weights: Weights, stream: Signal) -> Passed:
     """W f(norm(x)) + b, with a Gaussian x."""
     scale, seen, spread, taken = normalize(layer, stream.second, stream.spread)
     taken = tuple(sorted({2, *taken}))  # the stream's realized size is known
-    law = law_of(function_of(layer), seen)
-    kappa, n = noise_of(law, seen, taken), layer.fan_in
+    c = correlation(seen)
+    law = law_of(function_of(layer), seen, c)
+    kappa, n = noise_of(law, c, taken), layer.fan_in
 
     def about_mean() -> Deviation:
-        return behind_function(law, correlation(seen), taken, spread, 0.0, n)
+        return behind_function(law, c, taken, spread, 0.0, n)
 
     own = spread.then(law.growth, law.growth2, kappa / n)
     entry = Signal(law.mean, law.second, n, own, fourth=1 + kappa, about_mean=about_mean)
@@ -232,13 +240,13 @@ def pass_activated_first(layer: Layer, weights: Weights, stream: Signal) -> Pass
     after = given.then(1, 0, drawn / layer.fan_out)
     out = Signal(np.zeros(len(seen)), covariance, layer.fan_out, after, is_gaussian=True)
     size = stream.spread
-    return Passed(layer, weights, entry, covariance, scale, seen, spread, size, law, out, taken, kappa / n, excess)
+    return Passed(layer, weights, entry, covariance, scale, seen, c, spread, size, law, out, taken, kappa / n, excess)
 
 
 def add_branch(stream: Signal, last: Passed, alpha: float) -> Sum:
     """x + α F, where F ends in a function of fresh Gaussian numbers."""
     law, branch = last.law, last.out
-    cross = np.outer(stream.mean, law.mean)
+    cross = stream.mean[:, None] * law.mean
     second = stream.second + alpha * (cross + cross.T) + alpha**2 * branch.second
     mean = stream.mean + alpha * law.mean
     size = len(second)
@@ -247,14 +255,14 @@ def add_branch(stream: Signal, last: Passed, alpha: float) -> Sum:
     part = float(np.trace(last.weights.weight * last.entry.second)) / max(float(last.covariance.trace()), 1e-300)
     passed_on = law.growth * part if last.entry is stream and not last.is_normed else 0.0
     gain = (p + alpha * shared + (alpha * shared + alpha**2 * branch.p) * passed_on) / total if total > 0 else 0.0
-    c = correlation(last.seen)
+    c = last.c
     lean, squares = stream.mean[:, None] * law.cube, law.square
     moving = stream.second * (law.second - law.mean[:, None] * law.mean)  # of x f over one unit
     for order in last.taken:
         of_f, of_square = law.orders[order - 1], law.square_orders[order - 1]
-        moving = moving - np.outer(stream.mean * of_f, stream.mean * of_f) * c**order
-        squares = squares - np.outer(of_square, of_square) * c**order
-        lean = lean - np.outer(stream.mean * of_f, of_square) * c**order
+        moving = moving - ((stream.mean * of_f)[:, None] * (stream.mean * of_f)) * c**order
+        squares = squares - (of_square[:, None] * of_square) * c**order
+        lean = lean - ((stream.mean * of_f)[:, None] * (of_square)) * c**order
     covariance = 4 * alpha**2 * moving + alpha**4 * squares + 2 * alpha**3 * (lean + lean.T)
     noise = relative(covariance, second.diagonal()) / stream.width
     spread = stream.spread.then(gain, 0.0, noise)
@@ -264,9 +272,7 @@ def add_branch(stream: Signal, last: Passed, alpha: float) -> Sum:
         below = Stream(stream.mean, stream.second, stream.spread, stream.deviation, stream.width)
         return behind_sum(below, shift(law, c, last.taken), second.diagonal(), alpha, gain, fresh)
 
-    out = Signal(
-        mean, second, stream.width, spread, carries_input=stream.carries_input, about_mean=about_mean
-    )
+    out = Signal(mean, second, stream.width, spread, carries_input=stream.carries_input, about_mean=about_mean)
     return Sum(out, gain, noise)
 
 
@@ -294,8 +300,8 @@ def add_gaussian_branch(stream: Signal, last: Passed) -> Sum:
 def persistence(whole: Array, orders: Sequence[float], taken: tuple[int, ...], c: float) -> float:
     """Correlation of g(x) of a unit in two layers whose streams have the correlation c, g being f² or f'².
 
-    A stream that is activated first keeps its values from layer to layer, so that g of a unit stays what it is, where fresh
-    weights would draw it anew. `whole` is Var g, `orders` its Hermite orders 1 and 2; those above count as the fourth.
+    A stream that is activated first keeps its values from layer to layer, so that g of a unit stays what it is, where
+    fresh weights would draw it anew. `whole` is Var g, `orders` its Hermite orders 1 and 2; those above count as the fourth.
     """
     rest = max(float(np.mean(whole)) - sum(orders), 0.0)
     first, second = (0.0 if order in taken else own for order, own in enumerate(orders, 1))

@@ -22,6 +22,7 @@ from gradlab.theory.inputs import Inputs, over_pairs
 from gradlab.theory.laws import Law
 
 Array = NDArray[Any]
+LEAST = 1e-150
 SMALLEST = 1e-290
 """A second moment below this is about to underflow, and a ratio of two of them says nothing."""
 
@@ -75,7 +76,7 @@ def no_spread(inputs: Inputs, variance: float = 0.0) -> Spread:
 
 def own_mean(matrix: Array) -> float:
     """Mean of the diagonal."""
-    return float(matrix.trace()) / len(matrix)
+    return float(matrix.diagonal().sum()) / len(matrix)
 
 
 def relative(covariance: Array, level: Array) -> Array:
@@ -84,9 +85,7 @@ def relative(covariance: Array, level: Array) -> Array:
 
 
 def _over(covariance: Array, left: Array, right: Array) -> Array:
-    scale = left[:, None] * right
-    with np.errstate(all="ignore"):
-        return np.where(scale > 0, covariance / scale, 0.0)
+    return covariance * (1 / np.maximum(left, LEAST))[:, None] * (1 / np.maximum(right, LEAST))
 
 
 @dataclass(frozen=True)
@@ -102,7 +101,7 @@ class Deviation:
 
 @dataclass(frozen=True)
 class Shifted:
-    """Covariances of (f − M̄)² over one unit, less the Hermite orders that a norm or an orthogonal matrix holds fixed."""
+    """Covariances of (f − M̄)² over one unit, less the Hermite orders that a norm or an orthogonal matrix fixes."""
 
     squares: Array
     """Cov((f_a − M̄)², (f_b − M̄)²)."""
