@@ -133,7 +133,7 @@ def _at_function(passed: Passed, out: Signal, back: Back, top: Top, keep: float,
     law, n, layer = passed.law, passed.layer.units, passed.layer
     normed = passed.is_normed
     p_out = np.maximum(out.second.diagonal(), 1e-300)
-    m, p = passed.entry.mean, passed.entry.second.diagonal()
+    m, p, part = passed.entry.mean, passed.entry.second.diagonal(), passed.linear_part
     second = alpha**2 * law.slope * back.across / (passed.scale[:, None] * passed.scale)
     inner, from_s = np.zeros_like(back.aligned), 0.0
     bulk = float(second.trace())
@@ -159,13 +159,13 @@ def _at_function(passed: Passed, out: Signal, back: Back, top: Top, keep: float,
         shape = np.sqrt(np.maximum(seen, 0) / p_out)
         bulk = float(second.trace())
         second = second + alpha**2 * amplitude * (shape[:, None] * shape) * out.second
-        turned = alpha * (keep * m * law.inner + alpha * law.inner2) / p_out * passed.linear_part
+        turned = alpha * (keep * m * law.inner + alpha * law.inner2) / p_out * part
         inner = back.aligned * (turned[:, None] * turned)
         from_s = back.pure * float(inner.trace())
         fresh = np.maximum(law.inner_square - law.inner2**2 / np.maximum(law.second.diagonal(), 1e-300), 0)
-        fresh = np.sqrt(fresh) * passed.linear_part
+        fresh = np.sqrt(fresh) * part
         inner = inner + alpha**2 * n * back.across * (fresh[:, None] * fresh)
-        part = passed.linear_part  # a bias leaves W x free at a given z
+    if passed.weights.bias > 0:  # leaves W x free at a given z
         loose = np.sqrt(np.maximum(passed.covariance.diagonal() * part * (1 - part), 0))
         inner = inner + n * second * (loose[:, None] * loose) * passed.entry.correlation
     whole = float(second.trace())
@@ -183,8 +183,8 @@ def _at_function(passed: Passed, out: Signal, back: Back, top: Top, keep: float,
     if passed.weights.keeps_delta:  # keeps ‖δ‖: what points along the signal is part of it
         across = _keep_positive(gain * second - _along(inner, passed.entry), second)
     pairs = _realize(gain**2 * _bounded(through, second), across, layer.fan_in)
-    part = float(np.mean(passed.linear_part))
-    below = gathered.leaning(gathered.slope * part, gathered.offset * part)
+    mean_part = float(np.mean(part))
+    below = gathered.leaning(gathered.slope * mean_part, gathered.offset * mean_part)
     excess: Array | float = 0.0
     if passed.weights.excess:
         excess = passed.weights.excess * relative(law.slope2 * back.fourth, law.slope.diagonal() * own) / n
@@ -209,7 +209,7 @@ def _gather(passed: Passed, back: Back, keep: float, n: int) -> Gathered:
         mixed = mixed - law.square_orders[order - 1][:, None] * law.slope_orders[order - 1] * c**order
     levels = law.second.diagonal()[:, None] * law.slope.diagonal()
     shared = np.where(levels > 0, mixed / np.maximum(levels, 1e-300), 0.0) / n
-    bias = -0.5 * own_mean(noise)
+    bias = passed.kurtosis * law.fourths[1] - 0.5 * own_mean(noise)
     if passed.is_normed:  # divides by the realized size of z
         size = 0.0 * noise if passed.is_kept else 2 * passed.c**2 / n
         bias += 0.5 * own_mean(size) - passed.units.single_bias
@@ -283,7 +283,7 @@ def _through_gaussian(block: PassedBlock, back: Back, top: Top, deltas: dict[int
         arriving = Back(through, pairs, back.aligned, gathered, excess=excess, is_kept=passed.weights.keeps_delta)
         noise, masks = _noise(passed, arriving) / layer.units, _masks(passed) / layer.units
         scales = passed.scale[:, None] * passed.scale
-        bias = -0.5 * own_mean(noise)
+        bias = passed.kurtosis * passed.law.fourths[1] - 0.5 * own_mean(noise)
         if passed.is_normed:
             bias -= passed.units.single_bias
         second = through * passed.law.slope / scales

@@ -111,6 +111,8 @@ class Law:
     bend: float | None = None
     """Change of Var f²/V² per excess kurtosis of z, by the fourth order of an Edgeworth series; None if f is piecewise
     linear, where it is E f'⁴ q²/V²."""
+    fourths: tuple[float, float] = (0.0, 0.0)
+    """Relative change of V and D per excess kurtosis of z; 0 if f is piecewise linear."""
 
     @property
     def is_centered(self) -> bool:
@@ -156,11 +158,17 @@ def law_of(function: Elementwise, covariance: Array, c: Array | None = None) -> 
         (of_f[:, 1], of_f[:, 2]),
         expectation((x * s) ** 2),
         _bend(every[4, :, 4], of_f2[:, 4], v),
+        (_fourth(of_f2), _fourth(of_s2)),
     )
 
 
+def _fourth(coefficients: Array) -> float:
+    """E of the fourth derivative over 4!, relative: the change of the mean with the excess kurtosis of z."""
+    return float(np.mean(coefficients[:, 4])) / max(float(np.mean(coefficients[:, 0])), SMALLEST) / np.sqrt(24)
+
+
 def _bend(of_f4: Array, of_f2: Array, v: Array) -> float:
-    """E of (f⁴) and −2 V E of (f²), each over 4!: from the Hermite coefficients of order 4."""
+    """E of the fourth derivative of f⁴, less 2 V times that of f², over 4!: from the Hermite coefficients of order 4."""
     level = np.maximum(v, 1e-300)
     return float(np.mean((of_f4 - 2 * level * of_f2) / level**2)) / np.sqrt(24)
 

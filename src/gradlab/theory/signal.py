@@ -14,7 +14,7 @@ normal, and its mean is below the logarithm of the mean (Hanin & Nica 2018 for h
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import sqrt
 from typing import Any
@@ -28,7 +28,7 @@ from gradlab.network.norms.layer import LayerNorm
 from gradlab.network.norms.none import NoNorm
 from gradlab.network.norms.rms import RmsNorm
 from gradlab.theory.laws import Elementwise, Law, correlation, law_of
-from gradlab.theory.spreads import Deviation, Spread, Stream, behind_function, behind_sum, relative, shift
+from gradlab.theory.spreads import Deviation, Spread, Stream, behind_function, behind_sum, own_mean, relative, shift
 from gradlab.theory.weights import Weights
 
 Array = NDArray[Any]
@@ -120,6 +120,13 @@ class Passed:
     def is_normed(self) -> bool:
         """Whether a norm holds the variance fixed that enters the function."""
         return isinstance(self.layer.norm, LayerNorm | RmsNorm)
+
+    @property
+    def kurtosis(self) -> float:
+        """Excess kurtosis of z in a unit: −6/n on a sphere, where a norm or an orthogonal matrix puts it."""
+        if self.is_normed or (self.is_kept and not self.layer.activates_first):
+            return -6 / self.layer.units
+        return 0.0 if isinstance(self.excess, float) or self.layer.activates_first else own_mean(self.excess)
 
     @property
     def is_kept(self) -> bool:
@@ -217,7 +224,8 @@ def pass_layer(layer: Layer, weights: Weights, entry: Signal) -> Passed:
         return behind_function(law, c, taken, spread, added, n)
 
     out = Signal(law.mean, law.second, n, after, fourth=1 + kappa, about_mean=about_mean)
-    return Passed(layer, weights, entry, covariance, scale, seen, c, spread, units, law, out, taken, kappa / n, excess)
+    found = Passed(layer, weights, entry, covariance, scale, seen, c, spread, units, law, out, taken, kappa / n, excess)
+    return replace(found, out=replace(out, spread=after.moved(found.kurtosis * law.fourths[0])))
 
 
 def pass_activated_first(layer: Layer, weights: Weights, stream: Signal) -> Passed:
@@ -301,7 +309,8 @@ def persistence(whole: Array, orders: Sequence[float], taken: tuple[int, ...], c
     """Correlation of g(x) of a unit in two layers whose streams have the correlation c, g being f² or f'².
 
     A stream that is activated first keeps its values from layer to layer, so that g of a unit stays what it is, where
-    fresh weights would draw it anew. `whole` is Var g, `orders` its Hermite orders 1 and 2; those above count as the fourth.
+    fresh weights would draw it anew. `whole` is Var g, `orders` its Hermite orders 1 and 2; the rest
+    counts as the fourth.
     """
     rest = max(float(np.mean(whole)) - sum(orders), 0.0)
     first, second = (0.0 if order in taken else own for order, own in enumerate(orders, 1))

@@ -63,6 +63,10 @@ class Spread:
         bias = gain * self.single_bias + 0.5 * curve * self.single - 0.5 * added
         return Spread(bias, gain**2 * self.covariance + noise, self.batch)
 
+    def moved(self, bias: float) -> Spread:
+        """With more bias."""
+        return Spread(self.single_bias + bias, self.covariance, self.batch) if bias else self
+
     def plus(self, covariance: Array | float) -> Spread:
         """With more covariance and the same bias."""
         return Spread(self.single_bias, self.covariance + covariance, self.batch)
