@@ -18,35 +18,20 @@ this part is all there is; behind a head it is of order 1/n, but along a ReLU st
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import sqrt
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gradlab.network.norms.layer import LayerNorm
-from gradlab.network.norms.rms import RmsNorm
 from gradlab.theory.laws import correlation
-from gradlab.theory.signal import Passed, Signal, Spread, relative
+from gradlab.theory.returning import Back, Gathered, mix
+from gradlab.theory.signal import Passed, Signal, persistence
+from gradlab.theory.spreads import own_mean, relative
 from gradlab.theory.top import Top
 from gradlab.theory.walk import PassedBlock, Walk
 
 Array = NDArray[Any]
-
-
-@dataclass(frozen=True)
-class Back:
-    """dL/dx of a layer's output for S samples."""
-
-    across: Array
-    """E g⊥_a g⊥_b over units, (S, S): the part that does not point along the signal."""
-    pairs: Array
-    """E of the squared realized overlap (g_a · g_b/n)², (S, S)."""
-    aligned: Array
-    """E s_a s_b, (S, S)."""
-    spread: Spread
-    """Of ‖g‖² at a given size of the signal x'."""
-    lean: float
-    """d ln ‖g‖²/d ln p'."""
 
 
 @dataclass(frozen=True)
@@ -55,9 +40,10 @@ class Delta:
 
     second: Array
     """E δ_a δ_b over units, (S, S), with the batch's 1/B."""
-    width: int
-    spread: Spread
-    """Of ‖δ‖² over the batch."""
+    bias: float
+    """E ln ‖δ‖² of the batch over draws − ln of its value at infinite width."""
+    variance: float
+    """Var ln ‖δ‖² of the batch over draws."""
     aligned: float
     """Share of ‖δ‖² that points along the signal."""
 
@@ -67,28 +53,31 @@ class Delta:
         return float(self.second.trace()) / len(self.second)
 
 
-def carry_back(found: Walk, top: Top) -> dict[int, Delta]:
-    """δ of every layer by its number."""
+def carry_back(found: Walk, top: Top, most: float = 1.0) -> dict[int, Delta]:
+    """δ of every layer by its number; no further down than a layer where more than `most` of it is aligned."""
     deltas: dict[int, Delta] = {}
+    samples = len(top.second)
     if found.head is not None:
         head = found.head
-        whole = top.spread.plus(top.lean**2 * top.moved)
-        deltas[head.layer.number] = Delta(top.second, head.layer.fan_out, whole, 0.0)
-        back = _through_head(head, top)
+        source = top.source(0.0)
+        deltas[head.layer.number] = Delta(top.second, source.bias, source.whole, 0.0)
+        back = _through_head(head, top, bool(found.blocks and found.blocks[-1].layers[-1].layer.activates_first))
     else:
         across = _keep_positive(top.second - _along(top.aligned, found.top), top.second)
-        back = Back(across, top.pairs, top.aligned, top.spread, top.lean)
+        back = Back(across, top.pairs, top.aligned, Gathered.start(samples, top.batch, 1.0))
     for block in reversed(found.blocks):
-        back = _through_block(block, back, deltas)
+        back = _through_block(block, back, top, deltas)
+        if deltas[block.layers[-1].layer.number].aligned > most:
+            return deltas
     if found.stem is not None:
-        deltas[found.stem.layer.number] = _at_function(found.stem, found.stem.out, back, 0.0, 1.0)[0]
+        deltas[found.stem.layer.number] = _at_function(found.stem, found.stem.out, back, top, 0.0, 1.0)[0]
     return deltas
 
 
 def _along(aligned: Array, signal: Signal) -> Array:
     """E of the aligned part g∥_a g∥_b over units: s_a s_b P_ab/(n² p_a p_b)."""
     p = np.maximum(signal.second.diagonal(), 1e-300)
-    return np.asarray(aligned * signal.second / np.outer(p, p) / signal.width**2)
+    return np.asarray(aligned * signal.second / (p[:, None] * p) / signal.width**2)
 
 
 def _keep_positive(across: Array, whole: Array) -> Array:
@@ -98,129 +87,149 @@ def _keep_positive(across: Array, whole: Array) -> Array:
     return out
 
 
-def _through_head(head: Passed, top: Top) -> Back:
-    """g = Wᵀ δ: along the signal by s, and the rest fresh."""
+def _through_head(head: Passed, top: Top, is_delta: bool) -> Back:
+    """g = Wᵀ δ: along the signal by s, and the rest fresh; `is_delta` if g is already δ of the layer below."""
     gain = head.weights.weight * head.layer.fan_out / head.layer.fan_in
     across = gain * (1 - 1 / head.layer.fan_in) * top.second
     pairs = _realize(gain**2 * top.pairs, across, head.layer.fan_in)
-    part = float(np.mean(head.linear_part))
-    return Back(across, pairs, top.aligned, top.spread, top.lean * part)
+    start = Gathered.start(len(across), top.batch, float(np.mean(head.linear_part)))
+    excess = head.weights.excess * top.peak
+    if is_delta and not head.weights.keeps_delta:
+        noise = (2 * relative(top.pairs, top.second.diagonal()) + excess) / head.layer.fan_in
+        start = start.with_noise(-0.5 * own_mean(noise), noise, 0.0, 0.0)
+    return Back(across, pairs, top.aligned, start, excess=excess, is_kept=head.weights.keeps_delta)
 
 
 def _realize(pairs: Array, second: Array, n: int) -> Array:
     """E of the squared overlap of two vectors of n Gaussian numbers, from that of their covariance."""
     own = second.diagonal()
-    return _bounded(pairs + (np.outer(own, own) + pairs) / n, second)
+    return _bounded(pairs + ((own[:, None] * own) + pairs) / n, second)
 
 
 def _bounded(pairs: Array, second: Array) -> Array:
     """As squared correlations: 1 of a sample with itself, at least that of the means, at most 1."""
     own = second.diagonal()
-    scale = np.outer(own, own)
+    scale = own[:, None] * own
     least = correlation(second) ** 2
     return np.asarray(np.clip(relative(pairs, own), least, 1.0) * (1 - np.eye(len(own))) * scale + np.diag(own**2))
 
 
-def _through_block(block: PassedBlock, back: Back, deltas: dict[int, Delta]) -> Back:
+def _through_block(block: PassedBlock, back: Back, top: Top, deltas: dict[int, Delta]) -> Back:
     last = block.layers[-1]
     if last.layer.activates_first:
-        return _through_gaussian(block, back, deltas)
+        return _through_gaussian(block, back, top, deltas)
     keep = 0.0 if block.alpha is None else 1.0
     alpha = 1.0 if block.alpha is None else block.alpha
-    delta, below = _at_function(last, block.out, back, keep, alpha)
+    delta, below = _at_function(last, block.out, back, top, keep, alpha)
     deltas[last.layer.number] = delta
     for passed in reversed(block.layers[:-1]):
-        delta, below = _at_function(passed, passed.out, below, 0.0, 1.0)
+        delta, below = _at_function(passed, passed.out, below, top, 0.0, 1.0)
         deltas[passed.layer.number] = delta
     return below if block.alpha is None else _join(block, back, below)
 
 
-def _at_function(passed: Passed, out: Signal, back: Back, keep: float, alpha: float) -> tuple[Delta, Back]:
+def _at_function(passed: Passed, out: Signal, back: Back, top: Top, keep: float, alpha: float) -> tuple[Delta, Back]:
     """(δ, dL/dx) of x' = keep · x + α f(norm(W x + b)), the skip's own path left out of the latter."""
     law, n, layer = passed.law, passed.layer.units, passed.layer
-    normed = isinstance(layer.norm, LayerNorm | RmsNorm)
+    normed = passed.is_normed
     p_out = np.maximum(out.second.diagonal(), 1e-300)
-    m, p = passed.entry.mean, passed.entry.second.diagonal()
-    second = alpha**2 * law.slope * back.across / np.outer(passed.scale, passed.scale)
-    inner = np.zeros_like(back.aligned)
+    m, p, part = passed.entry.mean, passed.entry.second.diagonal(), passed.linear_part
+    second = alpha**2 * law.slope * back.across / (passed.scale[:, None] * passed.scale)
+    inner, from_s = np.zeros_like(back.aligned), 0.0
     bulk = float(second.trace())
-    if normed and keep == 0:  # of f' f, a norm takes out what is linear in z, and a layer norm the mean
-        lost = {1: 0.5 * law.square_orders[0], 2: law.square_orders[1] / np.sqrt(2)}
-        left = law.product - sum(lost[order] ** 2 for order in passed.taken)
+    seen = keep * law.slope.diagonal() * p + 2 * keep * alpha * m * law.product1 + alpha**2 * law.product
+    amplitude = back.aligned / (p_out[:, None] * p_out) / out.width**2
+    slopes = np.maximum(law.slope.diagonal(), 1e-300)
+    second = second * (1 - float(np.mean(seen / (p_out * slopes) - 1)) / n)  # g⊥ has no part along x'
+    if normed:  # takes out of f' x' what points along z, and a layer norm the mean
+        root = np.sqrt(np.maximum(passed.seen.diagonal(), 1e-300))
+        lost = {
+            1: (keep * m * law.orders[0] + alpha * 0.5 * law.square_orders[0]) / root,
+            2: (keep * m * law.inner + alpha * law.inner2) / root,
+        }
+        left = seen - sum(lost[order] ** 2 for order in passed.taken)
         shape = np.sqrt(np.maximum(left, 0) / p_out) / passed.scale
-        amplitude = back.aligned / np.outer(p_out, p_out) / out.width**2
-        second = second + alpha**2 * amplitude * np.outer(shape, shape) * out.second
-    if not normed:  # a norm takes out what points along the signal
-        seen = keep * law.slope.diagonal() * p + 2 * keep * alpha * m * law.product1 + alpha**2 * law.product
-        shape = np.sqrt(np.maximum(seen, 0) / p_out)
-        slopes = np.maximum(law.slope.diagonal(), 1e-300)
-        second = second * (1 - float(np.mean(seen / (p_out * slopes) - 1)) / n)  # g⊥ has no part along x'
-        amplitude = back.aligned / np.outer(p_out, p_out) / out.width**2
+        beside = law.inner_square / root**2 - lost[2] ** 2 / p_out
+        second = second * (1 - float(np.mean(np.maximum(beside, 0) / slopes)) / n)  # nor has δ along z
+        if 1 in passed.taken:  # n − 1 free units in the variance, and of f' g only what is left beside f in the mean
+            second = second * (1 + float(np.mean(lost[1] ** 2 / (p_out * slopes))) / n)
         bulk = float(second.trace())
-        second = second + alpha**2 * amplitude * np.outer(shape, shape) * out.second
-        turned = alpha * (keep * m * law.inner + alpha * law.inner2) / p_out * passed.linear_part
-        inner = back.aligned * np.outer(turned, turned)
+        second = second + alpha**2 * amplitude * (shape[:, None] * shape) * out.second
+    if not normed:  # a norm takes out what points along the signal
+        shape = np.sqrt(np.maximum(seen, 0) / p_out)
+        bulk = float(second.trace())
+        second = second + alpha**2 * amplitude * (shape[:, None] * shape) * out.second
+        turned = alpha * (keep * m * law.inner + alpha * law.inner2) / p_out * part
+        inner = back.aligned * (turned[:, None] * turned)
+        from_s = back.pure * float(inner.trace())
         fresh = np.maximum(law.inner_square - law.inner2**2 / np.maximum(law.second.diagonal(), 1e-300), 0)
-        fresh = np.sqrt(fresh) * passed.linear_part
-        inner = inner + alpha**2 * n * back.across * np.outer(fresh, fresh)
-        part = passed.linear_part  # a bias leaves W x free at a given z
+        fresh = np.sqrt(fresh) * part
+        inner = inner + alpha**2 * n * back.across * (fresh[:, None] * fresh)
+    if passed.weights.bias > 0:  # leaves W x free at a given z
         loose = np.sqrt(np.maximum(passed.covariance.diagonal() * part * (1 - part), 0))
-        inner = inner + n * second * np.outer(loose, loose) * correlation(passed.entry.second)
+        inner = inner + n * second * (loose[:, None] * loose) * passed.entry.correlation
     whole = float(second.trace())
-    kept, lean = _spread(passed, back, keep, n)
+    share = 1 - bulk / whole if whole > 0 else 0.0
+    seeded = (1 - share) * back.seeded + share * back.pure
+    gathered = _gather(passed, back, keep, n)
     realized = passed.units if normed else passed.spread
-    spread = kept.plus(lean**2 * realized.covariance)
-    delta = Delta(second, layer.fan_out, spread, 1 - bulk / whole if whole > 0 else 0.0)
+    delta = _delta(second, gathered, top, seeded, share, realized.covariance)
     gain = passed.weights.weight * layer.fan_out / layer.fan_in
-    scales = np.outer(passed.scale, passed.scale)
+    scales = passed.scale[:, None] * passed.scale
     own = back.across.diagonal()
-    chance = (law.slope2 * (np.outer(own, own) + 2 * back.pairs) - law.slope**2 * back.pairs) / n
+    chance = (law.slope2 * ((own[:, None] * own) + 2 * back.pairs) - law.slope**2 * back.pairs) / n
     through = alpha**4 * (law.slope**2 * back.pairs + chance) / scales**2
     across = gain * (1 - 1 / layer.fan_in) * second
-    if passed.weights.is_orthogonal:  # keeps ‖δ‖: what points along the signal is part of it
+    if passed.weights.keeps_delta:  # keeps ‖δ‖: what points along the signal is part of it
         across = _keep_positive(gain * second - _along(inner, passed.entry), second)
     pairs = _realize(gain**2 * _bounded(through, second), across, layer.fan_in)
-    return delta, Back(across, pairs, inner, kept, lean * float(np.mean(passed.linear_part)))
+    mean_part = float(np.mean(part))
+    below = gathered.leaning(gathered.slope * mean_part, gathered.offset * mean_part)
+    excess: Array | float = 0.0
+    if passed.weights.excess:
+        excess = passed.weights.excess * relative(law.slope2 * back.fourth, law.slope.diagonal() * own) / n
+    pure = from_s / float(inner.trace()) if inner.trace() > 0 else 1.0
+    return delta, Back(across, pairs, inner, below, seeded, pure, excess, passed.weights.keeps_delta)
 
 
-def _spread(passed: Passed, back: Back, keep: float, n: int) -> tuple[Spread, float]:
-    """(spread of ‖δ‖² at a given size of z, d ln ‖δ‖²/d ln q)."""
+def _delta(second: Array, gathered: Gathered, top: Top, seeded: float, share: float, size: Array) -> Delta:
+    """δ of a layer whose signal's size spreads with this covariance."""
+    source = top.source(seeded)
+    spread = gathered.at(source.lean).plus(gathered.lean(source.lean) ** 2 * size)
+    return Delta(second, gathered.at(source.lean).bias + source.bias, spread.variance + source.variance, share)
+
+
+def _gather(passed: Passed, back: Back, keep: float, n: int) -> Gathered:
+    """What is gathered of ‖δ‖² at a given size of z; its lean is d ln ‖δ‖²/d ln q."""
     law = passed.law
-    normed = isinstance(passed.layer.norm, LayerNorm | RmsNorm)
-    noise = _noise(passed, back.across, back.pairs) / n
-    lean = back.lean if keep == 0 else 0.0  # a sum passes it on in `_join`
-    mixed, c = law.mixed, correlation(passed.seen)
+    noise = _noise(passed, back) / n
+    above = back.gathered if keep == 0 else back.gathered.leaning(0.0, 0.0)  # a sum passes it on in `_join`
+    mixed, c = law.mixed, passed.c
     for order in passed.taken:
-        mixed = mixed - np.outer(law.square_orders[order - 1], law.slope_orders[order - 1]) * c**order
-    levels = np.outer(law.second.diagonal(), law.slope.diagonal())
-    shared = lean * np.where(levels > 0, mixed / np.maximum(levels, 1e-300), 0.0) / n
-    more = noise + lean**2 * passed.noise + shared + shared.T
-    bias = back.spread.single_bias - 0.5 * _own(noise)
-    if normed:  # divides by the realized size of z
-        size = 2 * correlation(passed.covariance) ** 2 / n
-        bias, more, below = bias - passed.units.single_bias + 0.5 * _own(size), more + size, -1.0
-    else:
-        own = passed.spread
-        bias += law.slope_growth * own.single_bias + 0.5 * law.slope_growth2 * own.single
-        below = law.slope_growth + law.growth * lean
-    return Spread(bias, back.spread.covariance + more, back.spread.batch), below
+        mixed = mixed - law.square_orders[order - 1][:, None] * law.slope_orders[order - 1] * c**order
+    levels = law.second.diagonal()[:, None] * law.slope.diagonal()
+    shared = np.where(levels > 0, mixed / np.maximum(levels, 1e-300), 0.0) / n
+    bias = passed.kurtosis * law.fourths[1] - 0.5 * own_mean(noise)
+    if passed.is_normed:  # divides by the realized size of z
+        size = 0.0 * noise if passed.is_kept else 2 * passed.c**2 / n
+        bias += 0.5 * own_mean(size) - passed.units.single_bias
+        return above.with_noise(bias, noise + size, passed.noise, shared + shared.T).leaning(0.0, -1.0)
+    own = passed.spread
+    bias += law.slope_growth * own.single_bias + 0.5 * law.slope_growth2 * own.single
+    after = above.with_noise(bias, noise, passed.noise, shared + shared.T)
+    return after.leaning(law.growth * above.slope, law.slope_growth + law.growth * above.offset)
 
 
-def _own(covariance: Array) -> float:
-    return float(covariance.trace()) / len(covariance)
-
-
-def _noise(passed: Passed, across: Array, pairs: Array) -> Array:
-    """Relative covariance over one unit of f'² g², g Gaussian: 3 E f'⁴/D² − 1 of one sample."""
-    law, c = passed.law, correlation(passed.seen)
-    own, slopes = across.diagonal(), law.slope.diagonal()
-    weight, level = np.outer(own, own), np.outer(slopes, slopes)
-    spread = law.slope2 - level
+def _noise(passed: Passed, back: Back) -> Array:
+    """Relative covariance over one unit of f'² g², g about Gaussian: 3 E f'⁴/D² − 1 of one sample."""
+    law, c = passed.law, passed.c
+    own, slopes = back.across.diagonal(), law.slope.diagonal()
+    weight, level = (own[:, None] * own), (slopes[:, None] * slopes)
+    whole = law.slope2 * back.fourth - level * weight
     for order in passed.taken:
-        spread = spread - np.outer(law.slope_orders[order - 1], law.slope_orders[order - 1]) * c**order
-    whole = spread * weight + 2 * law.slope2 * pairs
-    if passed.weights.is_orthogonal:
-        whole = whole - 2 * level * pairs
+        whole = whole - law.slope_orders[order - 1][:, None] * law.slope_orders[order - 1] * c**order * weight
+    if back.is_kept:
+        whole = whole - 2 * level * back.pairs
     return relative(whole, slopes * own)
 
 
@@ -230,67 +239,88 @@ def _join(block: PassedBlock, above: Back, below: Back) -> Back:
     law = last.law
     p_out, p = np.maximum(out.second.diagonal(), 1e-300), np.maximum(stream.second.diagonal(), 1e-300)
     m = stream.mean
-    amplitude = above.aligned / np.outer(p_out, p_out) / out.width**2
+    amplitude = above.aligned / (p_out[:, None] * p_out) / out.width**2
     turned = np.sqrt(np.maximum(law.second.diagonal() - m**2 * law.mean**2 / p, 0))
-    kept = above.across + alpha**2 * amplitude * np.outer(turned, turned) * correlation(law.second)
+    freed = alpha**2 * amplitude * (turned[:, None] * turned) * correlation(law.second)
+    kept = above.across + freed
+    from_s = above.seeded * float(above.across.trace()) + above.pure * float(freed.trace())
     along = (p + alpha * m * law.mean) / p_out
-    if block.layers[0] is last and not last.taken:
+    if block.layers[0] is last and not last.is_normed:
         along = along + (alpha * m * law.inner + alpha**2 * law.inner2) * last.linear_part / p_out
-    aligned = above.aligned * np.outer(along, along)
+    aligned = above.aligned * (along[:, None] * along)
     n = block.layers[0].layer.fan_in
     if block.projection is not None:
         kept, aligned = block.projection * out.width / n * kept, np.zeros_like(aligned)
+        from_s *= block.projection * out.width / n
     added = float(below.across.trace()) / (float(kept.trace()) or 1e-300)
-    part = added / (1 + added)
-    spread = _mix(above.spread, below.spread, kept, below.across, n).plus(above.lean**2 * block.noise)
-    lean = block.gain * above.lean + part * below.lean
+    part, zero = added / (1 + added), np.zeros_like(kept)
+    gathered = mix(above.gathered, below.gathered, kept, below.across, n).with_noise(0.0, zero, block.noise, 0.0)
+    gathered = gathered.leaning(
+        block.gain * above.gathered.slope + part * below.gathered.slope,
+        block.gain * above.gathered.offset + part * below.gathered.offset,
+    )
     whole = kept + below.across
     grown = (float(kept.trace()) / (float(above.across.trace()) or 1e-300)) ** 2
     pairs = _bounded(grown * above.pairs + below.pairs, whole)
-    return Back(whole, pairs, aligned, spread, lean)
+    excess = (1 - part) ** 2 * above.excess + part**2 * below.excess
+    seeded = (from_s + below.seeded * float(below.across.trace())) / (float(whole.trace()) or 1e-300)
+    return Back(whole, pairs, aligned, gathered, seeded, above.pure, excess)
 
 
-def _mix(above: Spread, below: Spread, kept: Array, added: Array, n: int) -> Spread:
-    """Spread of the sum of what comes along the skip and what comes through the branch."""
-    ratio = float(added.trace()) / (float(kept.trace()) or 1e-300)
-    part = ratio / (1 + ratio)
-    crossing = 4 * ratio / (1 + ratio) ** 2 / n * correlation(kept) * correlation(added)
-    branch = below.covariance - above.covariance + 2 * correlation(added) ** 2 / n
-    more = crossing + part**2 * branch
-    bias = above.single_bias + part * (below.single_bias - above.single_bias + 0.5 * _own(branch))
-    return Spread(bias - 0.5 * _own(more), above.covariance + more, above.batch)
-
-
-def _through_gaussian(block: PassedBlock, back: Back, deltas: dict[int, Delta]) -> Back:
+def _through_gaussian(block: PassedBlock, back: Back, top: Top, deltas: dict[int, Delta]) -> Back:
     """x + W f(norm(x)) + b, layer by layer: δ of a layer is dL/d of what its matrix gives."""
     along = _along(back.aligned, block.out)
-    second, pairs, spread = back.across + along, back.pairs, back.spread
+    second, pairs, gathered = back.across + along, back.pairs, back.gathered
     share = float(along.trace()) / max(float(second.trace()), 1e-300)
+    seeded = (1 - share) * back.seeded + share * back.pure
     for passed in reversed(block.layers):
-        layer, size = passed.layer, block.out.spread
-        own = spread.plus(back.lean**2 * size.covariance)
-        deltas[layer.number] = Delta(second, layer.fan_out, own, share)
+        layer = passed.layer
+        deltas[layer.number] = _delta(second, gathered, top, seeded, share, block.out.spread.covariance)
         gain = passed.weights.weight * layer.fan_out / layer.fan_in
         through = gain * second
+        excess = passed.weights.excess * (1 + 2 * correlation(second) ** 2) / layer.fan_out
         pairs = _realize(gain**2 * pairs, through, layer.fan_in)
-        noise = _noise(passed, through, pairs) / layer.units
-        scales = np.outer(passed.scale, passed.scale)
-        bias = spread.single_bias - 0.5 * _own(noise)
-        if passed.taken:
-            realized = 2 * correlation(passed.covariance) ** 2 / layer.units
-            bias, noise = bias - passed.units.single_bias + 0.5 * _own(realized), noise + realized
+        arriving = Back(through, pairs, back.aligned, gathered, excess=excess, is_kept=passed.weights.keeps_delta)
+        noise, masks = _noise(passed, arriving) / layer.units, _masks(passed) / layer.units
+        scales = passed.scale[:, None] * passed.scale
+        bias = passed.kurtosis * passed.law.fourths[1] - 0.5 * own_mean(noise)
+        if passed.is_normed:
+            bias -= passed.units.single_bias
         second = through * passed.law.slope / scales
-        spread = Spread(bias, spread.covariance + noise, spread.batch)
+        gathered = gathered.with_noise(bias, noise, 0.0, 0.0)
         pairs = _bounded(pairs * (passed.law.slope / scales) ** 2, second)
     kept = back.across
     p_out, p = np.maximum(block.out.second.diagonal(), 1e-300), np.maximum(block.stream.second.diagonal(), 1e-300)
     last = block.layers[-1]
-    inner = np.zeros_like(p) if last.taken else last.law.inner2 * last.weights.weight
+    inner = np.zeros_like(p) if last.is_normed else last.law.inner2 * last.weights.weight
     turned = (p + inner) / p_out
     n = block.layers[0].layer.fan_in
-    aligned = back.aligned * np.outer(turned, turned)
+    aligned = back.aligned * (turned[:, None] * turned)
     if block.projection is not None:
         kept, aligned = block.projection * block.out.width / n * kept, np.zeros_like(aligned)
-    own = _mix(back.spread, spread, kept, second, n).plus(back.lean**2 * block.noise)
+    own = mix(back.gathered, gathered, kept, second, n).with_noise(0.0, np.zeros_like(kept), block.noise, 0.0)
+    first, part = block.layers[0], float(second.trace()) / (float((kept + second).trace()) or 1e-300)
+    slopes, orders = first.law.slope.diagonal(), [float(np.mean(own**2)) for own in first.law.slope_orders]
+    stays = persistence(
+        first.law.slope2.diagonal() - slopes**2, orders, first.taken, sqrt(block.stream.p / block.out.p)
+    )
+    before = stays * (np.zeros_like(kept) + back.masks)
+    own = own.with_noise(-part * own_mean(before), 2 * part * before, 0.0, 0.0)
+    branch = -1.0 if first.is_normed else first.law.slope_growth
+    own = own.leaning(block.gain * back.gathered.slope, block.gain * back.gathered.offset + part * branch)
     whole = kept + second
-    return Back(whole, _bounded(back.pairs + pairs, whole), aligned, own, block.gain * back.lean)
+    from_s = back.seeded * float(kept.trace()) + seeded * float(second.trace())
+    seeded = from_s / (float(whole.trace()) or 1e-300)
+    return Back(
+        whole, _bounded(back.pairs + pairs, whole), aligned, own, seeded, back.pure, masks=before + part * masks
+    )
+
+
+def _masks(passed: Passed) -> Array:
+    """Relative covariance over one unit of f'² alone."""
+    law, c = passed.law, passed.c
+    slopes = law.slope.diagonal()
+    whole = law.slope2 - slopes[:, None] * slopes
+    for order in passed.taken:
+        whole = whole - law.slope_orders[order - 1][:, None] * law.slope_orders[order - 1] * c**order
+    return relative(whole, slopes)

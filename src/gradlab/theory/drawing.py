@@ -7,7 +7,7 @@ independent works. Where they are not, or a part draws tensors of its own, a net
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -44,12 +44,14 @@ class InitialNetworks:
         for layer, own in zip(self._mlp.layers, self._mlp.layout.windows(flat).layers, strict=True):
             table = tabulate_quantiles(self._init, layer.fan_in, layer.fan_out, np.dtype(self._dtype).name)
             scaled = self._choice.scale_on == "all" or layer.in_block
-            own.weight[:] = (table * table.dtype.type(scale) if scaled else table)[_levels(generator, own.weight.shape)]
+            np.take(table, _levels(generator, own.weight.shape), out=own.weight)
+            if scaled and scale != 1.0:
+                own.weight[:] *= table.dtype.type(scale)
             if own.bias is not None and self._choice.bias == "same":
                 own.bias[:] = table[_levels(generator, own.bias.shape)]
         return flat
 
-    @property
+    @cached_property
     def _is_plain(self) -> bool:
         """Whether only weights and biases are random, entry by entry."""
         if not self._init.elementwise or type(self._init).weights is not Init.weights:

@@ -26,7 +26,7 @@ from gradlab.theory.keeping import from_json, to_json
 from gradlab.theory.predicting import predict_config
 from gradlab.theory.prediction import Prediction
 
-VERSION = 3
+VERSION = 4
 """Raised when predictions change."""
 _KNOWN: dict[str, Prediction | None] = {}
 

@@ -30,6 +30,9 @@ from gradlab.theory.piecewise import PiecewiseLinear
 from gradlab.theory.quadrature import ORDERS, expectation, hermite, nodes
 
 Array = NDArray[Any]
+SMALLEST = 1e-300
+NEGLIGIBLE = 1e-10
+"""Share of a function's variance that its last Hermite orders may hold without being carried."""
 
 
 class Function(Protocol):
@@ -105,6 +108,11 @@ class Law:
     """The same of f."""
     inner_square: Array
     """E z² f'(z)², (S,)."""
+    bend: float | None = None
+    """Change of Var f²/V² per excess kurtosis of z, by the fourth order of an Edgeworth series; None if f is piecewise
+    linear, where it is E f'⁴ q²/V²."""
+    fourths: tuple[float, float] = (0.0, 0.0)
+    """Relative change of V and D per excess kurtosis of z; 0 if f is piecewise linear."""
 
     @property
     def is_centered(self) -> bool:
@@ -112,69 +120,84 @@ class Law:
         return bool(np.all(np.abs(self.mean) <= 1e-9 * np.sqrt(np.maximum(self.second.diagonal(), 1e-300))))
 
 
-def law_of(function: Elementwise, covariance: Array) -> Law:
-    """The law of a function at this covariance: in closed form if there is one, else by quadrature."""
+def law_of(function: Elementwise, covariance: Array, c: Array | None = None) -> Law:
+    """The law of a function at this covariance (and its correlation c): in closed form, else by quadrature."""
     q = covariance.diagonal()
+    c = correlation(covariance) if c is None else c
     if (below := function.negative_slope) is not None:
-        return _closed(PiecewiseLinear(below), covariance)
+        return _closed(PiecewiseLinear(below), covariance, c)
     places, _ = nodes()
     x = np.sqrt(np.maximum(q, 0))[:, None] * places
     f, s = function.value(x), function.slope(x)
     square, slope_square = f * f, s * s
     basis = hermite()
-    of_f, of_s, of_f2, of_s2 = (values @ basis for values in (f, s, square, slope_square))
-    powers = _powers(correlation(covariance))
-    moments = [
-        expectation(values) for values in (f, square, slope_square, square * square, slope_square * slope_square)
-    ]
-    mean, v, d, f4, s4 = moments
+    every = np.stack([f, s, square, slope_square, square * square]) @ basis
+    orders = _needed(every[:4])
+    of_f, of_s, of_f2, of_s2 = every[:4, :, :orders]
+    powers = _powers(c, orders)
+    both = square * slope_square
+    mean, v, d, f4 = of_f[:, 0], of_f2[:, 0], of_s2[:, 0], every[4, :, 0]
+    s4, product = expectation(slope_square * slope_square), expectation(both)
     growths = [_growth(coefficients) for coefficients in (of_f2, of_s2)]
-    mixed_diagonal = expectation(square * slope_square) - v * d
     return Law(
         mean,
         _pairs(of_f, of_f, powers, v),
         _pairs(of_s, of_s, powers, d),
         _pairs(of_f2, of_f2, powers, f4, first=1, less=of_f2[:, 0] ** 2),
         _pairs(of_s2, of_s2, powers, s4),
-        _with_diagonal(_pairs(of_f2, of_s2, powers, None, first=1), mixed_diagonal),
+        _with_diagonal(_pairs(of_f2, of_s2, powers, None, first=1), product - v * d),
         _with_diagonal(_pairs(of_f, of_f2, powers, None, first=1), expectation(f * square) - mean * v),
         *growths[0],
         *growths[1],
         expectation(x * s),
         expectation(x * s * f),
-        expectation(square * slope_square),
+        product,
         expectation(slope_square * f),
         (of_f2[:, 1], of_f2[:, 2]),
         (of_s2[:, 1], of_s2[:, 2]),
         (of_f[:, 1], of_f[:, 2]),
         expectation((x * s) ** 2),
+        _bend(every[4, :, 4], of_f2[:, 4], v),
+        (_fourth(of_f2), _fourth(of_s2)),
     )
 
 
-def _closed(f: PiecewiseLinear, covariance: Array) -> Law:
+def _fourth(coefficients: Array) -> float:
+    """E of the fourth derivative over 4!, relative: the change of the mean with the excess kurtosis of z."""
+    return float(np.mean(coefficients[:, 4])) / max(float(np.mean(coefficients[:, 0])), SMALLEST) / np.sqrt(24)
+
+
+def _bend(of_f4: Array, of_f2: Array, v: Array) -> float:
+    """E of the fourth derivative of f⁴, less 2 V times that of f², over 4!: from the Hermite coefficients of order 4."""
+    level = np.maximum(v, 1e-300)
+    return float(np.mean((of_f4 - 2 * level * of_f2) / level**2)) / np.sqrt(24)
+
+
+def _closed(f: PiecewiseLinear, covariance: Array, c: Array) -> Law:
     q = covariance.diagonal()
-    c = correlation(covariance)
-    scale = np.sqrt(np.outer(q, q))
+    root = np.sqrt(q)
+    scale = root[:, None] * root
     of_slope = np.where(q > 0, 1.0, 0.0)
+    pairs, mean = f.at(c), f.mean(q)
     return Law(
-        f.mean(q),
-        f.second(c) * scale,
-        f.slope(c),
-        f.square(c) * scale**2,
-        f.slope2(c),
-        f.mixed(c) * q[:, None] * of_slope,
-        f.cube(c) * np.sqrt(q)[:, None] * q[None, :],
+        mean,
+        pairs.second * scale,
+        pairs.slope,
+        pairs.square * scale**2,
+        pairs.slope2,
+        pairs.mixed * q[:, None] * of_slope,
+        pairs.cube * root[:, None] * q,
         1.0,
         0.0,
         0.0,
         0.0,
-        f.mean(q),
+        mean,
         f.v * q,
         f.product * q,
-        f.product1 * np.sqrt(q),
+        f.product1 * root,
         (f.square_order_1 * q, f.square_order_2 * q),
         (f.slope_order_1 * of_slope, 0 * of_slope),
-        (f.order_1 * np.sqrt(q), f.order_2 * np.sqrt(q)),
+        (f.order_1 * root, f.order_2 * root),
         f.v * q,
     )
 
@@ -182,21 +205,28 @@ def _closed(f: PiecewiseLinear, covariance: Array) -> Law:
 def correlation(covariance: Array) -> Array:
     """K_ab/√(K_aa K_bb), at most 1; 0 where a variance is 0."""
     own = covariance.diagonal()
-    positive = own > 0
-    inverse = np.zeros(len(own))
-    inverse[positive] = 1 / np.sqrt(own[positive])
-    c = covariance * inverse[:, None] * inverse
+    inverse = 1 / np.sqrt(np.maximum(own, SMALLEST))
+    c = covariance * inverse[:, None]
+    c *= inverse
     np.minimum(c, 1.0, out=c)
     np.maximum(c, -1.0, out=c)
-    c.flat[:: len(c) + 1] = positive
+    c.flat[:: len(c) + 1] = own > 0
     return np.asarray(c)
 
 
-def _powers(c: Array) -> Array:
-    """c^k for k = 0 … ORDERS, (ORDERS + 1, S, S)."""
-    out = np.empty((ORDERS + 1, *c.shape))
+def _needed(coefficients: Array) -> int:
+    """How many Hermite orders hold all but a negligible share of every function."""
+    energy = np.sum(coefficients**2, axis=1)
+    tail = np.cumsum(energy[:, ::-1], axis=1)[:, ::-1]
+    left = np.max(tail / np.maximum(tail[:, :1], SMALLEST), axis=0)
+    return min(max(int(np.count_nonzero(left > NEGLIGIBLE)) + 1, 6), ORDERS)
+
+
+def _powers(c: Array, orders: int) -> Array:
+    """c^k for k = 0 … orders, (orders + 1, S, S)."""
+    out = np.empty((orders + 1, *c.shape))
     out[0] = 1.0
-    for k in range(1, ORDERS + 1):
+    for k in range(1, orders + 1):
         np.multiply(out[k - 1], c, out=out[k])
     return out
 

@@ -70,40 +70,37 @@ class PiecewiseLinear:
         """E f'² ζ; that of order 2 is 0."""
         return (1 - self.a**2) / sqrt(2 * pi)
 
-    def second(self, c: Array) -> Array:
-        """E f(u) f(v)."""
-        theta = np.arccos(c)
-        relu = (np.sqrt(1 - c * c) + (pi - theta) * c) / (2 * pi)
-        return np.asarray(self.a * c + (1 - self.a) ** 2 * relu)
+    def at(self, c: Array) -> Pairs:
+        """What two samples with this correlation have in common."""
+        turn, sine = (pi - np.arccos(c)) / (2 * pi), np.sqrt(1 - c * c) / (2 * pi)
+        square, a = c * c, self.a
+        b, root = a**2, sqrt(2 * pi)
+        both = (1 - b) ** 2
+        cube = a * (1 - b) * 2 * c / root + (1 - a) * b * (1 + square) / root
+        cube = cube + (1 - a) * (1 - b) * (1 + c) ** 2 / (2 * root)
+        return Pairs(
+            second=a * c + (1 - a) ** 2 * (sine + turn * c),
+            slope=a + (1 - a) ** 2 * turn,
+            square=b * (1 + 2 * square) + both * (3 * sine * c + turn * (1 + 2 * square)) - self.v**2,
+            slope2=b + both * turn,
+            mixed=both * (turn + sine * c - 0.25),
+            cube=cube - (1 - a) / root * self.v,
+        )
 
-    def slope(self, c: Array) -> Array:
-        """E f'(u) f'(v)."""
-        return np.asarray(self.a + (1 - self.a) ** 2 * (pi - np.arccos(c)) / (2 * pi))
 
-    def square(self, c: Array) -> Array:
-        """Cov(f(u)², f(v)²)."""
-        theta, b = np.arccos(c), self.a**2
-        relu = (3 * np.sqrt(1 - c * c) * c + (pi - theta) * (1 + 2 * c * c)) / (2 * pi)
-        return np.asarray(b * (1 + 2 * c * c) + (1 - b) ** 2 * relu - self.v**2)
+@dataclass(frozen=True)
+class Pairs:
+    """Expectations over two samples at variance 1."""
 
-    def slope2(self, c: Array) -> Array:
-        """E f'(u)² f'(v)²."""
-        b = self.a**2
-        return np.asarray(b + (1 - b) ** 2 * (pi - np.arccos(c)) / (2 * pi))
-
-    def mixed(self, c: Array) -> Array:
-        """Cov(f(u)², f'(v)²): only the half lines differ, E relu(u)² 1[v>0] = (π − θ + sin θ cos θ)/2π."""
-        b = self.a**2
-        relu = (pi - np.arccos(c) + np.sqrt(1 - c * c) * c) / (2 * pi) - 0.25
-        return np.asarray((1 - b) ** 2 * relu)
-
-    def cube(self, c: Array) -> Array:
-        """Cov(f(u), f(v)²), with E relu(u) relu(v)² = (1 + c)²/(2 √2π)·… expanded below.
-
-        E u z_v² = 0 and E relu(u) v² = (1 + c²)/√2π, E u relu(v)² = 2c/√2π, E relu(u) relu(v)² = (1 + c)²/(2√2π).
-        """
-        a, b = self.a, self.a**2
-        root = sqrt(2 * pi)
-        whole = a * (1 - b) * 2 * c / root + (1 - a) * b * (1 + c * c) / root
-        whole = whole + (1 - a) * (1 - b) * (1 + c) ** 2 / (2 * root)
-        return np.asarray(whole - (1 - a) / root * self.v)
+    second: Array
+    """E f(u) f(v)."""
+    slope: Array
+    """E f'(u) f'(v)."""
+    square: Array
+    """Cov(f(u)², f(v)²)."""
+    slope2: Array
+    """E f'(u)² f'(v)²."""
+    mixed: Array
+    """Cov(f(u)², f'(v)²): only the half lines differ, E relu(u)² 1[v>0] = (π − θ + sin θ cos θ)/2π."""
+    cube: Array
+    """Cov(f(u), f(v)²): E relu(u) v² = (1 + c²)/√2π, E u relu(v)² = 2c/√2π, E relu(u) relu(v)² = (1 + c)²/(2√2π)."""

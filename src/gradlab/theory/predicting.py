@@ -5,30 +5,37 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from math import exp, log, pi, sqrt
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gradlab.engines.base import one_blas_thread
 from gradlab.errors import InvalidInput
 from gradlab.network.activations.identity import Identity
 from gradlab.network.losses.base import Loss
 from gradlab.network.mlp import MLP
+from gradlab.network.norms.layer import LayerNorm
 from gradlab.network.skips.none import NoSkip
 from gradlab.parts import Catalog
 from gradlab.spec.config import Config
 from gradlab.theory.delta import Delta, carry_back
 from gradlab.theory.inputs import Inputs, Pool, measure_inputs, over_pairs, pool_of
-from gradlab.theory.laws import Elementwise, correlation, law_of
+from gradlab.theory.laws import Elementwise, law_of
 from gradlab.theory.phase import Phase, plain_phase, skip_phase
 from gradlab.theory.prediction import Forecast, Kind, LayerTheory, Prediction
 from gradlab.theory.signal import Passed, Signal, function_of, noise_of
 from gradlab.theory.simulation import Simulation, simulate
+from gradlab.theory.spreads import Spread
 from gradlab.theory.top import draw_top
 from gradlab.theory.walk import Walk, is_finite, walk, weights_by_layer, why_not_forward
 from gradlab.theory.weights import Weights
 
-ALIGNED = 0.1
+Array = NDArray[Any]
+ALIGNED = 0.15
 """Above this share of δ that points along the signal, the way back is only an order of magnitude."""
+ROUNDING = 2.0**-22
+"""Relative spread of a number that the architecture fixes: what is left is the rounding of float32."""
 BACKWARD = ("delta_l2", "delta_rms", "grad_l2", "grad_rms", "grad_mean_abs", "bias_grad_l2")
 Forecasts = dict[str, dict[int, Forecast]]
 
@@ -53,7 +60,7 @@ def _predict(config: Config, catalog: Catalog, root: int, group: str) -> Predict
     loss: Loss = config.train.loss.build(catalog)
     with np.errstate(all="ignore"):
         top = draw_top(found, loss, inputs)
-        deltas = carry_back(found, top)
+        deltas = carry_back(found, top, ALIGNED)
     forecasts = _forward(found, inputs)
     reasons: tuple[str, ...] = ()
     share = max((delta.aligned for delta in deltas.values()), default=0.0)
@@ -98,7 +105,7 @@ def predict_mlp(mlp: MLP, weights: list[Weights], inputs: Inputs, loss: Loss | N
 
 
 def _say_aligned(share: float) -> str:
-    return f"δ: up to {100 * share:.0f} % of it points along the signal, where the theory is an order of magnitude"
+    return f"δ: {100 * share:.0f} % of it points along the signal, where the theory is an order of magnitude"
 
 
 def _simulated(
@@ -184,46 +191,70 @@ def _forward(found: Walk, inputs: Inputs) -> Forecasts:
         ends[found.stem.layer.number] = found.stem.out
     for passed in found.layers:
         number = passed.layer.number
-        for place, signal in (("pre", _entering(passed)), ("post", _leaving(passed)), ("stream", ends.get(number))):
-            if signal is not None:
-                out[f"activation_std.{place}"][number], out[f"activation_mean.{place}"][number] = _sizes(signal, inputs)
+        fixed = isinstance(passed.layer.norm, LayerNorm)  # takes the mean out of what enters the function
+        leaving, end = _leaving(passed), ends.get(number)
+        sizes = {"pre": _sizes(_entering(passed), inputs, fixed), "post": _sizes(leaving, inputs, False)}
+        if end is not None:
+            sizes["stream"] = sizes["post"] if end is leaving else _sizes(end, inputs, False)
+        for place, (deviation, mean) in sizes.items():
+            out[f"activation_std.{place}"][number], out[f"activation_mean.{place}"][number] = deviation, mean
     return {name: by for name, by in out.items() if by}
 
 
 def _entering(passed: Passed) -> Signal:
     """What enters the function, as a signal of its own."""
-    units = passed.layer.units
-    c = correlation(passed.seen)
+    units, c = passed.layer.units, passed.c
+    zero = np.zeros(len(c))
     if (squash := function_of(passed.layer).squash) is not None:  # behind a dynamic tanh
-        squashed = law_of(Elementwise(Identity(), squash), passed.seen)
-        spread = passed.spread.then(squashed.growth, squashed.growth2, noise_of(squashed, passed.seen, ()) / units)
-        return Signal(squashed.mean, squashed.second, units, spread)
+        law = law_of(Elementwise(Identity(), squash), passed.seen, c)
+        spread = passed.spread.then(law.growth, law.growth2, noise_of(law, c, ()) / units)
+        return Signal(zero, law.second, units, spread)
     if passed.layer.activates_first:
-        spread = passed.spread
-    else:
-        drawn = 0.0 * c if passed.taken else 2 * c**2 / units
-        spread = passed.spread.then(1.0, 0.0, drawn)
-    return Signal(np.zeros(len(c)), passed.seen, units, spread)
+        if passed.is_normed:
+            return _normalized(passed, 0.0)
+        return Signal(zero, passed.seen, units, passed.spread)
+    if passed.is_normed:
+        return _normalized(passed, 0.0 if passed.is_kept else 2 * c**2 / units)
+    drawn = 0.0 * c if passed.taken else 2 * c**2 + passed.excess
+    return Signal(zero, passed.seen, units, passed.spread.then(1.0, 0.0, drawn / units))
+
+
+def _normalized(passed: Passed, drawn: Array | float) -> Signal:
+    """z/√(q + ε): its second moment is 1 − ε/(q + ε), and spreads only as far as ε is not 0."""
+    size = passed.units.then(1.0, 0.0, drawn)
+    lost = np.clip(1 - passed.seen.diagonal(), 0.0, 1.0) * min(exp(0.5 * size.single - size.single_bias), 1e3)
+    lost = np.minimum(lost, 1.0)
+    spread = Spread(0.0, lost[:, None] * lost * size.covariance, size.batch)
+    second = passed.seen.copy()
+    second.flat[:: len(second) + 1] = 1 - lost
+    return Signal(np.zeros(len(second)), second, passed.layer.units, spread)
 
 
 def _leaving(passed: Passed) -> Signal:
     return passed.entry if passed.layer.activates_first else passed.out
 
 
-def _sizes(signal: Signal, inputs: Inputs) -> tuple[Forecast, Forecast]:
+def _sizes(signal: Signal, inputs: Inputs, centered: bool) -> tuple[Forecast, Forecast]:
     """(standard deviation, mean) over batch and units of n units, as a probe takes them."""
     batch, n = inputs.batch, signal.width
-    varying = signal.second - np.outer(signal.mean, signal.mean)
-    drift = max(over_pairs(varying, batch), 0.0) / n
-    within = max(signal.p - over_pairs(np.outer(signal.mean, signal.mean), batch) - drift, 0.0)
-    spread = signal.spread
-    center = sqrt(within) * exp(0.5 * spread.bias)
-    deviation = sqrt(drift + (0.5 * signal.m) ** 2 * max(spread.variance, 0.0))
-    mean = signal.m * exp(0.5 * spread.bias)
+    middle = signal.mean[:, None] * signal.mean
+    drift = 0.0 if centered else max(over_pairs(signal.second - middle, batch), 0.0) / n
+    within = max(signal.p - over_pairs(middle, batch) - drift, 0.0)
+    spread = signal.deviation.spread
+    drifting = 2 * (drift / within) ** 2 if within > 0 else 0.0  # of the squared mean that is taken out
+    center = sqrt(within) * _grown(spread.bias)
+    sigma = max(0.5 * sqrt(max(spread.variance, 0.0) + drifting), ROUNDING)
+    deviation = sqrt(drift + (0.5 * signal.m) ** 2 * max(signal.spread.variance, 0.0))
+    mean = signal.m * _grown(signal.spread.bias)
     return (
-        Forecast(center, 0.5 * sqrt(max(spread.variance, 0.0)), "exact"),
-        Forecast(mean, deviation, "exact", signed=True),
+        Forecast(center, sigma, "exact"),
+        Forecast(mean, max(deviation, ROUNDING * center), "exact", signed=True),
     )
+
+
+def _grown(bias: float) -> float:
+    """What a size is multiplied by whose square has this bias; far outside of what theory is for, not inf."""
+    return exp(0.5 * min(max(bias, -600.0), 600.0))
 
 
 def _backward(found: Walk, deltas: Mapping[int, Delta], inputs: Inputs) -> Forecasts:
@@ -233,21 +264,20 @@ def _backward(found: Walk, deltas: Mapping[int, Delta], inputs: Inputs) -> Forec
     for passed in found.layers:
         layer, delta = passed.layer, deltas[passed.layer.number]
         n = layer.fan_out
-        spread = delta.spread
-        sigma = 0.5 * sqrt(max(spread.variance, 0.0))
-        size = sqrt(max(n * batch * delta.size, 0.0)) * exp(0.5 * spread.bias)
+        sigma = 0.5 * sqrt(max(delta.variance, 0.0))
+        size = sqrt(max(n * batch * delta.size, 0.0)) * _grown(delta.bias)
         number = layer.number
         out["delta_l2"][number] = Forecast(size, sigma, "exact")
         out["delta_rms"][number] = Forecast(size / sqrt(n * batch), sigma, "exact")
         kind: Kind = "exact" if batch == 1 else "order"
         entry = passed.entry
         product = over_pairs(entry.second * delta.second, batch)
-        own = 0.5 * sqrt(max(spread.variance + entry.spread.variance, 0.0))
-        whole = sqrt(max(layer.fan_in * n * product, 0.0)) * batch * exp(0.5 * (spread.bias + entry.spread.bias))
+        own = 0.5 * sqrt(max(delta.variance + entry.spread.variance, 0.0))
+        whole = sqrt(max(layer.fan_in * n * product, 0.0)) * batch * _grown(delta.bias + entry.spread.bias)
         out["grad_l2"][number] = Forecast(whole, own, kind)
         out["grad_rms"][number] = Forecast(whole / sqrt(layer.fan_in * n), own, kind)
         out["grad_mean_abs"][number] = Forecast(whole / sqrt(layer.fan_in * n) * sqrt(2 / pi), own, "order")
-        summed = sqrt(max(n * over_pairs(delta.second, batch), 0.0)) * batch * exp(0.5 * spread.bias)
+        summed = sqrt(max(n * over_pairs(delta.second, batch), 0.0)) * batch * _grown(delta.bias)
         out["bias_grad_l2"][number] = Forecast(summed, sigma, kind)
     return out
 

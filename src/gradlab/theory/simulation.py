@@ -62,9 +62,9 @@ def simulate(config: Config, catalog: Catalog, pool: Pool, draws: int | None = N
 
 
 def draw_values(
-    config: Config, catalog: Catalog, pool: Pool, draws: int | None = None
+    config: Config, catalog: Catalog, pool: Pool, draws: int | None = None, first: int = 1
 ) -> tuple[dict[str, dict[int, list[float]]], list[float], list[float]]:
-    """(measure -> layer -> value in every draw, losses, sizes of the outputs)."""
+    """(measure -> layer -> value in every draw, losses, sizes of the outputs), of networks `first` and following."""
     setup = prepare(Trial("", "", 1, pool.root, config, catalog))
     networks = InitialNetworks(setup.mlp, config.model.init, catalog, ROOT, setup.dtype)
     batch = batch_size(config, pool)
@@ -72,9 +72,9 @@ def draw_values(
     losses, scales = [], []
     running = setup.mlp.initial_running(setup.dtype)
     with np.errstate(all="ignore"), one_blas_thread():
-        for draw in range(1, (draws or count_draws(setup, batch)) + 1):
-            x, y = pool.batch(config, draw, batch)
-            flat = networks.draw(draw)
+        for number in range(first, first + (draws or count_draws(setup, batch))):
+            x, y = pool.batch(config, number, batch)
+            flat = networks.draw(number)
             own = replace(setup, theta=flat, probe_x=x.astype(setup.dtype), probe_y=pool.dataset.typed(y, setup.dtype))
             output, measures = observe(own, "start", flat, running, None)
             for layer, numbers in measures:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -28,11 +28,11 @@ from gradlab.theory.signal import (
     add_branch,
     add_gaussian_branch,
     covers_norm,
-    no_spread,
     pass_activated_first,
     pass_layer,
     project,
 )
+from gradlab.theory.spreads import Deviation, Spread, no_spread, relative
 from gradlab.theory.weights import Weights, projection_gain, weights_of
 
 Array = NDArray[Any]
@@ -128,12 +128,12 @@ def _bends_first(mlp: MLP) -> bool:
 def walk(mlp: MLP, weights: list[Weights], inputs: Inputs) -> Walk:
     """Carry the inputs' moments through the network."""
     spread = no_spread(inputs, inputs.spread)
-    entry = Signal(inputs.x.mean(1), inputs.second, inputs.x.shape[1], spread, carries_input=mlp.stem is None)
+    entry = _enter(inputs, spread, mlp.stem is None)
     h, stem = entry, None
     if mlp.stem is not None:
         stem = pass_layer(mlp.stem, weights[0], h)
         first = isinstance(mlp.skip, PreActivation)
-        h = Signal(stem.out.mean, stem.out.second, stem.out.width, stem.out.spread, is_gaussian=first)
+        h = replace(stem.out, is_gaussian=first)
     blocks = []
     for index, block in enumerate(mlp.blocks):
         alpha = branch_factor(mlp, index)
@@ -160,6 +160,21 @@ def walk(mlp: MLP, weights: list[Weights], inputs: Inputs) -> Walk:
     if mlp.head is not None:
         head = pass_layer(mlp.head, weights[-1], h)
     return Walk(entry, stem, tuple(blocks), head)
+
+
+def _enter(inputs: Inputs, spread: Spread, carries_input: bool) -> Signal:
+    """The task's samples as a signal."""
+    squares = inputs.x**2
+    p = inputs.second.diagonal()
+    fourth = relative(squares @ squares.T / inputs.x.shape[1], p)
+    mean = inputs.x.mean(1)
+
+    def about_mean() -> Deviation:
+        middle = float(mean.mean())
+        return Deviation(p - 2 * middle * mean + middle**2, spread, spread.covariance)
+
+    width = inputs.x.shape[1]
+    return Signal(mean, inputs.second, width, spread, carries_input=carries_input, fourth=fourth, about_mean=about_mean)
 
 
 def is_finite(found: Walk) -> bool:

@@ -28,10 +28,17 @@ def measure_weights(linear: nn.Linear) -> Weights:
     second = float((w * w).mean())
     centered = abs(float(w.mean())) <= 5 * (second / w.numel()) ** 0.5
     bias = 0.0 if linear.bias is None else float((linear.bias.detach().double() ** 2).mean())
-    square = w.shape[0] == w.shape[1] and second > 0
-    product = w @ w.T / (second * w.shape[1]) if square else None
-    orthogonal = product is not None and bool(torch.allclose(product, torch.eye(len(w)).to(product), atol=1e-3))
-    return Weights(linear.in_features * second, bias, is_centered=centered, is_orthogonal=orthogonal)
+    narrow = w if w.shape[0] <= w.shape[1] else w.T
+    product = narrow @ narrow.T / (second * narrow.shape[1]) if second > 0 else None
+    orthogonal = product is not None and bool(torch.allclose(product, torch.eye(len(narrow)).to(product), atol=1e-3))
+    return Weights(
+        linear.in_features * second,
+        bias,
+        is_centered=centered,
+        excess=float((w**4).mean()) / second**2 - 3 if second > 0 and not orthogonal else 0.0,
+        keeps_signal=orthogonal and linear.in_features <= linear.out_features,
+        keeps_delta=orthogonal and linear.in_features >= linear.out_features,
+    )
 
 
 def build_mlp(chain: Chain) -> tuple[MLP, list[tuple[str, nn.Linear]]]:
