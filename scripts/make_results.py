@@ -47,7 +47,9 @@ caption of every figure, and the diagnosis of two networks. Made by
 HEAD = """# What every built-in study answers
 
 The first screen of each report, without its figure: question, answer, fairness, what else could explain it, claims.
-Made by `python scripts/make_results.py` from the full runs ([results](results/README.md)).
+Differences and ratios are medians over seeds of paired ones, so they need not be those of the medians beside them. A
+published number matches if one more seed of ours could have given it. Made by
+`python scripts/make_results.py` from the full runs ([results](results/README.md)).
 """
 
 

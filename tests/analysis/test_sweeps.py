@@ -229,7 +229,7 @@ def test_diverged_networks_are_counted_and_not_averaged_in_as_chance() -> None:
     found = effects_of(measured(mnist(axes=GRID), some), "test_accuracy")
     assert found is not None
     assert (found.seeds, found.left_out) == (4, 1)
-    assert "1 seed left out because a cell has no number" in findings(measured(mnist(axes=GRID), some))
+    assert "1 seed left out because a group has no number" in findings(measured(mnist(axes=GRID), some))
 
 
 def test_a_network_that_rose_and_fell_back_did_not_escape() -> None:

@@ -82,7 +82,7 @@ def test_no_caveat_speaks_of_the_depth_in_a_study_of_width() -> None:
 def test_a_floor_is_said_to_contribute_perhaps() -> None:
     (floor,) = (x for x in audit_plan(gradlab.plan("identity"), seeds=1).limits if x.startswith("Loss floor"))
     assert "cannot fall below 0.16" in floor
-    assert "may contribute to a lower loss of the residual network" in floor
+    assert "If the residual network ends lower, the floor may be part of the reason." in floor
 
 
 # ---------------------------------------------------------------------- one learning rate

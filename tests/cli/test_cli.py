@@ -124,7 +124,7 @@ def test_list_show_and_schema_print_studies(tmp_path: Path) -> None:
         (("run", "."), "is a folder"),
         (("run",), "STUDY"),
         (("fly",), "fly"),
-        (("show", "nothing"), "built in: "),
+        (("show", "nothing"), "accepted: batch-norm-explodes, depth, "),
         (("check-part", "nowhere.py"), "nowhere.py"),
     ],
 )

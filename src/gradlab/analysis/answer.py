@@ -79,7 +79,7 @@ def _from_claims(measured: Measured, asked: Answers) -> tuple[str, list[str]] | 
     unsettled = [verdict for verdict in chosen if verdict.outcome == "not settled" and verdict.needs]
     if unsettled:
         open_ = max(unsettled, key=lambda verdict: verdict.needs or 0)
-        told.append(f"Not settled is “{open_.claim.text}”; that needs {open_.more}.")
+        told.append(f"Not settled: “{open_.claim.text}” (needs {open_.more}).")
     return word, told
 
 

@@ -28,6 +28,8 @@ MOST = 4
 """Numbers that one sentence lists; of more, the smallest and the largest."""
 SAME, CLOSE = 0.005, 0.1
 """Ratios closer to 1 than this are not spelled out; closer than that, they are given in percent."""
+SAME_MEDIAN = "the same at the median"
+"""How far two sides are apart whose ratio is 1 but not known well enough to call them the same."""
 VERBS = {"initial_loss": ("starts at a loss of", "at"), "final_loss": ("ends at a loss of", "at")}
 """Metric -> how a network comes to its number, and the word before a second one's."""
 HAPPENS = {
@@ -104,7 +106,7 @@ def tell(measured: Measured, verdict: Verdict) -> str:
         return _tell_best(claim, verdict, scene)
     found = instances(measured, claim, rows)
     if claim.op in ("ordered", "decreasing", "increasing"):
-        return _tell_order(verdict.readings[:-1], scene, scene.sides(found))
+        return _tell_order(verdict, scene, scene.sides(found))
     if claim.compares:
         return _tell_pairs(verdict, scene, found)
     return _tell_row(verdict.readings, scene, found)
@@ -147,15 +149,17 @@ def _tell_best(claim: Claim, verdict: Verdict, scene: _Scene) -> str:
     return f"{scene.begin(scene.noun)} is {first}, against {second} ({_medians(best.estimate)})."
 
 
-def _tell_order(readings: Sequence[Reading], scene: _Scene, places: Mapping[str, str]) -> str:
-    """Numbers along an axis, in its order, and which way they go."""
+def _tell_order(verdict: Verdict, scene: _Scene, places: Mapping[str, str]) -> str:
+    """Numbers along an axis, in its order, and which way they go: as a fact if it is shown, else of the medians."""
+    readings = verdict.readings[:-1]
     values = [reading.estimate.value for reading in readings]
     known = [value for value in values if value is not None]
     steps = [b - a for a, b in pairwise(known)]
     verb = "falls" if all(s < 0 for s in steps) else "rises" if all(s > 0 for s in steps) else "goes up and down"
     along = f" with {NOUNS.get(scene.apart[0], say_settings(scene.apart))}" if len(scene.apart) == 1 else ""
     told = join([f"{rounded(r.estimate.value)} {places.get(r.label) or r.label}" for r in readings])
-    return f"{scene.begin(scene.noun)} {verb}{along}: {told} ({_medians(readings[0].estimate)})."
+    what = scene.noun if verdict.outcome == "reproduced" else f"the median {scene.noun.removeprefix('the ')}"
+    return f"{scene.begin(what)} {verb}{along}: {told} ({_medians(readings[0].estimate)})."
 
 
 def _tell_row(readings: Sequence[Reading], scene: _Scene, found: Sequence[Sequence[Side]]) -> str:
@@ -177,7 +181,7 @@ def _tell_row(readings: Sequence[Reading], scene: _Scene, found: Sequence[Sequen
             scene.metric.name, (f"{scene.metric.label} happens", f"{scene.metric.label}", "")
         )
         what = f"{scene.measured.names.group(scene.groups[0])} {one}{end}" if _alone(scene) else f"{several}{end}"
-        listed = " to ".join(told) if len(readings) > MOST else join(told)
+        listed = f"between {' and '.join(told)}" if len(readings) > MOST else join(told)
         return f"{scene.begin(what)} in {listed}."
     verb = "ranges from" if len(readings) > MOST else "is"
     what = f"{scene.noun} of {scene.measured.names.group(scene.groups[0])}" if _alone(scene) else scene.noun
@@ -214,7 +218,8 @@ def _tell_pairs(verdict: Verdict, scene: _Scene, found: Sequence[Sequence[Side]]
         blocks = [path for path in scene.apart if path not in factor]
         told = between.join(f"{_apart(r)} {say_levels(names, a.groups[0], blocks)}" for r, (a, *_) in shown)
         ((one, other),) = sides
-        return f"{scene.begin(scene.noun)} {one} is, compared with {other}, {told} ({seeds})."
+        against = other.removeprefix("at ").removeprefix("with ")
+        return f"{scene.begin(scene.noun)} {one}, compared with {against}, is {told} ({seeds})."
     told = between.join(f"{reading.label} {_apart(reading)}" for reading, _ in shown)
     return f"{scene.begin(scene.noun)}: {told} ({seeds})."
 
@@ -226,7 +231,8 @@ def _tell_pair(scene: _Scene, first: Side, second: Side, reading: Reading) -> st
         whose = f"for {_said(first)}, " if measured.names.arms or not scene.opening else ""
         places = [describe_layer(side.at.layer) for side in (first, second)]
         far = _apart(reading)
-        beyond = f"{far} in {places[0]} than" if far != "about the same" else f"{far} in {places[0]} as"
+        same = far in ("about the same", SAME_MEDIAN)
+        beyond = f"{far} in {places[0]} {'as' if same else 'than'}"
         return f"{scene.begin(f'{whose}{scene.noun} is {beyond} in {places[1]}')} {_sure(reading)}."
     if first.groups == second.groups or first.over is not None or len(first.groups) > 1:
         whose = f" of {_said(first)}" if first.groups == second.groups and measured.names.arms else ""
@@ -299,9 +305,17 @@ def _apart(reading: Reading) -> str:
         return "no number"
     if reading.ratio:
         if abs(value - 1) < SAME:
-            return "about the same"
+            return "about the same" if _is_narrow(reading.estimate) else SAME_MEDIAN
         if abs(value - 1) < CLOSE:
             return f"{written(100 * abs(value - 1), 2)} % {'higher' if value >= 1 else 'lower'}"
         factor = value if value >= 1 else 1 / value if value else math.inf
         return f"{rounded(factor)} times {'higher' if value >= 1 else 'lower'}"
     return f"{written(abs(value))} {'higher' if value >= 0 else 'lower'}"
+
+
+def _is_narrow(estimate: Estimate) -> bool:
+    """Whether a ratio is known well enough to call two sides the same."""
+    low, high = estimate.low, estimate.high
+    return (
+        low is not None and high is not None and not estimate.bounded and 1 - low < CLOSE / 2 and high - 1 < CLOSE / 2
+    )

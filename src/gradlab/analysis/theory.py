@@ -16,6 +16,8 @@ from gradlab.theory.prediction import FACTOR, Forecast, Kind, Prediction
 
 MEASURES = ("delta_l2", "activation_std.pre", "activation_std.post", "activation_std.stream", "grad_l2")
 """Measures that a report holds against theory, the most telling first."""
+SLIGHT = 0.05
+"""A deviation (of the logarithm) that is no discovery, even if it lies outside a narrow band."""
 MOST_GROUPS = 100
 """A larger study is not predicted unasked."""
 
@@ -141,19 +143,24 @@ def theory_sentence(measured: Measured) -> str:
     if not found:
         return ""
     off = [one for one in agreements(measured) if not one.agrees]
-    worst = max(found, key=lambda one: abs(log(one.ratio)))
-    ratio = f"measured/predicted is {number(worst.ratio, 3)}"
-    if worst.low < worst.high:
-        ratio += f" [{number(worst.low, 3)}, {number(worst.high, 3)}]"
-    place = say_inside(measured.names, worst.group)
-    where = f" at most (‖δ‖ {place})" if len(found) > 1 else f" for ‖δ‖ {place}"
     if not off:
-        return f"Before training, signal and δ are where theory puts them: {ratio}{where}."
+        worst = max(found, key=lambda one: abs(log(one.ratio)))
+        place = say_inside(measured.names, worst.group)
+        begin = "Before training, signal and δ are where theory puts them"
+        if len(found) == 1:
+            return f"{begin}: measured/predicted is {_say_ratio(worst)} for ‖δ‖ {place}."
+        return f"{begin}; the largest deviation is that of ‖δ‖ {place}, {_say_ratio(worst)} of what is predicted."
     one = off[0]
-    place = say_inside(measured.names, one.group)
-    ratio = f"measured/predicted {number(one.ratio, 3)}"
-    ratio += f" [{number(one.low, 3)}, {number(one.high, 3)}]" if one.low < one.high else ""
+    label, place = measured.metric(one.measure).label, say_inside(measured.names, one.group)
+    outside = f"{len(one.outside)} of {one.layers} layers lie outside its 95 % band"
+    if abs(log(one.ratio)) < SLIGHT:
+        return f"Before training, the {label} {place} is {_say_ratio(one)} of what theory predicts, but {outside}."
     return (
-        f"Before training, the {measured.metric(one.measure).label} is not where theory puts it {place}: "
-        f"{len(one.outside)} of {one.layers} layers lie outside its 95 % band ({ratio}). That is a discovery or a bug."
+        f"Before training, the {label} is not where theory puts it {place}: {outside} (measured/predicted "
+        f"{_say_ratio(one)}). That is a discovery or a bug."
     )
+
+
+def _say_ratio(one: Agreement) -> str:
+    sure = f" [{number(one.low, 3)}, {number(one.high, 3)}]" if one.low < one.high else ""
+    return f"{number(one.ratio, 3)}{sure}"

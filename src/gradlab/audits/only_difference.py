@@ -42,7 +42,9 @@ def _describe_formulas(formulas: Sequence[str]) -> str:
     a, b = formulas
     changes = [(tag, b[j1:j2]) for tag, _, _, j1, j2 in _opcodes(a, b) if tag != "equal"]
     if len(changes) == 1 and changes[0][0] == "insert":
-        return f"`{changes[0][1].strip()}`"
+        added = changes[0][1].strip()
+        if added.startswith("+") or added.endswith("+"):
+            return f"`{added}`"
     return f"a block computes `{a}` or `{b}`"
 
 

@@ -14,6 +14,8 @@ from gradlab.spec.phrasing import say_settings
 
 MOST_CAVEATS = 2
 """Caveats that one line names; the report has all."""
+NAMED, MOST_NAMED = ("direction only", "not reproduced"), 2
+"""Outcomes whose claims the tally names, if they are few."""
 OUTCOMES = (
     ("direction only", "in direction only"),
     ("not reproduced", "refuted"),
@@ -48,8 +50,14 @@ def describe_caveats(audit: Audit | None, sequel: str | None) -> str:
     shown = "; ".join(audit.caveats[:MOST_CAVEATS])
     rest = len(audit.caveats) - MOST_CAVEATS
     more = f"; {rest} more in the report" if rest > 0 else ""
-    separates = f" `gradlab run {sequel}` separates these causes." if sequel else ""
-    return f"{'Caveat' if len(audit.caveats) == 1 else 'Caveats'}: {shown}{more}.{separates}"
+    controlled = f" The controlled study: `gradlab run {sequel}`." if sequel else ""
+    return f"{'Caveat' if len(audit.caveats) == 1 else 'Caveats'}: {shown}{more}.{controlled}"
+
+
+def _name_claims(verdicts: Sequence[Verdict], outcome: str) -> str:
+    """The claims that do not hold, by their texts, if they are few."""
+    texts = [f"“{verdict.claim.text}”" for verdict in verdicts if verdict.outcome == outcome]
+    return f" ({'; '.join(texts)})" if outcome in NAMED and len(texts) <= MOST_NAMED else ""
 
 
 def count_claims(verdicts: Sequence[Verdict], numbers: Sequence[Comparison]) -> str:
@@ -60,7 +68,11 @@ def count_claims(verdicts: Sequence[Verdict], numbers: Sequence[Comparison]) -> 
         parts.append(f"{counted(len(verdicts), 'claim')} not tested")
     elif verdicts:
         counts: Counter[str] = Counter(verdict.outcome for verdict in verdicts)
-        others = [f"{counts[outcome]} {words}" for outcome, words in OUTCOMES if counts[outcome]]
+        others = [
+            f"{counts[outcome]} {words}{_name_claims(verdicts, outcome)}"
+            for outcome, words in OUTCOMES
+            if counts[outcome]
+        ]
         holds = f"{counts['reproduced']} of {counted(len(verdicts), 'claim')} hold{'s' * (len(verdicts) == 1)}"
         parts.append(", ".join([holds, *others]))
     compared = [row for row in numbers if row.outcome in ("consistent", "not consistent")]

@@ -47,7 +47,13 @@ def see_layers(measured: Measured, lines: Sequence[Line], what: str, *, backward
     falls = "falls most" if least.in_all < 1 else "grows least"
     grows = "grows most" if most.in_all > 1 else "falls least"
     begin = capital(f"{way}, {what} {falls} {low}")
-    return f"{begin}: it {say_gain(least)}. It {grows} {high}: it {say_gain(most)}."
+    end = f"It {grows} {high}: it {say_gain(most)}" if not is_even(most) else f"{capital(high)}, it keeps its size"
+    return f"{begin}: it {say_gain(least)}. {end}."
+
+
+def is_even(gain: Gain) -> bool:
+    """Whether a size is the same at both ends."""
+    return 1 / EVEN < gain.in_all < EVEN
 
 
 def say_gain(gain: Gain) -> str:
@@ -56,7 +62,7 @@ def say_gain(gain: Gain) -> str:
         return f"falls to exactly 0 within {gain.layers} layers"
     if not np.isfinite(gain.in_all):
         return f"overflows within {gain.layers} layers"
-    if 1 / EVEN < gain.in_all < EVEN:
+    if is_even(gain):
         return "keeps its size"
     word, factor = ("loses", 1 / gain.per_layer) if gain.per_layer < 1 else ("gains", gain.per_layer)
     total = f"{written(max(gain.in_all, 1 / gain.in_all), 2)} over {gain.layers} layers"

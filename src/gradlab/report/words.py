@@ -14,6 +14,8 @@ GLOSSARY: Mapping[str, str] = {
     "common random numbers": "Arms with the same seed get the same data, batches and draws, so that they are paired.",
     "δ (backprop signal)": "dL/dz, the gradient of the loss with respect to what a layer computes before its "
     "nonlinearity.",
+    "difference, times higher": "The median over seeds of paired differences or ratios; it need not be that of the two "
+    "medians beside it.",
     "direction only": "A verdict: the direction of the claim is shown, not its size or every step of it.",
     "factor": "What the arms are declared to differ in.",
     "floor": "The least loss that the outputs of a network can reach, however well it trains.",

@@ -45,7 +45,7 @@ class InitGain(Caveat):
             self.name,
             f"Init-imposed gain: before any training, {' and '.join(words)} {design.inside(name)}{predicted}; "
             f"{design.inside(other)}, {' and '.join(beside)}.{_explained(design, name, other)} "
-            "What follows from this is an effect of init and factor together.",
+            "What follows from this is an effect of the init and the declared factor together.",
             axes=_axes(design, name),
             short=f"before any training, the initial weights alone make {_changed(start)} {design.inside(name)}",
         )
@@ -65,8 +65,8 @@ def _explained(design: Design, name: str, other: str) -> str:
     if abs(seen) < 1 or expected * seen <= 0:
         return ""
     return (
-        f" Theory, from the initial weights alone: the change of δ over the layers differs by a factor of "
-        f"{written(10 ** abs(expected), 2)}, of the {written(10 ** abs(seen), 2)} measured."
+        f" From the initial weights alone, theory predicts that the change of δ over the layers differs "
+        f"{written(10 ** abs(expected), 2)} times between the two; {written(10 ** abs(seen), 2)} times was measured."
     )
 
 

@@ -26,8 +26,8 @@ class LossFloor(Caveat):
                 yield Remark(
                     self.name,
                     f"Loss floor: the outputs of {limited} are {_range(low, high)}, so its loss cannot fall "
-                    f"below {most}; {other} can reach {least}. This "
-                    f"floor may contribute to a lower loss of {other}; without its last activation {limited} has none.",
+                    f"below {most}; {other} can reach {least}. If {other} ends "
+                    f"lower, the floor may be part of the reason. Without its last activation, {limited} has none.",
                     axes={"model.last_activation": (True, False)},
                     short=f"the loss of {limited} cannot fall below {most}",
                 )

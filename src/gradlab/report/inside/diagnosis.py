@@ -72,7 +72,8 @@ def _describe_cause(config: Config, falling: bool) -> str:
     scale = f" at scale {str(init.scale).replace('sqrt(depth)', '√depth')}" if init.scale != 1 else ""
     imposed = f"The initial weights ({_call(init.kind)}{scale}) cause it"
     if falling and skip == "none":
-        other = "scale 1" if init.scale != 1 else "He init"
+        scaled_he = init.scale != 1 and init.kind.startswith("he_")
+        other = "scale 1" if scaled_he else "a critical init (`gradlab predict` names it)"
         return f"{imposed}; an identity skip or {other} would prevent it."
     if falling:
         return f"{imposed}."
