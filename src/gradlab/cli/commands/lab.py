@@ -34,9 +34,9 @@ def command(
 ) -> None:
     """Open the live lab: two networks that learn side by side, lessons, and all runs below a folder.
 
-    Serves a page on this machine until Ctrl-C, and prints its link. The link holds a key: who has it can train networks
-    and start, stop and read the runs in FOLDER. Nothing is loaded from elsewhere; it works offline. Needs the extra
-    [web].
+    Serves a page on this machine until Ctrl-C, and prints its link. The link holds a key: whoever has it can train
+    networks, and start, stop and read the runs in FOLDER. Nothing is loaded from elsewhere; it works offline. Needs the
+    extra [web].
     """
     import threading
     import webbrowser
@@ -61,6 +61,8 @@ def command(
         else:
             typer.echo(link)
             say("the live lab is at the link above; Ctrl-C ends it (runs that were started go on)")
+            if host in ("0.0.0.0", "::"):
+                say("on another machine, put this machine's address into the link")
         if browser:
             webbrowser.open(link)
         if attended:
