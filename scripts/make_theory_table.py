@@ -72,8 +72,8 @@ def share(good: list[bool]) -> str:
 
 def summarize(rows: list[Row]) -> str:
     """One line per width: how many layers keep their promise, and what the band holds."""
-    lines = ["| width | draws | exact: layers that pass | order: the same | band: std behind f | band: ‖δ‖ | exact, sharp |",
-             "| --- | --- | --- | --- | --- | --- | --- |"]  # fmt: skip
+    head = ["width", "draws", "exact: pass", "order: pass", "band: std behind f", "band: ‖δ‖", "exact, sharp: pass"]
+    lines = [f"| {' | '.join(head)} |", "| --- " * len(head) + "|"]
     for width, draws in sorted({(row["width"], row["draws"]) for row in rows}):
         layers = [layer for row in rows if (row["width"], row["draws"]) == (width, draws) for layer in row["layers"]]
         passing = {kind: [layer[3] for layer in layers if layer[2] == kind] for kind in ("exact", "order")}
@@ -169,8 +169,8 @@ and 256.
 
 A prediction that claims to be exact passes in a layer if the mean logarithm over the draws is within 3 standard errors
 of it, or within 2 %; one that claims an order of magnitude, if it is within a factor 2. *Sharp* are layers whose
-standard error is below a third of the correction for the width, e^(−σ²) for a spread σ of the logarithm: only there can a
-prediction without the correction be told from one with it. The 95 % band should hold 92 to 98 % of the draws.
+standard error is below a third of the correction for the width, e^(−σ²) for a spread σ of the logarithm: only there can
+a prediction without the correction be told from one with it. The 95 % band should hold 92 to 98 % of the draws.
 
 {summarize(every + subset)}
 

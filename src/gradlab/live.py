@@ -31,7 +31,7 @@ class LiveLab:
     def __init__(self, process: subprocess.Popen[str], told: dict[str, Any]) -> None:
         self._process = process
         self.url: str = told["url"]
-        """The link. It holds a key: who has it can train networks and start runs in `folder`."""
+        """The link. It holds a key: whoever has it can train networks and start runs in `folder`."""
         self.folder = Path(told["folder"])
         """Where its runs and saved studies are."""
         _OPEN.add(self)

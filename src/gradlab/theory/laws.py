@@ -168,7 +168,7 @@ def _fourth(coefficients: Array) -> float:
 
 
 def _bend(of_f4: Array, of_f2: Array, v: Array) -> float:
-    """E of the fourth derivative of f⁴, less 2 V times that of f², over 4!: from the Hermite coefficients of order 4."""
+    """E of the fourth derivative of f⁴, less 2 V times that of f², over 4!: from Hermite coefficients of order 4."""
     level = np.maximum(v, 1e-300)
     return float(np.mean((of_f4 - 2 * level * of_f2) / level**2)) / np.sqrt(24)
 

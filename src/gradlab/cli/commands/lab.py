@@ -36,9 +36,9 @@ def command(
 
     With lessons, and with all runs below a folder.
 
-    Serves a page on this machine until Ctrl-C, and prints its link. The link holds a key: who has it can train networks
-    and start, stop and read the runs in FOLDER. Nothing is loaded from elsewhere; it works offline. Needs the extra
-    [web].
+    Serves a page on this machine until Ctrl-C, and prints its link. The link holds a key: whoever has it can train
+    networks, and start, stop and read the runs in FOLDER. Nothing is loaded from elsewhere; it works offline. Needs the
+    extra [web].
     """
     import threading
     import webbrowser
@@ -63,6 +63,8 @@ def command(
         else:
             typer.echo(link)
             say("the live lab is at the link above; Ctrl-C ends it (runs that were started go on)")
+            if host in ("0.0.0.0", "::"):
+                say("on another machine, put this machine's address into the link")
         if browser:
             webbrowser.open(link)
         if attended:
