@@ -181,6 +181,14 @@ def test_a_run_is_started_followed_stopped_and_opened(browser: Any, lab: Lab, tr
         report.wait_for_load_state()
         assert "Is it bold?" in report.title()
         report.close()
+        page.locator("[data-run='runs/small'] button", has_text="Move aside").click()
+        wait(page, ".run.aside[data-run='runs/small~1']")
+        page.locator("#start").click()
+        page.locator("[data-run='runs/small'][data-state='finished'] a").wait_for()
+        for run in ("runs/small~1", "runs/small"):
+            page.locator(f"[data-run='{run}'] input").check()
+        page.locator("#compare").click()
+        read(page, "#compared h2", "runs/small~1 and runs/small")
 
 
 def test_a_page_that_is_closed_ends_its_session(browser: Any, lab: Lab) -> None:
