@@ -20,6 +20,7 @@ import gradlab
 from gradlab.errors import InvalidInput
 from gradlab.parts import BUILT_IN
 from gradlab.runs import extras
+from gradlab.trackers.mlflow import with_plain_names
 
 TRACKERS = ("tensorboard", "mlflow", "wandb")
 LARGEST = 1.7976931348623157e308
@@ -36,7 +37,9 @@ def needs(name: str) -> pytest.MarkDecorator:
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of which some trials diverged."""
     out = tmp_path_factory.mktemp("tracked") / "run"
-    result = gradlab.run(diverging_tree(), out=out, executor="inline", figures=False)
+    layer = {"text": "δ is not 0", "metric": "delta_l2", "arms": "tame", "at": {"layer": 1, "step": "end"}}
+    tree = {**diverging_tree(), "claims": [{**layer, "op": ">", "value": 0.0}]}
+    result = gradlab.run(tree, out=out, executor="inline", figures=False)
     assert result.measured.counts()["diverged"] == 2
     return out
 
@@ -140,10 +143,19 @@ def test_mlflow_reads_back_every_number(run: Path, tmp_path: Path) -> None:
         for name, value in metrics[group, seed].items():
             (kept,) = client.get_metric_history(each.info.run_id, name)
             assert same(kept.value, as_kept(value))
+    means = [each.data.metrics for each in runs() if each.data.tags.get("gradlab.group") == "tame"]
+    assert any("final/delta_l2 layer 1 end/mean" in found for found in means)  # without commas
     (study,) = [each for each in runs() if "gradlab.question" in each.data.tags]
     assert {f.path for f in client.list_artifacts(study.info.run_id)} >= {"report.md", "report.html", "verdicts.json"}
     assert gradlab.export(run, "mlflow", tmp_path).sentence == f"mlflow: {tmp_path} is up to date"
     assert {each.info.run_id for each in runs()} == first
+
+
+def test_names_that_mlflow_refuses_are_made_plain_and_stay_apart() -> None:
+    found = with_plain_names({"final/δ, layer 1/mean": 1, "final/δ layer 1/mean": 2, "a//b": 3, "%": 4, "x" * 300: 5})
+    assert list(found.values()) == [1, 2, 3, 4, 5]
+    assert list(found)[:4] == ["final/δ layer 1/mean", "final/δ layer 1/mean 2", "a/b", "_"]
+    assert max(map(len, found)) == 250
 
 
 def as_kept(value: float) -> float:

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from gradlab.errors import described
+from gradlab.errors import EnvironmentFault, GradlabError, described
 from gradlab.notices import say
 from gradlab.parts import Catalog
 from gradlab.plans.outline import Entry, Outline
@@ -49,6 +49,15 @@ def named_tracker(name: str, catalog: Catalog) -> Tracker:
 
 def export_run(result: Result, tracker: Tracker, place: Path) -> Exported:
     """Write all trials, groups and the study to the tracker's folder; what is there already is left alone."""
+    try:
+        return _write_run(result, tracker, place)
+    except (GradlabError, OSError):
+        raise
+    except Exception as error:  # a foreign library
+        raise EnvironmentFault(f"{tracker.name} cannot write the run to {place}: {described(error)}") from error
+
+
+def _write_run(result: Result, tracker: Tracker, place: Path) -> Exported:
     place.mkdir(parents=True, exist_ok=True)
     session = tracker.open(place, result.study.name)
     try:
@@ -124,4 +133,4 @@ class LiveTracking:
 
 
 def _append(found: list[Exported], result: Result, tracker: Tracker, place: Path) -> None:
-    found.append(export_run(result, tracker, place))
+    found.append(_write_run(result, tracker, place))

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from time import time
-from typing import Any
+from typing import Any, TypeVar
 
 from gradlab.trackers.base import Session, Tracker
 from gradlab.trackers.records import GroupRecord, StudyRecord, TrialRecord
@@ -23,6 +24,9 @@ KEY, DIGEST = "gradlab.key", "gradlab.digest"
 PARENT, RUN_NAME = "mlflow.parentRunId", "mlflow.runName"
 MOST_METRICS, MOST_PARAMETERS, LONGEST = 1000, 100, 6000
 """What one call of MLflow's interface takes: metrics, parameters, characters of a parameter."""
+FORBIDDEN, LONGEST_NAME = re.compile(r"[^\w\-. :]"), 250
+"""What MLflow refuses in names of metrics and parameters, between slashes; and their longest length."""
+T = TypeVar("T")
 
 
 class Mlflow(Tracker):
@@ -138,13 +142,27 @@ class _Store(Session):
             self._client.delete_run(old)
         run = self._create(key, name, {PARENT: self._study, **tags})
         now = int(time() * 1000)
-        parameters = [Param(path, str(value)[:LONGEST]) for path, value in settings.items()]
+        parameters = [Param(path, str(value)[:LONGEST]) for path, value in with_plain_names(settings).items()]
         for start in range(0, len(parameters), MOST_PARAMETERS):
             self._client.log_batch(run, params=parameters[start : start + MOST_PARAMETERS])
-        metrics = [Metric(word, value, now, step) for word, series in values.items() for step, value in series]
+        named = with_plain_names(values)
+        metrics = [Metric(word, value, now, step) for word, series in named.items() for step, value in series]
         for start in range(0, len(metrics), MOST_METRICS):
             self._client.log_batch(run, metrics=metrics[start : start + MOST_METRICS])
         self._client.set_tag(run, DIGEST, digest)
         self._client.set_terminated(run, status)
         self._runs[key] = digest, run
         return True
+
+
+def with_plain_names(values: Mapping[str, T]) -> dict[str, T]:
+    """Name the values as MLflow accepts it: letters, digits, and the signs _ - . : / and space; no name twice."""
+    found: dict[str, T] = {}
+    for name, value in values.items():
+        plain = "/".join(filter(None, (FORBIDDEN.sub("", piece).strip(" .") for piece in name.split("/")))) or "_"
+        number, key = 1, plain[:LONGEST_NAME]
+        while key in found:
+            number += 1
+            key = f"{plain[: LONGEST_NAME - 10]} {number}"
+        found[key] = value
+    return found
