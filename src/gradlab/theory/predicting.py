@@ -68,7 +68,7 @@ def _predict(config: Config, catalog: Catalog, root: int, group: str) -> Predict
     expected = _positive(said)
     scale = top.output_scale
     if share > ALIGNED:
-        reasons = (_say_aligned(share),)
+        reasons = (_say_aligned("simulated", share),)
         drawn = simulate(config, catalog, pool)
         forecasts |= {name: dict(drawn.forecasts.get(name, {})) for name in BACKWARD}
         expected = drawn.loss
@@ -97,15 +97,16 @@ def predict_mlp(mlp: MLP, weights: list[Weights], inputs: Inputs, loss: Loss | N
             back = _backward(found, deltas, inputs)
             share = max((delta.aligned for delta in deltas.values()), default=0.0)
             if share > ALIGNED:
-                reasons = (_say_aligned(share),)
+                reasons = (_say_aligned("an order of magnitude", share),)
                 back = {name: {n: replace(one, kind="order") for n, one in by.items()} for name, by in back.items()}
             forecasts |= back
             expected, scale = _positive(top.losses[np.isfinite(top.losses)]), top.output_scale
         return _assemble("", mlp, found, forecasts, expected, scale, _phase(mlp, weights, forecasts), reasons, inputs)
 
 
-def _say_aligned(share: float) -> str:
-    return f"δ: {100 * share:.0f} % of it points along the signal, where the theory is an order of magnitude"
+def _say_aligned(kind: str, share: float) -> str:
+    known = "theory gives only the order of magnitude"
+    return f"δ is {kind}, because {100 * share:.0f} % of it points along the signal in some layer, where {known}"
 
 
 def _simulated(

@@ -48,15 +48,14 @@ def _changes(factor: float) -> str:
 def _reach(phase: Phase) -> str:
     parts = []
     if phase.reach is not None:
-        layers = int(phase.reach)
-        parts.append(f"A gradient reaches {layers} {'layer' if layers == 1 else 'layers'} (10⁻⁴ of it is left then).")
+        count = int(phase.reach)
+        noun = "layer" if count == 1 else "layers"
+        parts.append(f"A gradient reaches {count} {noun}: after that, less than 10⁻⁴ of it is left.")
     depth = phase.trainable_depth
     if depth is not None and isfinite(depth) and depth < 1e6:
         verdict = "deeper than that" if phase.depth > depth else "within that"
-        parts.append(
-            f"Trainable to a depth of about {written(depth, 2)} ({TRAINABLE:g} ξ_c); with {phase.depth} layers it is "
-            f"{verdict}."
-        )
+        layers = "1 layer is" if phase.depth == 1 else f"{phase.depth} layers are"
+        parts.append(f"Trainable to a depth of about {written(depth, 2)} ({TRAINABLE:g} ξ_c); {layers} {verdict}.")
     elif phase.word == "critical":
         parts.append("Theory sets no limit to the trainable depth.")
     return " ".join(parts)
@@ -68,9 +67,9 @@ def _critical(phase: Phase) -> str:
         return ""
     alpha = safe_alpha(phase.critical_weight or phase.weight, 1 / (phase.critical_weight or 1.0), phase.depth)
     return (
-        f"Critical would be: weights {written(scale, 3)} times as large (σw² = "
-        f"{written(phase.critical_weight or 0.0, 4)} instead of {written(phase.weight, 4)}); or, with those, "
-        f"skip: scaled with α ≤ {written(alpha, 2)}."
+        f"To make it critical: weights {written(scale, 3)} times as large (σw² = "
+        f"{written(phase.critical_weight or 0.0, 4)} instead of {written(phase.weight, 4)}), or "
+        f"those weights and `skip: scaled` with α ≤ {written(alpha, 2)}."
     )
 
 
