@@ -17,6 +17,8 @@ E f(z_a) f(z_b) = Σ c^k α_k(q_a) α_k(q_b).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
+from math import isqrt
 from typing import Any, Protocol
 
 import numpy as np
@@ -122,10 +124,18 @@ class Law:
 
 def law_of(function: Elementwise, covariance: Array, c: Array | None = None) -> Law:
     """The law of a function at this covariance (and its correlation c): in closed form, else by quadrature."""
-    q = covariance.diagonal()
     c = correlation(covariance) if c is None else c
     if (below := function.negative_slope) is not None:
         return _closed(PiecewiseLinear(below), covariance, c)
+    return _by_quadrature(function, covariance.tobytes())
+
+
+@lru_cache(maxsize=512)
+def _by_quadrature(function: Elementwise, key: bytes) -> Law:
+    """The law at the covariance with these bytes. Networks of several depths share their first layers."""
+    flat = np.frombuffer(key)
+    covariance = flat.reshape(isqrt(len(flat)), -1)
+    q, c = covariance.diagonal(), correlation(covariance)
     places, _ = nodes()
     x = np.sqrt(np.maximum(q, 0))[:, None] * places
     f, s = function.value(x), function.slope(x)

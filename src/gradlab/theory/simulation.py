@@ -27,7 +27,7 @@ from gradlab.trials.trial import Trial
 
 Array = NDArray[Any]
 FEWEST, MOST = 12, 96
-WORK = 4e8
+WORK = 2e8
 """Floating-point operations that all draws may take together, unless that were fewer than FEWEST draws."""
 ROOT = 271_828
 """The draws have streams of their own: they are not the study's seeds."""

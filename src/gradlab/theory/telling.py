@@ -31,18 +31,18 @@ def _phase(prediction: Prediction) -> str:
     }[phase.word]  # fmt: skip
     pieces = []
     if delta is not None:
-        pieces.append(f"δ {_changes(1 / delta)} per layer on its way back")
+        pieces.append(f"δ {_changes(1 / delta, ' on its way back')}")
     if signal is not None:
-        pieces.append(f"the signal {_changes(signal)} per layer")
+        pieces.append(f"the signal {_changes(signal)}")
     return f"{words}: {'; '.join(pieces)}." if pieces else ""
 
 
-def _changes(factor: float) -> str:
+def _changes(factor: float, where: str = "") -> str:
     if abs(factor - 1) < NEAR:
-        return f"keeps its size ({written(factor, 3)}×)"
+        return f"keeps its size{where} ({written(factor, 3)}× per layer)"
     if factor < 1:
-        return f"falls {written(1 / factor, 3)}×"
-    return f"grows {written(factor, 3)}×"
+        return f"falls {written(1 / factor, 3)}× per layer{where}"
+    return f"grows {written(factor, 3)}× per layer{where}"
 
 
 def _reach(phase: Phase) -> str:
