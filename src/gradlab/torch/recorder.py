@@ -5,16 +5,14 @@ from __future__ import annotations
 import re
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
 import torch
 from gradlab.engines.torch.tensors import tensors_in
 from gradlab.torch import attention, operations, recurrence, statistics
-from gradlab.torch.names import clean_name
 from gradlab.torch.records import Nonfinite, Received, Records
-from gradlab.torch.spine import find_candidates
 from gradlab.torch.statistics import ModuleStatistics
+from gradlab.torch.structure import ModelStructure
 from torch import Tensor, nn
 
 ROUTER = re.compile(r"(^|[._])(gate|router|gating|switch|moe|sparsemoe\w*|experts?)(\b|_|$)", re.IGNORECASE)
@@ -28,13 +26,15 @@ class Recorder:
     """Fills `records`. `attach(tensor, name, action)` calls an action with the gradient of a tensor."""
 
     def __init__(
-        self, model: nn.Module, most: int, attach: Attach, scale: Callable[[], float], histograms: bool = False
+        self,
+        structure: ModelStructure,
+        most: int,
+        attach: Attach,
+        scale: Callable[[], float],
+        histograms: bool = False,
     ) -> None:
         self.records = Records()
-        self._inner = {clean_name(name) for name, module in model.named_modules() if is_block(module)}
-        self._spine: set[str] = set()
-        with suppress(Exception):  # a model may hold anything; without a spine samples are not compared
-            self._spine = find_candidates(model)
+        self._structure = structure
         self._most, self._attach, self._scale, self._histograms = most, attach, scale, histograms
         self._stack: list[tuple[str, nn.Module]] = []
         self._made: dict[int, tuple[Any, ModuleStatistics]] = {}
@@ -93,7 +93,7 @@ class Recorder:
             pass
         if output is None:
             return
-        inner = name in self._inner
+        inner = name in self._structure.blocks
         rows = self.records.blocks if inner else self.records.modules
         if name not in rows:
             rows[name] = ModuleStatistics(name, type(module).__name__, self.records.tick())
@@ -136,8 +136,8 @@ class Recorder:
 
         maker = None if given is None else self._find(given)
         row.source = "" if maker is None else maker.name
-        compared = row.name in self._spine
-        nonlinear = module is None or next(module.parameters(recurse=False), None) is None
+        compared = row.name in self._structure.spine
+        nonlinear = module is None or row.name in self._structure.bare
         statistics.record_activation(row, tensor, find_axis, self._most, compared=compared, nonlinear=nonlinear)
         self._made[id(tensor)] = (weakref.ref(tensor), row)
         if row.kind.endswith(CELLS) and len(self.sizes.setdefault(row.name, [])) < MOST_KEPT:
@@ -153,7 +153,7 @@ class Recorder:
         for name, value in vars(found).items():
             if name not in ("name", "kind", "order", "calls"):
                 setattr(row, name, value)
-        if row.spread is None and row.name in self._spine:  # the child may be off the spine: a norm that ends a block
+        if row.spread is None and row.name in self._structure.spine:  # its child may be off it: a norm at the end
             with torch.no_grad():
                 row.spread, row.token_spread = statistics.measure_spread(statistics.plain(tensor))
         return True
@@ -201,7 +201,8 @@ class Recorder:
             if tensor.requires_grad:
                 self._follow(tensor, row)
             self._measure(row, None, tensor, operations.first_tensor(inputs))
-        if self.records.nonfinite is None and tensor.requires_grad and tensor.is_floating_point():
+        known = leaf and name in operations.NONLINEAR  # it is what the module returns, and measured as such
+        if not known and self.records.nonfinite is None and tensor.requires_grad and tensor.is_floating_point():
             self._check(tensor, where, "between", name)
 
     def _is_relu(self, inputs: Sequence[Any], options: Mapping[str, Any]) -> bool:
@@ -260,11 +261,6 @@ class Recorder:
         self._ear.stop()
         self._stack.clear()
         self._made.clear()
-
-
-def is_block(module: nn.Module) -> bool:
-    """Whether a module is made of modules and owns no parameter itself."""
-    return next(module.children(), None) is not None and next(module.parameters(recurse=False), None) is None
 
 
 def make_histogram(values: Tensor, bins: int = 40) -> tuple[list[float], list[int]]:
