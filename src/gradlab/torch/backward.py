@@ -1,7 +1,8 @@
 """Hear of backward calls: what is differentiated is the loss, and afterwards the gradients are there.
 
 While at least one listener is there, `torch.autograd.backward` (and so `Tensor.backward`) tells it the tensors just
-before it runs, and that it has run. The engine is called with exactly what it was called with; listeners cannot fail into it.
+before it runs, and that it has run. The engine is called with exactly what it was called with; listeners cannot fail
+into it.
 """
 
 from __future__ import annotations

@@ -107,6 +107,7 @@ class ModuleProbe:
     @property
     def records(self) -> Records:
         """All that was recorded."""
+        self._recorder.flush()
         return self._recorder.records
 
     @property
@@ -246,7 +247,11 @@ class ModuleProbe:
             return
         if self.scaler is not None and any(gradient.nonfinite for gradient in self._gradients.values()):
             self._discard_records()  # the scaler skips such a step, as designed
-        if self.on_new_pass is not None and self._recorder.idle and (self.records.backwards or self._gradients):
+        if (
+            self.on_new_pass is not None
+            and self._recorder.idle
+            and (self._recorder.records.backwards or self._gradients)
+        ):
             self.on_new_pass()
             if self._concluded:  # it was a step that no hook told of
                 return
@@ -266,7 +271,7 @@ class ModuleProbe:
             return
         if self.scaler is None and not self._looked_for_scaler:
             self._looked_for_scaler, self.scaler = True, find_scaler(found[0])
-        records = self.records
+        records = self._recorder.records
         if records.backwards == 0:
             records.uncleared = self._has_old_gradients()
         value = sum(float(loss.detach().float().mean()) for loss in found) / self._scale()

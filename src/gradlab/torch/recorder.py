@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
 from gradlab.engines.torch.tensors import tensors_in
 from gradlab.torch import attention, operations, recurrence, statistics
+from gradlab.torch.pending import Pending, Summary, measure_sizes, summarize
 from gradlab.torch.records import Nonfinite, Received, Records
 from gradlab.torch.statistics import ModuleStatistics
 from gradlab.torch.structure import ModelStructure
@@ -40,6 +42,9 @@ class Recorder:
         self._made: dict[int, tuple[Any, ModuleStatistics]] = {}
         self._axes: dict[tuple[int, ...], int] = {}
         self._last = "the input"
+        self._activations, self._gradients = Pending(summarize), Pending(measure_sizes)
+        self._alike: list[tuple[ModuleStatistics, ModuleStatistics]] = []
+        """Rows that get the numbers of another."""
         self._ear = operations.Ear(self._on_function)
         self.sizes: dict[str, list[float]] = {}
         """Activations by call, of modules that are called as cells of a loop."""
@@ -121,38 +126,53 @@ class Recorder:
         """Record the gradient of a row's output when it comes."""
 
         def record(gradient: Tensor) -> None:
-            statistics.record_gradient(row, gradient, self._scale(), self._most)
-            if self._histograms:
-                values = statistics.sample_entries(statistics.plain(gradient), self._most) / self._scale()
-                self.histograms[f"δ {row.name}"] = make_histogram(values)
+            values, scale = statistics.take_gradient(row, gradient, self._most), self._scale()
+            if values is not None:
+                self._gradients.add(values, lambda size: row.deltas.append(size / scale))
+                if self._histograms:
+                    self.histograms[f"δ {row.name}"] = make_histogram(values / scale)
 
         self._attach(tensor, row.name, record)
 
     def _measure(self, row: ModuleStatistics, module: nn.Module | None, tensor: Tensor, given: Tensor | None) -> None:
-        def find_axis(dense: Tensor) -> int:
-            if module is None:
-                return self._axes.get(tuple(dense.shape), 1 if dense.dim() == 4 else dense.dim() - 1)
-            return statistics.unit_axis(module, dense, self._axes)
-
         maker = None if given is None else self._find(given)
         row.source = "" if maker is None else maker.name
-        compared = row.name in self._structure.spine
         nonlinear = module is None or row.name in self._structure.bare
-        statistics.record_activation(row, tensor, find_axis, self._most, compared=compared, nonlinear=nonlinear)
+        dense, values = statistics.take_activation(row, tensor, self._most)
         self._made[id(tensor)] = (weakref.ref(tensor), row)
+        if values is None:
+            return
+        axis = self._find_axis(module, dense)
+        if row.name in self._structure.spine:
+            row.spread, row.token_spread = statistics.measure_spread(dense)
+        row.dead = statistics.measure_dead(dense, axis) if nonlinear else 0.0
+        self._activations.add(values, partial(_fill, row, values if nonlinear else None))
         if row.kind.endswith(CELLS) and len(self.sizes.setdefault(row.name, [])) < MOST_KEPT:
+            self._activations.flush()
             self.sizes[row.name].append(row.rms)
         if self._histograms:
-            self.histograms[row.name] = make_histogram(statistics.sample_entries(tensor, self._most))
+            self.histograms[row.name] = make_histogram(values)
+
+    def _find_axis(self, module: nn.Module | None, dense: Tensor) -> int:
+        if module is None:
+            return self._axes.get(tuple(dense.shape), 1 if dense.dim() == 4 else dense.dim() - 1)
+        return statistics.unit_axis(module, dense, self._axes)
+
+    def flush(self) -> None:
+        """Measure the samples that are waiting."""
+        self._activations.flush()
+        for row, source in self._alike:
+            copy_numbers(source, row)
+        self._alike.clear()
+        self._gradients.flush()
 
     def _take_over(self, row: ModuleStatistics, tensor: Tensor) -> bool:
         """Take the numbers of the child that made a block's output, if it is handed on as it is."""
         found = self._find(tensor)
         if found is None:
             return False
-        for name, value in vars(found).items():
-            if name not in ("name", "kind", "order", "calls"):
-                setattr(row, name, value)
+        copy_numbers(found, row)
+        self._alike.append((row, found))
         if row.spread is None and row.name in self._structure.spine:  # its child may be off it: a norm at the end
             with torch.no_grad():
                 row.spread, row.token_spread = statistics.measure_spread(statistics.plain(tensor))
@@ -258,9 +278,25 @@ class Recorder:
 
     def stop(self) -> None:
         """Let go of the pass."""
+        self.flush()
         self._ear.stop()
         self._stack.clear()
         self._made.clear()
+
+
+def copy_numbers(source: ModuleStatistics, row: ModuleStatistics) -> None:
+    """Give a row the numbers of another."""
+    for name, value in vars(source).items():
+        if name not in ("name", "kind", "order", "calls") and not (name.endswith("spread") and value is None):
+            setattr(row, name, value)
+
+
+def _fill(row: ModuleStatistics, nonlinear: Tensor | None, found: Summary) -> None:
+    """Write the numbers of a sample into its row; the sample itself is asked of a nonlinear function only."""
+    row.mean, row.std, row.rms, row.zeros = found.mean, found.std, found.rms, found.zeros
+    row.saturated = 0.0 if nonlinear is None else statistics.measure_saturation(nonlinear, found.low, found.high)
+    if nonlinear is None and found.zeros == 1.0:
+        row.dead = 1.0
 
 
 def make_histogram(values: Tensor, bins: int = 40) -> tuple[list[float], list[int]]:

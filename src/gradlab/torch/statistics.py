@@ -7,7 +7,7 @@ a copy of the whole. Sizes that float32 cannot square (below 1e-15, above 1e15) 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -65,69 +65,41 @@ class ModuleStatistics:
 # ---------------------------------------------------------------------- what is recorded
 
 
-def record_activation(
-    seen: ModuleStatistics,
-    tensor: Tensor,
-    find_axis: Callable[[Tensor], int],
-    most: int,
-    *,
-    compared: bool = True,
-    nonlinear: bool = True,
-) -> None:
-    """Record the statistics of an activation with units along an axis, from at most about `most` entries.
+def take_activation(seen: ModuleStatistics, tensor: Tensor, most: int) -> tuple[Tensor, Tensor | None]:
+    """Return an activation as it is in memory, and a copy of at most about `most` of its finite entries.
 
-    Samples and tokens are compared with each other only if `compared`; single zeros and ends of a range are looked for if
-    `nonlinear`.
+    Whether all are finite is asked of every entry. The copy is None where there is no finite entry.
     """
     dense = plain(tensor.detach())
     entries = flat(dense)
-    count = entries.numel()
-    if count == 0:
-        return
     seen.shape = tuple(dense.shape)
-    total = float(entries.sum(dtype=sum_dtype(entries)))
-    values = _take(entries, most)
-    if not math.isfinite(total):
+    if not entries.numel():
+        return dense, None
+    values = _copy(entries, most)
+    if not math.isfinite(float(entries.sum(dtype=sum_dtype(entries)))):
         seen.nonfinite += count_nonfinite(entries)
         values = values[torch.isfinite(values)]
-        if values.numel() == 0:
-            return
-    low, high = (float(end) for end in torch.aminmax(values))
-    if max(-low, high) > LARGEST or 0 < max(-low, high) < SMALLEST:
-        values = values.to(widest_dtype(values))
-    taken = values.numel()
-    seen.mean = (total if taken == count and math.isfinite(total) else float(values.sum())) / taken
-    seen.rms = float(torch.linalg.vector_norm(values)) / math.sqrt(taken)
-    if 2 * seen.mean**2 < seen.rms**2:
-        seen.std = math.sqrt(seen.rms**2 - seen.mean**2)
-    else:  # the difference of two numbers that are almost equal loses digits
-        seen.std = float(torch.linalg.vector_norm(values - seen.mean)) / math.sqrt(taken)
-    seen.zeros = seen.dead = seen.saturated = 0.0
-    axis = find_axis(dense)
-    if low == 0 or high == 0 or (nonlinear and _has_zeros(values)):
-        seen.zeros = 1.0 - int(torch.count_nonzero(values)) / taken
-        if seen.zeros:
-            seen.dead = _dead_share(dense, axis)
-    if nonlinear and low >= -1 and high <= 1:
-        ends = values.abs() > NEAR if low < 0 else (values > NEAR) | (values < 1 - NEAR)
-        seen.saturated = int(torch.count_nonzero(ends)) / taken
-    if compared:
-        seen.spread, seen.token_spread = measure_spread(dense)
+    return dense, values if values.numel() else None
 
 
-def record_gradient(seen: ModuleStatistics, gradient: Tensor, scale: float, most: int) -> None:
-    """Record the gradient of a module's output."""
+def take_gradient(seen: ModuleStatistics, gradient: Tensor, most: int) -> Tensor | None:
+    """Return a copy of at most about `most` finite entries of the gradient of a module's output."""
     entries = flat(plain(gradient.detach()))
-    if entries.numel() == 0:
-        return
-    values = _take(entries, most)
-    size = norm_of(values)
-    if not math.isfinite(size) or (values.numel() < entries.numel() and count_nonfinite(entries)):
+    if not entries.numel():
+        return None
+    values = _copy(entries, most)
+    if not math.isfinite(float(entries.sum(dtype=sum_dtype(entries)))):
         seen.delta_nonfinite += count_nonfinite(entries)
         values = values[torch.isfinite(values)]
-        size = norm_of(values)
-    if values.numel():
-        seen.deltas.append(size / math.sqrt(values.numel()) / scale)
+    return values if values.numel() else None
+
+
+def measure_saturation(values: Tensor, low: float, high: float) -> float:
+    """Return the share of entries near the ends of a bounded range."""
+    if low < -1 or high > 1:
+        return 0.0
+    ends = values.abs() > NEAR if low < 0 else (values > NEAR) | (values < 1 - NEAR)
+    return int(torch.count_nonzero(ends)) / values.numel()
 
 
 def measure_spread(tensor: Tensor) -> tuple[float | None, float | None]:
@@ -236,8 +208,13 @@ def sample_entries(tensor: Tensor, most: int) -> Tensor:
 
 def _take(entries: Tensor, most: int) -> Tensor:
     count = entries.numel()
-    taken = entries if count < 2 * most else entries[:: stride_of(count, most)].contiguous()
+    taken = entries if count < 2 * most else entries[:: stride_of(count, most)]
     return taken if taken.dtype in (torch.float32, torch.float64) else taken.float()
+
+
+def _copy(entries: Tensor, most: int) -> Tensor:
+    taken = _take(entries, most)
+    return taken.contiguous() if taken.stride(0) > 1 else taken.clone() if taken.dtype == entries.dtype else taken
 
 
 def take_runs(entries: Tensor, most: int) -> Tensor:
@@ -285,15 +262,9 @@ def sum_dtype(tensor: Tensor) -> torch.dtype:
     return tensor.dtype if tensor.dtype in (torch.float32, torch.float64) else torch.float32
 
 
-def _has_zeros(values: Tensor) -> bool:
-    """Whether some of every eighth entry are exactly 0: a cheap question before the counting."""
-    few = values[::8]
-    return int(torch.count_nonzero(few)) < few.numel()
-
-
-def _dead_share(tensor: Tensor, axis: int) -> float:
+def measure_dead(tensor: Tensor, axis: int) -> float:
     """Return the share of units that are exactly 0 everywhere; a few samples are enough where no unit is."""
-    if tensor.dim() < 2:
+    if tensor.dim() < 2 or not tensor.numel():
         return 0.0
     others = tuple(index for index in range(tensor.dim()) if index != axis)
     if tensor.shape[0] > 1 and axis > 0 and not float(_are_dead(tensor[: 1 + tensor.shape[0] // 8], others).sum()):

@@ -46,8 +46,8 @@ if TYPE_CHECKING:
     from gradlab.torch.findings import Findings
 
 
-SAMPLED = 8_192
-"""Maximum number of entries of an activation or gradient that a watch measures: a quarter of what a probe does."""
+SAMPLED = 4_096
+"""Entries of a large activation or gradient that a watch measures: an eighth of what a probe does."""
 
 
 @dataclass(frozen=True)
