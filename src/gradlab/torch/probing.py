@@ -295,6 +295,8 @@ class ModuleProbe:
         """Measure the gradients that have come, before anybody clips, unscales or clears them."""
         self._running = max(0, self._running - 1)
         start = perf_counter()
+        if self.structure.sharded:  # FSDP puts gradients of shards in their places itself, and no hook tells of them
+            self._arrived = {id(p): p for _, p in self.structure.parameters if p.grad is not None}
         self._measure_gradients()
         self.seconds += perf_counter() - start
 
@@ -354,7 +356,7 @@ class ModuleProbe:
     @property
     def sharded(self) -> bool:
         """Whether this process holds only a shard of some parameter, so that its numbers describe that shard."""
-        return any(hasattr(p, "placements") or hasattr(p, "_sharded_size") for p in self.model.parameters())
+        return self.structure.sharded
 
     def noise_scale(self, batch: Any, loss: Any = None, parts: int = 8) -> NoiseScale:
         """Estimate the gradient noise scale: the batch size beyond which larger batches stop to pay off."""

@@ -25,6 +25,8 @@ class ModelStructure:
     """Modules that may be on the spine."""
     embeddings: frozenset[int]
     """Parameters of embeddings, by id."""
+    sharded: bool
+    """Whether this process holds only a shard of some parameter, as under FSDP."""
     identity: tuple[int, ...]
 
 
@@ -51,6 +53,8 @@ def find_structure(model: nn.Module, known: ModelStructure | None = None) -> Mod
         frozenset(bare),
         frozenset(spine),
         frozenset(embeddings),
+        any(hasattr(p, "placements") or hasattr(p, "_sharded_size") for p in owned.values())
+        or any(type(module).__name__ == "FullyShardedDataParallel" for module in model.modules()),
         identity,
     )
 

@@ -114,14 +114,14 @@ def _find_gradients(probe: ModuleProbe, rows: Sequence[ModuleStatistics], *, exc
         yield Finding(
             "vanishing gradients", where,
             f"the backprop signal shrinks by a factor of {written(1 / ratio)} from the last module to the first, "
-            f"{ratio ** (-1 / count):.2g} per module",
+            f"{written(ratio ** (-1 / count), 2)} per module",
             "use an initialization with gain 1 (He for ReLU), skips, or normalization",
         )  # fmt: skip
     elif ratio > EXPLODED:
         yield Finding(
             "exploding gradients", where,
             f"the backprop signal grows by a factor of {written(ratio)} from the last module to the first, "
-            f"{ratio ** (1 / count):.2g} per module",
+            f"{written(ratio ** (1 / count), 2)} per module",
             "use smaller initial weights or normalization, scale branches by 1/√depth, or clip gradients",
         )  # fmt: skip
 

@@ -22,6 +22,7 @@ def find(probe: ModuleProbe) -> Iterator[Finding]:
         w.names[0]
         for w in probe.weights
         if w.trainable
+        and w.entries  # another process may hold all of it
         and (w.grad_l2 is None or (w.grad_l2 == 0 and not _is_behind(w, opening)))
         and expert_of(w.names[0]) not in idle
     ]
