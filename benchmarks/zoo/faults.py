@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
-from training import Training
+from training import Faults
 
 import gradlab
 import torch
-
-Faults = Mapping[str, tuple[Callable[[], Training], tuple[str, ...]]]
 
 
 @dataclass(frozen=True)

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from second_set import Attending, LastState, next_words, sequences, task
-from training import ENTROPY, Training, adam, batches_of, features, images, perceptron, sgd, train_on, words
+from networks import Attending, Encoder, LastState, Mixture, PlainConvolutions, next_words, sentences, sequences, task
+from training import (
+    ENTROPY,
+    Faults,
+    Training,
+    adam,
+    batches_of,
+    features,
+    images,
+    name_into,
+    perceptron,
+    sgd,
+    train_on,
+    words,
+)
 
 import torch
 from torch import Tensor, nn
 
-FAULTS: dict[str, tuple[Callable[[], Training], tuple[str, ...]]] = {}
-
-
-def named(*names: str) -> Callable[[Callable[[], Training]], Callable[[], Training]]:
-    """Register a fault with the findings that name its cause."""
-
-    def register(make: Callable[[], Training]) -> Callable[[], Training]:
-        FAULTS[make.__name__.replace("_", " ")] = (make, names)
-        return make
-
-    return register
+FAULTS: Faults = {}
+named = name_into(FAULTS)
 
 
 # ---------------------------------------------------------------------- depth
@@ -40,47 +42,11 @@ def twelve_sigmoid_layers_under_adam() -> Training:
     return train_on(model, adam(model), task())
 
 
-class PlainConvolutions(nn.Module):
-    """Convolutions without norm or skip."""
-
-    def __init__(self, depth: int = 24) -> None:
-        super().__init__()
-        self.stem = nn.Conv2d(3, 16, 3, padding=1)
-        self.layers = nn.ModuleList(nn.Conv2d(16, 16, 3, padding=1) for _ in range(depth))
-        self.head = nn.Linear(16, 4)
-
-    def forward(self, x: Tensor) -> Tensor:
-        x = self.stem(x)
-        for layer in self.layers:
-            x = torch.relu(layer(x))
-        return self.head(x.mean((2, 3)))
-
-
 @named("vanishing gradients", "vanishing activations")
 def a_plain_convolutional_net_of_24_layers() -> Training:
     """Default init, no norm."""
     model = PlainConvolutions()
     return train_on(model, sgd(model), batches_of(*images()), steps=10)
-
-
-class Encoder(nn.Module):
-    """A transformer on words, from PyTorch's layers."""
-
-    def __init__(self, layers: int = 4, post: bool = False, width: int = 32) -> None:
-        super().__init__()
-        layer = nn.TransformerEncoderLayer(width, 4, 64, dropout=0.0, batch_first=True, norm_first=not post)
-        self.embedding = nn.Embedding(64, width)
-        self.body = nn.TransformerEncoder(layer, layers, enable_nested_tensor=False)
-        self.head = nn.Linear(width, 4)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.head(self.body(self.embedding(x)).mean(1))
-
-
-def sentences() -> Callable[[int], tuple[Tensor, Tensor]]:
-    """Return words and their stride as the label."""
-    tokens = words(256)
-    return batches_of(tokens, (tokens[:, 1] - tokens[:, 0] - 1) % 64)
 
 
 @named("samples look alike", "vanishing gradients")
@@ -169,27 +135,10 @@ def attention_weights_thirty_times_too_large() -> Training:
 def experts_that_are_never_chosen() -> Training:
     """A router whose weights send every token to the same expert."""
 
-    class Mixture(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.gate = nn.Linear(32, 4)
-            self.experts = nn.ModuleList(perceptron(1, out=32) for _ in range(4))
-            self.head = nn.Linear(32, 4)
-            nn.init.constant_(self.gate.bias, -20.0)
-            with torch.no_grad():
-                self.gate.bias[1] = 20.0
-
-        def forward(self, x: Tensor) -> Tensor:
-            weights = torch.softmax(self.gate(x), -1)
-            chosen = weights.argmax(-1)
-            out = torch.zeros_like(x)
-            for number, expert in enumerate(self.experts):
-                rows = (chosen == number).nonzero()[:, 0]
-                if len(rows):
-                    out = out.index_add(0, rows, expert(x[rows]) * weights[rows, number, None])
-            return self.head(x + out)
-
-    model = Mixture()
+    model = Mixture(4)
+    nn.init.constant_(model.router.bias, -20.0)
+    with torch.no_grad():
+        model.router.bias[1] = 20.0
     return train_on(model, adam(model), task())
 
 

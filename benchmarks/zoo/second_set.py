@@ -5,30 +5,29 @@ Each function is one fault. Its docstring says what the person did; `named` says
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from copy import deepcopy
 
-from training import ENTROPY, Training, adam, batches_of, features, images, perceptron, sgd, train_on, words
+from networks import Attending, LastState, Mixture, next_words, sequences, task
+from training import (
+    ENTROPY,
+    Faults,
+    Training,
+    adam,
+    batches_of,
+    features,
+    images,
+    name_into,
+    perceptron,
+    sgd,
+    train_on,
+    words,
+)
 
 import torch
 from torch import Tensor, nn
 
-FAULTS: dict[str, tuple[Callable[[], Training], tuple[str, ...]]] = {}
-
-
-def named(*names: str) -> Callable[[Callable[[], Training]], Callable[[], Training]]:
-    """Register a fault with the findings that name its cause."""
-
-    def register(make: Callable[[], Training]) -> Callable[[], Training]:
-        FAULTS[make.__name__.replace("_", " ")] = (make, names)
-        return make
-
-    return register
-
-
-def task() -> Callable[[int], tuple[Tensor, Tensor]]:
-    """Return the batches of the common task."""
-    return batches_of(*features())
+FAULTS: Faults = {}
+named = name_into(FAULTS)
 
 
 # ---------------------------------------------------------------------- the loss
@@ -199,25 +198,6 @@ def a_deep_linear_net_of_gain_one_half() -> Training:
 # ---------------------------------------------------------------------- recurrence
 
 
-class LastState(nn.Module):
-    """A recurrent network read out at its last step."""
-
-    def __init__(self, cells: nn.Module) -> None:
-        super().__init__()
-        self.cells, self.head = cells, nn.Linear(32, 4)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.head(self.cells(x)[0][:, -1])
-
-
-def sequences(length: int) -> Callable[[int], tuple[Tensor, Tensor]]:
-    """Return noise with the label in its first entries."""
-    x, y = features(256, 8)
-    noise = torch.randn(256, length, 8, generator=torch.Generator().manual_seed(4))
-    noise[:, 0] = x
-    return batches_of(noise, y)
-
-
 @named("vanishing gradients")
 def an_lstm_whose_forget_gate_starts_closed() -> Training:
     """Biases of the forget gates at −8; the label is in the first of 60 entries."""
@@ -367,28 +347,6 @@ def a_hardtanh_at_its_ends() -> Training:
     return train_on(model, adam(model), task())
 
 
-class Attending(nn.Module):
-    """One attention block on words, written by hand."""
-
-    def __init__(self, width: int = 256, scale: float | None = None, spread: float = 1.0) -> None:
-        super().__init__()
-        self.embedding = nn.Embedding(64, width)
-        self.query, self.key, self.value = (nn.Linear(width, width, bias=False) for _ in range(3))
-        for layer in (self.query, self.key):
-            nn.init.normal_(layer.weight, std=spread * width**-0.5)
-        self.head, self.scale = nn.Linear(width, 64), width**-0.5 if scale is None else scale
-
-    def forward(self, x: Tensor) -> Tensor:
-        x = self.embedding(x)
-        weights = torch.softmax(self.query(x) @ self.key(x).transpose(-1, -2) * self.scale, -1)
-        return self.head(x + weights @ self.value(x))
-
-
-def next_words(out: Tensor, tokens: Tensor) -> Tensor:
-    """Return the loss of the next token."""
-    return ENTROPY(out[:, :-1].flatten(0, 1), tokens[:, 1:].flatten())
-
-
 @named("saturated attention")
 def attention_without_its_scale() -> Training:
     """q·k without 1/√d, d = 256."""
@@ -400,26 +358,10 @@ def attention_without_its_scale() -> Training:
 def a_router_with_a_bias() -> Training:
     """Eight experts, top 2, and a router whose bias prefers two of them."""
 
-    class Mixture(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.router = nn.Linear(32, 8)
-            self.experts = nn.ModuleList(perceptron(1, out=32) for _ in range(8))
-            self.head = nn.Linear(32, 4)
-            nn.init.zeros_(self.router.bias)
-            with torch.no_grad():
-                self.router.bias[:2] = 50.0
-
-        def forward(self, x: Tensor) -> Tensor:
-            weights, chosen = torch.softmax(self.router(x), -1).topk(2)
-            out = torch.zeros_like(x)
-            for number, expert in enumerate(self.experts):
-                rows, slots = (chosen == number).nonzero(as_tuple=True)
-                if len(rows):
-                    out = out.index_add(0, rows, expert(x[rows]) * weights[rows, slots, None])
-            return self.head(x + out)
-
-    model = Mixture()
+    model = Mixture(8, top=2)
+    nn.init.zeros_(model.router.bias)
+    with torch.no_grad():
+        model.router.bias[:2] = 50.0
     return train_on(model, adam(model), task())
 
 

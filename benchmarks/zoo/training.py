@@ -26,6 +26,23 @@ class Training:
     """Scalars that the user logs besides, by name: step -> value."""
 
 
+Faults = dict[str, tuple[Callable[[], Training], tuple[str, ...]]]
+"""Faults by name, each with the findings that name its cause."""
+
+
+def name_into(faults: Faults) -> Callable[..., Callable[[Callable[[], Training]], Callable[[], Training]]]:
+    """Return the decorator that adds a fault to a set: `@named("dead units")`."""
+
+    def named(*names: str) -> Callable[[Callable[[], Training]], Callable[[], Training]]:
+        def register(make: Callable[[], Training]) -> Callable[[], Training]:
+            faults[make.__name__.replace("_", " ")] = (make, names)
+            return make
+
+        return register
+
+    return named
+
+
 def train_on(
     model: nn.Module,
     optimizer: Any,

@@ -95,7 +95,7 @@ def test_a_dead_function_and_a_function_that_makes_nan_are_named() -> None:
 
     (finding, *_) = trained(Logs(), steps=1).diagnose().found
     assert finding.name == "NaN or infinity"
-    assert "a function made after body.2" in finding.evidence
+    assert "a function produces 160 numbers that are not finite, after body.2" in finding.evidence
 
 
 def test_time_steps_of_a_recurrent_module_agree_with_autograd() -> None:
@@ -182,10 +182,10 @@ def test_any_batch_can_be_overfitted_and_an_unbounded_loss_is_no_success() -> No
 def test_an_error_of_its_own_ends_the_watch_and_not_the_loop(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def broken(self: Any) -> None:
+    def broken(self: Any, earlier: Any) -> None:
         raise ZeroDivisionError("ours")
 
-    monkeypatch.setattr(ModuleProbe, "__enter__", broken)
+    monkeypatch.setattr(ModuleProbe, "follow", broken)
     model = mlp(2)
     w = trained(model, steps=3)
     assert "ZeroDivisionError: ours" in w.skipped["(watch)"]

@@ -267,7 +267,7 @@ def test_nan_in_a_backward_pass_is_attributed_to_its_origin() -> None:
 
     (finding, *_) = probed(nn.Sequential(nn.Linear(32, 32), Layer(), nn.Linear(32, 4))).diagnose().found
     assert finding.name == "NaN or infinity"
-    assert "the backward pass of 1, or a function before it, made it so" in finding.evidence
+    assert "the backward pass of 1 or of a function before it produces it" in finding.evidence
 
 
 # ---------------------------------------------------------------------- overfitting one batch

@@ -74,16 +74,16 @@ def attend_to_module(
         return None
     width, heads = module.embed_dim, module.num_heads
     bias = module.in_proj_bias if module.in_proj_bias is not None else torch.zeros(3 * width, device=query.device)
-    weight = module.in_proj_weight.detach()
+    weight, few = module.in_proj_weight.detach(), min(HEADS, heads) * (width // heads)
     stride = max(1, query.shape[1] // QUERIES)
     few_query, few_key = query.detach()[:SAMPLES, ::stride], key.detach()[:SAMPLES]
-    q = nn.functional.linear(few_query.to(weight.dtype), weight[:width], bias.detach()[:width])
-    k = nn.functional.linear(few_key.to(weight.dtype), weight[width : 2 * width], bias.detach()[width : 2 * width])
-    q, k = (each.float().unflatten(-1, (heads, -1)).transpose(1, 2)[:, :HEADS] for each in (q, k))
+    q = nn.functional.linear(few_query.to(weight.dtype), weight[:few], bias.detach()[:few])
+    k = nn.functional.linear(few_key.to(weight.dtype), weight[width : width + few], bias.detach()[width : width + few])
+    q, k = (each.float().unflatten(-1, (-1, width // heads)).transpose(1, 2) for each in (q, k))
     logits = q @ k.transpose(-1, -2) * (width // heads) ** -0.5
     if isinstance(mask, Tensor) and mask.dim() == 2:
-        few = mask.detach()[::stride]
-        logits = logits.masked_fill(few, -math.inf) if few.dtype == torch.bool else logits + few
+        rows = mask.detach()[::stride]
+        logits = logits.masked_fill(rows, -math.inf) if rows.dtype == torch.bool else logits + rows
     return _from_logits(name, logits)
 
 
@@ -92,20 +92,16 @@ def _few(tensor: Tensor) -> Tensor:
 
 
 def _from_logits(name: str, logits: Tensor) -> Attention | None:
-    finite = logits[torch.isfinite(logits)]
-    logit = float(finite.abs().max()) if finite.numel() else None
-    return _measure(name, torch.softmax(logits, -1).flatten(0, -3), logit)
+    seen = logits.masked_fill(logits == -math.inf, 0.0).abs().amax()
+    return _measure(name, torch.softmax(logits, -1).flatten(0, -3), float(seen) if math.isfinite(float(seen)) else None)
 
 
 def _measure(name: str, weights: Tensor, logit: float | None) -> Attention | None:
-    visible = (weights > 0).sum(-1)
-    seen = visible > 1
-    kept = weights[seen]
-    if not kept.numel() or not bool(torch.isfinite(kept).all()):
-        sharp = weights[torch.isfinite(weights).all(-1)]
-        if not sharp.numel():
-            return None
-        return Attention(name, int(weights.shape[-1]), 0.0, float(sharp.amax(-1).mean()), logit)
-    entropy = -(kept * kept.clamp(min=1e-30).log()).sum(-1) / math.log(weights.shape[-1])
-    share = float(seen.float().mean())  # a query that sees one key only, by underflow or by a mask, has no entropy
-    return Attention(name, int(weights.shape[-1]), share * float(entropy.mean()), float(weights.amax(-1).mean()), logit)
+    entropy, largest = torch.special.entr(weights).sum(-1), weights.amax(-1)
+    if not math.isfinite(float(entropy.sum())):  # a query whose keys are all masked has no weights
+        usual = torch.isfinite(entropy)
+        entropy, largest = entropy[usual], largest[usual]
+    if not entropy.numel():
+        return None
+    mean = float(entropy.mean()) / math.log(weights.shape[-1])
+    return Attention(name, int(weights.shape[-1]), mean, float(largest.mean()), logit)

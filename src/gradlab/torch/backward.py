@@ -1,7 +1,8 @@
-"""Hear of backward calls: what is differentiated is the loss, and nobody else is told of it.
+"""Hear of backward calls: what is differentiated is the loss, and afterwards the gradients are there.
 
 While at least one listener is there, `torch.autograd.backward` (and so `Tensor.backward`) tells it the tensors just
-before it runs. The engine is called with exactly what it was called with; listeners cannot fail into it.
+before it runs, and that it has run. The engine is called with exactly what it was called with; listeners cannot fail
+into it.
 """
 
 from __future__ import annotations
@@ -25,6 +26,9 @@ class BackwardListener(Protocol):
 
     def before_backward(self, losses: Sequence[Any]) -> None:
         """Be told which tensors are about to be differentiated."""
+
+    def after_backward(self) -> None:
+        """Be told that gradients are there. Not called if the backward pass has failed."""
 
 
 _listeners: WeakSet[BackwardListener] = WeakSet()
@@ -52,10 +56,14 @@ def stop_listening(listener: BackwardListener) -> None:
 
 def _tell_and_run(outputs: Any, *arguments: Any, **options: Any) -> Any:
     engine = _engine
-    if options.get("accumulate_grad"):
-        for listener in list(_listeners):
-            with suppress(Exception):
-                listener.before_backward(outputs)
+    told = list(_listeners) if options.get("accumulate_grad") else []
+    for listener in told:
+        with suppress(Exception):
+            listener.before_backward(outputs)
     if engine is None:  # the last listener left in another thread meanwhile
         engine = torch.autograd.graph._engine_run_backward
-    return engine(outputs, *arguments, **options)
+    found = engine(outputs, *arguments, **options)
+    for listener in told:
+        with suppress(Exception):
+            listener.after_backward()
+    return found

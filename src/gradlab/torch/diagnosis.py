@@ -22,7 +22,10 @@ SHARDED = (
     "Parameters are sharded over processes (as under FSDP): gradients, sizes and updates of parameters are those of "
     "the shard that this process holds, not of the whole tensor."
 )
-LOCAL = "Several processes train together: gradients are those of this process, before they are averaged."
+LOCAL = (
+    "Several processes train together: activations, the backprop signal and the loss are those of this process. "
+    "Gradients are as they were after the backward pass: under DistributedDataParallel, their mean over processes."
+)
 NO_BACKWARD = "No backward pass was seen: only activations are judged."
 NO_ACTIVATIONS = "Activations could not be seen: gradients, updates and the loss are judged."
 SEVERITY = (

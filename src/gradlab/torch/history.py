@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean, median
 from typing import TYPE_CHECKING
 
+from gradlab.spec.numerals import written
 from gradlab.torch.diagnosis import SYMPTOMS, describe_limits, diagnose_probe, rank_of
 from gradlab.torch.findings import Finding, Findings
 from gradlab.torch.rules import inside, signals, steps
@@ -111,7 +112,7 @@ def judge_curves(curves: Mapping[str, Mapping[int, float]], known: Sequence[str]
     if bad is not None and "NaN or infinity" not in known:
         yield Finding(
             "NaN or infinity", "the loss", f"the loss is {curve[bad]} at step {bad:,}, which was not probed",
-            "probe more often (every=1) from shortly before this step; a smaller learning rate, clipping",
+            "probe every step (every=1) from shortly before this one; use a smaller learning rate or clip gradients",
         )  # fmt: skip
     values = [value for value in curve.values() if math.isfinite(value)]
     if len(values) >= FEWEST:
@@ -135,26 +136,30 @@ def _judge_loss(values: Sequence[float], at: Sequence[int], known: Sequence[str]
     first, last = median(values[:third]), median(values[-third:])
     if first < 0 and last < 10 * first and "wrong sign of the loss" not in known:
         yield Finding(
-            "wrong sign of the loss", "the loss", f"it falls without bound, from {values[0]:.3g} to {values[-1]:.3g}",
-            "is something maximized that should be minimized? a loss that measures errors is not below 0",
+            "wrong sign of the loss", "the loss",
+            f"it falls without bound, from {written(values[0])} to {written(values[-1])}",
+            "is something maximized that should be minimized? a loss that measures errors is never below 0",
         )  # fmt: skip
     elif last > RISEN * abs(first) + 1e-12 and last > values[0]:
         yield Finding(
-            "loss rises", "the loss", f"from {values[0]:.3g} to {values[-1]:.3g} in {len(values)} steps",
-            "a smaller learning rate; the sign of the loss, `maximize=True`",
+            "loss rises", "the loss",
+            f"it goes from {written(values[0])} to {written(values[-1])} in {len(values)} steps",
+            "use a smaller learning rate; check the sign of the loss and `maximize=True`",
         )  # fmt: skip
     elif has_fallen(values) is False and first > 0:
         yield Finding(
-            "loss does not fall", "the loss", f"{values[0]:.4g} at first, {values[-1]:.4g} after {len(values)} steps",
-            "ask whether one batch can be learned by heart: diagnose(overfit=…)",
+            "loss does not fall", "the loss",
+            f"it is {values[0]:.4g} at first and {values[-1]:.4g} after {len(values)} steps",
+            "check whether the network can learn one batch by heart: diagnose(overfit=…)",
         )  # fmt: skip
     around = [median(values[max(0, i - 5) : i]) for i in range(1, len(values))]
     spikes = [i for i, usual in enumerate(around, 1) if usual > 0 and values[i] > SPIKE * usual and i > 5]
     if spikes and "loss rises" not in known:
         worst = max(spikes, key=lambda i: values[i])
         yield Finding(
-            "loss spikes", "the loss", f"to {values[worst]:.3g} at step {at[worst]:,}, {len(spikes)} times in all",
-            "a smaller learning rate, clipping, a look at the batch of that step",
+            "loss spikes", "the loss",
+            f"it jumps to {written(values[worst])} at step {at[worst]:,}, the highest of {len(spikes)}",
+            "use a smaller learning rate or clip gradients; look at the batch of that step",
         )  # fmt: skip
 
 
@@ -168,6 +173,6 @@ def _judge_validation(name: str, other: Sequence[float], own: Sequence[float]) -
             "does not generalize", name,
             f"it goes from {other[0]:.3g} to {last:.3g} (best {best:.3g}) while the training loss falls from "
             f"{own[0]:.3g} to {own[-1]:.3g}",
-            "do labels belong to their samples? more data, augmentation, weight decay, dropout, a smaller network, "
-            "early stopping",
+            "check that labels belong to their samples; then try more data, augmentation, weight decay, dropout, a "
+            "smaller network, or early stopping",
         )  # fmt: skip

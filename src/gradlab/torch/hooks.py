@@ -32,6 +32,10 @@ class Hook:
     def __init__(self, owner: HookOwner, label: str, action: Callable[..., None], *given: Any) -> None:
         self._owner, self._label, self._action, self._given = ref(owner), label, action, given
 
+    def report_to(self, owner: HookOwner) -> None:
+        """Report to another owner from now on."""
+        self._owner = ref(owner)
+
     def __call__(self, *arguments: Any) -> None:
         """Call the action. Never raises an `Exception`."""
         if torch.compiler.is_compiling():

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from gradlab.spec.numerals import written
 from torch import Tensor
 
 MOST_NODES, MOST_DEPTH = 200, 24
@@ -86,8 +87,8 @@ def _describe(kind: str, node: Any, sign: int, value: float) -> Objective:
         constant = float(goal.var(0, correction=0).mean()) if goal.dim() and len(goal) > 1 else None
         guess = constant
         far = (
-            f"outputs have a mean of {float(outputs.float().mean()):.3g}, targets of {float(goal.mean()):.3g} with a "
-            f"standard deviation of {float(goal.std(correction=0)):.3g}"
+            f"outputs have a mean of {written(float(outputs.float().mean()))}, targets one of "
+            f"{written(float(goal.mean()))} with a standard deviation of {written(float(goal.std(correction=0)))}"
         )
     return Objective(kind, value, own, guess, constant, sign < 0, _find_squashing(kind, node), far)
 

@@ -13,10 +13,9 @@ import math
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from time import perf_counter
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
-
-from torch.nn.parameter import is_lazy
 
 from gradlab.engines.torch.tensors import optimizers_of, scaler_of
 from gradlab.errors import InvalidInput, described, shortened
@@ -25,12 +24,21 @@ from gradlab.torch import statistics, tables
 from gradlab.torch.backward import listen, stop_listening
 from gradlab.torch.eager import EagerMode
 from gradlab.torch.hooks import Hook
-from gradlab.torch.names import clean_name, is_called_by_hooks, unwrap_model
+from gradlab.torch.names import is_called_by_hooks, unwrap_model
 from gradlab.torch.objective import find_scaler, read_objective
 from gradlab.torch.recorder import Recorder
 from gradlab.torch.records import Records
-from gradlab.torch.statistics import GradientStatistics, ModuleStatistics
-from gradlab.torch.weights import Weight, collect_weights, take_sample
+from gradlab.torch.statistics import ModuleStatistics
+from gradlab.torch.structure import ModelStructure, find_structure
+from gradlab.torch.weights import (
+    GradientStatistics,
+    Samples,
+    Weight,
+    collect_weights,
+    is_loaded,
+    measure_gradients,
+    take_samples,
+)
 from torch import Tensor, nn
 
 if TYPE_CHECKING:
@@ -57,6 +65,7 @@ class ModuleProbe:
         sample: int = MAX_ENTRIES,
         histograms: bool = False,
         watched: bool = False,
+        structure: ModelStructure | None = None,
     ) -> None:
         self.model = unwrap_model(model)
         self.optimizers, self.sample = optimizers_of(optimizer), sample
@@ -68,26 +77,37 @@ class ModuleProbe:
         self.seconds = 0.0
         """Time spent in hooks."""
         self._handles: list[Any] = []
+        self._hooks: list[Hook] = []
+        self._passing: list[Any] = []
+        """Handles of hooks on the tensors of this pass."""
+        self._structure = structure
         self._eager = EagerMode()
         weakref.finalize(self, self._eager.end)  # an abandoned probe must not keep eager mode on
         self._clear()
 
     def _clear(self) -> None:
-        self._recorder = Recorder(self.model, self.sample, self._attach_to, self._scale, self._histograms)
+        self.structure = self._structure or find_structure(self.model)
+        self._recorder = Recorder(self.structure, self.sample, self._attach_to, self._scale, self._histograms)
         self.skipped: dict[str, str] = {}
         """Module -> why it could not be measured."""
         self.weights: tuple[Weight, ...] = ()
-        self.stepped = False
+        self._concluded = self.stepped = False
         """Whether an optimizer has made a step."""
         self.rates: tuple[Mapping[str, Any], ...] = ()
         """The settings of the optimizers' groups, without their parameters."""
-        self._before: dict[int, Tensor] = {}
+        self._before: Samples = {}
+        self._after: Samples = {}
+        self._arrived: dict[int, Tensor] = {}
+        """Parameters whose gradients have come and are not measured yet."""
+        self._running = 0
+        """Backward calls that are running and will be told to have ended."""
         self._gradients: dict[int, GradientStatistics] = {}
         self._looked_for_scaler = False
 
     @property
     def records(self) -> Records:
         """All that was recorded."""
+        self._recorder.flush()
         return self._recorder.records
 
     @property
@@ -105,58 +125,98 @@ class ModuleProbe:
     def __enter__(self) -> Self:
         if self._handles:
             raise InvalidInput("this probe is already active; make another for another pass")
-        self._clear()
-        try:
-            self._eager.begin()
-            listen(self)
-            for name, module in self.model.named_modules():
-                self._attach(clean_name(name), module)
-            for parameter in self._loaded_parameters():
-                if parameter.requires_grad:
-                    hook = Hook(self, "gradients", ModuleProbe._on_parameter_gradient)
-                    self._handles.append(parameter.register_post_accumulate_grad_hook(hook))
-            for optimizer in () if self._watched else self.optimizers:
-                if hasattr(optimizer, "register_step_post_hook"):
-                    self._handles.append(optimizer.register_step_post_hook(Hook(self, "step", ModuleProbe._on_step)))
-            if self.optimizers:
-                self._before = {id(parameter): take_sample(parameter) for parameter in self._loaded_parameters()}
-        except Exception as error:
-            self._let_go(error)
-        except BaseException:
-            self._remove_hooks()
-            raise
+        if self.records.passes or self.weights:
+            self._clear()
+        self._begin()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._remove_hooks()
+        self.release()
         if error is None:
-            try:
-                self._conclude()
-            except Exception as own:
-                self._let_go(own)
-        self._before.clear()
+            self._end()
+
+    def follow(self, earlier: ModuleProbe | None) -> None:
+        """Begin where a paused probe ended: with its hooks and its samples, if the model is still made of the same."""
+        if earlier is not None and earlier._handles and earlier.structure is self.structure:
+            self._hooks, earlier._hooks = earlier._hooks, []
+            self._handles, earlier._handles = earlier._handles, []
+            self._before, earlier._after = earlier._after, {}
+            for hook in self._hooks:
+                hook.report_to(self)
+            self.skipped.update(earlier.skipped)
+        elif earlier is not None:
+            earlier.release()
+        self._begin()
+        if earlier is not None:  # eager mode and the replaced engine last from one to the next
+            earlier.release()
+
+    def pause(self) -> None:
+        """End the pass, with the hooks left for the probe of the next step."""
+        self._recorder.stop()
+        self._end()
+
+    def _begin(self) -> None:
+        try:
+            self._eager.begin()
+            listen(self)
+            if not self._handles:
+                self._attach_all()
+            if self.optimizers and not self._before:
+                self._before = take_samples(self.structure)
+        except Exception as error:
+            self._let_go(error)
+        except BaseException:
+            self.release()
+            raise
+
+    def _end(self) -> None:
+        try:
+            self._conclude()
+        except Exception as own:
+            self._let_go(own)
+        self._before = {}
+
+    def _attach_all(self) -> None:
+        for name, module in self.structure.modules:
+            self._attach(name, module)
+        for _, parameter in self.structure.parameters:
+            if is_loaded(parameter) and parameter.requires_grad:
+                hook = self._make_hook("gradients", ModuleProbe._on_parameter_gradient)
+                self._handles.append(parameter.register_post_accumulate_grad_hook(hook))
+        for optimizer in () if self._watched else self.optimizers:
+            if hasattr(optimizer, "register_step_post_hook"):
+                hook = self._make_hook("step", ModuleProbe._on_step)
+                self._handles.append(optimizer.register_step_post_hook(hook))
+
+    def _make_hook(self, label: str, action: Callable[..., None], *given: Any) -> Hook:
+        hook = Hook(self, label, action, *given)
+        self._hooks.append(hook)
+        return hook
 
     def _conclude(self) -> None:
+        self._concluded = True
         self.records.finish()
         self.records.never_called = tuple(self._find_uncalled()) if self.records.passes else ()
         groups = [group for optimizer in self.optimizers for group in optimizer.param_groups]
         self.rates = tuple({k: v for k, v in dict(group).items() if k != "params"} for group in groups)
-        loaded = self._loaded_parameters()
+        self._measure_gradients()
+        self._after = take_samples(self.structure)
         self.weights = tuple(
-            collect_weights(self.model, loaded, self._gradients, self._before, self.optimizers, self.stepped)
+            collect_weights(self.structure, self._gradients, self._before, self._after, self.optimizers, self.stepped)
         )
 
     def _let_go(self, error: Exception) -> None:
         """Remove every hook after an error of the probe's own, and say so once."""
-        self._remove_hooks()
+        self.release()
         self.skipped.setdefault("(probe)", (described(error).splitlines() or [""])[0])
         say_once(f"the probe of {type(self.model).__name__} has let go: {self.skipped['(probe)']}")
 
-    def _remove_hooks(self) -> None:
-        for handle in self._handles:
+    def release(self) -> None:
+        """Remove every hook. Idempotent."""
+        for handle in (*self._handles, *self._passing):
             with suppress(Exception):
                 handle.remove()
-        self._handles.clear()
+        self._handles, self._passing, self._hooks = [], [], []
         self._recorder.stop()
         stop_listening(self)
         self._eager.end()
@@ -165,7 +225,8 @@ class ModuleProbe:
         if not is_called_by_hooks(module):
             self.skipped[name] = BYPASSED
             return
-        begin, end = Hook(self, name, ModuleProbe._on_begin, name), Hook(self, name, ModuleProbe._on_end, name)
+        begin = self._make_hook(name, ModuleProbe._on_begin, name)
+        end = self._make_hook(name, ModuleProbe._on_end, name)
         try:
             self._handles.append(module.register_forward_pre_hook(begin, with_kwargs=True))
             self._handles.append(module.register_forward_hook(end, with_kwargs=True, always_call=True))
@@ -173,17 +234,11 @@ class ModuleProbe:
             self.skipped[name] = described(error).splitlines()[0]
 
     def _attach_to(self, tensor: Tensor, name: str, action: Callable[[Tensor], None]) -> None:
-        self._handles.append(tensor.register_hook(Hook(self, name, lambda _, gradient: action(gradient))))
-
-    def _loaded_parameters(self) -> Iterator[nn.Parameter]:
-        """Parameters with values: those of a lazy module have none before its first pass, those on `meta` never."""
-        return (p for p in self.model.parameters() if not is_lazy(p) and p.device.type != "meta")
+        self._passing.append(tensor.register_hook(Hook(self, name, lambda _, gradient: action(gradient))))
 
     def _find_uncalled(self) -> Iterator[str]:
         called = {*self.records.modules, *self.records.blocks}
-        for name, module in self.model.named_modules():
-            if clean_name(name) not in called and list(module.parameters(recurse=False)):
-                yield clean_name(name)
+        return (name for name, _ in self.structure.modules if name not in called and name not in self.structure.bare)
 
     # ------------------------------------------------------------------ hook actions
 
@@ -192,9 +247,13 @@ class ModuleProbe:
             return
         if self.scaler is not None and any(gradient.nonfinite for gradient in self._gradients.values()):
             self._discard_records()  # the scaler skips such a step, as designed
-        if self.on_new_pass is not None and self._recorder.idle and (self.records.backwards or self._gradients):
+        if (
+            self.on_new_pass is not None
+            and self._recorder.idle
+            and (self._recorder.records.backwards or self._gradients)
+        ):
             self.on_new_pass()
-            if not self._handles:  # it was a step that no hook told of, and this probe is closed
+            if self._concluded:  # it was a step that no hook told of
                 return
         self._recorder.begin(name, module, inputs, options)
 
@@ -206,12 +265,13 @@ class ModuleProbe:
 
     def before_backward(self, losses: Sequence[Any]) -> None:
         """Take the loss, what it is made of, and the scaler that scaled it."""
+        self._running += 1
         found = [loss for loss in losses if isinstance(loss, Tensor)]
         if not found:
             return
         if self.scaler is None and not self._looked_for_scaler:
             self._looked_for_scaler, self.scaler = True, find_scaler(found[0])
-        records = self.records
+        records = self._recorder.records
         if records.backwards == 0:
             records.uncleared = self._has_old_gradients()
         value = sum(float(loss.detach().float().mean()) for loss in found) / self._scale()
@@ -227,17 +287,32 @@ class ModuleProbe:
         return bool(held) and all(any(p.grad is not None and statistics.norm(p.grad) for p in some) for some in held)
 
     def _on_parameter_gradient(self, parameter: Tensor) -> None:
-        if parameter.grad is not None:
-            self._gradients[id(parameter)] = statistics.measure_gradient(
-                parameter.grad.detach(), parameter.numel(), self._scale(), self.sample
-            )
+        self._arrived[id(parameter)] = parameter
+        if not self._running:  # a backward pass that nobody told of
+            self._measure_gradients()
+
+    def after_backward(self) -> None:
+        """Measure the gradients that have come, before anybody clips, unscales or clears them."""
+        self._running = max(0, self._running - 1)
+        start = perf_counter()
+        if self.structure.sharded:  # FSDP puts gradients of shards in their places itself, and no hook tells of them
+            self._arrived = {id(p): p for _, p in self.structure.parameters if p.grad is not None}
+        self._measure_gradients()
+        self.seconds += perf_counter() - start
+
+    def _measure_gradients(self) -> None:
+        arrived, self._arrived = self._arrived, {}
+        held = {key: parameter for key, parameter in arrived.items() if parameter.grad is not None}
+        measured = measure_gradients(list(held.values()), self._scale(), self.sample)
+        self._gradients.update(zip(held, measured, strict=True))
 
     def _on_step(self, *_: Any) -> None:
         self.stepped = True
 
     def _discard_records(self) -> None:
         self._recorder.stop()
-        self._recorder = Recorder(self.model, self.sample, self._attach_to, self._scale, self._histograms)
+        self._arrived.clear()
+        self._recorder = Recorder(self.structure, self.sample, self._attach_to, self._scale, self._histograms)
         self._gradients.clear()
 
     def _scale(self) -> float:
@@ -281,7 +356,7 @@ class ModuleProbe:
     @property
     def sharded(self) -> bool:
         """Whether this process holds only a shard of some parameter, so that its numbers describe that shard."""
-        return any(hasattr(p, "placements") or hasattr(p, "_sharded_size") for p in self.model.parameters())
+        return self.structure.sharded
 
     def noise_scale(self, batch: Any, loss: Any = None, parts: int = 8) -> NoiseScale:
         """Estimate the gradient noise scale: the batch size beyond which larger batches stop to pay off."""

@@ -5,16 +5,16 @@ from __future__ import annotations
 import re
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import torch
 from gradlab.engines.torch.tensors import tensors_in
 from gradlab.torch import attention, operations, recurrence, statistics
-from gradlab.torch.names import clean_name
+from gradlab.torch.pending import Pending, Summary, measure_sizes, summarize
 from gradlab.torch.records import Nonfinite, Received, Records
-from gradlab.torch.spine import find_candidates
 from gradlab.torch.statistics import ModuleStatistics
+from gradlab.torch.structure import ModelStructure
 from torch import Tensor, nn
 
 ROUTER = re.compile(r"(^|[._])(gate|router|gating|switch|moe|sparsemoe\w*|experts?)(\b|_|$)", re.IGNORECASE)
@@ -28,18 +28,23 @@ class Recorder:
     """Fills `records`. `attach(tensor, name, action)` calls an action with the gradient of a tensor."""
 
     def __init__(
-        self, model: nn.Module, most: int, attach: Attach, scale: Callable[[], float], histograms: bool = False
+        self,
+        structure: ModelStructure,
+        most: int,
+        attach: Attach,
+        scale: Callable[[], float],
+        histograms: bool = False,
     ) -> None:
         self.records = Records()
-        self._inner = {clean_name(name) for name, module in model.named_modules() if is_block(module)}
-        self._spine: set[str] = set()
-        with suppress(Exception):  # a model may hold anything; without a spine samples are not compared
-            self._spine = find_candidates(model)
+        self._structure = structure
         self._most, self._attach, self._scale, self._histograms = most, attach, scale, histograms
         self._stack: list[tuple[str, nn.Module]] = []
         self._made: dict[int, tuple[Any, ModuleStatistics]] = {}
         self._axes: dict[tuple[int, ...], int] = {}
         self._last = "the input"
+        self._activations, self._gradients = Pending(summarize), Pending(measure_sizes)
+        self._alike: list[tuple[ModuleStatistics, ModuleStatistics]] = []
+        """Rows that get the numbers of another."""
         self._ear = operations.Ear(self._on_function)
         self.sizes: dict[str, list[float]] = {}
         """Activations by call, of modules that are called as cells of a loop."""
@@ -93,7 +98,7 @@ class Recorder:
             pass
         if output is None:
             return
-        inner = name in self._inner
+        inner = name in self._structure.blocks
         rows = self.records.blocks if inner else self.records.modules
         if name not in rows:
             rows[name] = ModuleStatistics(name, type(module).__name__, self.records.tick())
@@ -121,39 +126,54 @@ class Recorder:
         """Record the gradient of a row's output when it comes."""
 
         def record(gradient: Tensor) -> None:
-            statistics.record_gradient(row, gradient, self._scale(), self._most)
-            if self._histograms:
-                values = statistics.sample_entries(statistics.plain(gradient), self._most) / self._scale()
-                self.histograms[f"δ {row.name}"] = make_histogram(values)
+            values, scale = statistics.take_gradient(row, gradient, self._most), self._scale()
+            if values is not None:
+                self._gradients.add(values, lambda size: row.deltas.append(size / scale))
+                if self._histograms:
+                    self.histograms[f"δ {row.name}"] = make_histogram(values / scale)
 
         self._attach(tensor, row.name, record)
 
     def _measure(self, row: ModuleStatistics, module: nn.Module | None, tensor: Tensor, given: Tensor | None) -> None:
-        def find_axis(dense: Tensor) -> int:
-            if module is None:
-                return self._axes.get(tuple(dense.shape), 1 if dense.dim() == 4 else dense.dim() - 1)
-            return statistics.unit_axis(module, dense, self._axes)
-
         maker = None if given is None else self._find(given)
         row.source = "" if maker is None else maker.name
-        compared = row.name in self._spine
-        nonlinear = module is None or next(module.parameters(recurse=False), None) is None
-        statistics.record_activation(row, tensor, find_axis, self._most, compared=compared, nonlinear=nonlinear)
+        nonlinear = module is None or row.name in self._structure.bare
+        dense, values = statistics.take_activation(row, tensor, self._most)
         self._made[id(tensor)] = (weakref.ref(tensor), row)
+        if values is None:
+            return
+        axis = self._find_axis(module, dense)
+        if row.name in self._structure.spine:
+            row.spread, row.token_spread = statistics.measure_spread(dense)
+        row.dead = statistics.measure_dead(dense, axis) if nonlinear else 0.0
+        self._activations.add(values, partial(_fill, row, values if nonlinear else None))
         if row.kind.endswith(CELLS) and len(self.sizes.setdefault(row.name, [])) < MOST_KEPT:
+            self._activations.flush()
             self.sizes[row.name].append(row.rms)
         if self._histograms:
-            self.histograms[row.name] = make_histogram(statistics.sample_entries(tensor, self._most))
+            self.histograms[row.name] = make_histogram(values)
+
+    def _find_axis(self, module: nn.Module | None, dense: Tensor) -> int:
+        if module is None:
+            return self._axes.get(tuple(dense.shape), 1 if dense.dim() == 4 else dense.dim() - 1)
+        return statistics.unit_axis(module, dense, self._axes)
+
+    def flush(self) -> None:
+        """Measure the samples that are waiting."""
+        self._activations.flush()
+        for row, source in self._alike:
+            copy_numbers(source, row)
+        self._alike.clear()
+        self._gradients.flush()
 
     def _take_over(self, row: ModuleStatistics, tensor: Tensor) -> bool:
         """Take the numbers of the child that made a block's output, if it is handed on as it is."""
         found = self._find(tensor)
         if found is None:
             return False
-        for name, value in vars(found).items():
-            if name not in ("name", "kind", "order", "calls"):
-                setattr(row, name, value)
-        if row.spread is None and row.name in self._spine:  # the child may be off the spine: a norm that ends a block
+        copy_numbers(found, row)
+        self._alike.append((row, found))
+        if row.spread is None and row.name in self._structure.spine:  # its child may be off it: a norm at the end
             with torch.no_grad():
                 row.spread, row.token_spread = statistics.measure_spread(statistics.plain(tensor))
         return True
@@ -201,7 +221,8 @@ class Recorder:
             if tensor.requires_grad:
                 self._follow(tensor, row)
             self._measure(row, None, tensor, operations.first_tensor(inputs))
-        if self.records.nonfinite is None and tensor.requires_grad and tensor.is_floating_point():
+        known = leaf and name in operations.NONLINEAR  # it is what the module returns, and measured as such
+        if not known and self.records.nonfinite is None and tensor.requires_grad and tensor.is_floating_point():
             self._check(tensor, where, "between", name)
 
     def _is_relu(self, inputs: Sequence[Any], options: Mapping[str, Any]) -> bool:
@@ -257,14 +278,25 @@ class Recorder:
 
     def stop(self) -> None:
         """Let go of the pass."""
+        self.flush()
         self._ear.stop()
         self._stack.clear()
         self._made.clear()
 
 
-def is_block(module: nn.Module) -> bool:
-    """Whether a module is made of modules and owns no parameter itself."""
-    return next(module.children(), None) is not None and next(module.parameters(recurse=False), None) is None
+def copy_numbers(source: ModuleStatistics, row: ModuleStatistics) -> None:
+    """Give a row the numbers of another."""
+    for name, value in vars(source).items():
+        if name not in ("name", "kind", "order", "calls") and not (name.endswith("spread") and value is None):
+            setattr(row, name, value)
+
+
+def _fill(row: ModuleStatistics, nonlinear: Tensor | None, found: Summary) -> None:
+    """Write the numbers of a sample into its row; the sample itself is asked of a nonlinear function only."""
+    row.mean, row.std, row.rms, row.zeros = found.mean, found.std, found.rms, found.zeros
+    row.saturated = 0.0 if nonlinear is None else statistics.measure_saturation(nonlinear, found.low, found.high)
+    if nonlinear is None and found.zeros == 1.0:
+        row.dead = 1.0
 
 
 def make_histogram(values: Tensor, bins: int = 40) -> tuple[list[float], list[int]]:

@@ -7,9 +7,10 @@ a copy of the whole. Sizes that float32 cannot square (below 1e-15, above 1e15) 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from functools import cache
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -18,6 +19,8 @@ NEAR = 0.97
 """An output in a bounded range is saturated beyond this share of the range."""
 CHUNK = 2**17
 """Entries that one reduction takes at a time: float32 sums of more lose digits, and half precision is widened."""
+RUN = 16
+"""Neighboring entries that are sampled together from parameters and their gradients: a line of a processor's cache."""
 FEW_SAMPLES, FEW_TOKENS, FEW_FEATURES = 16, 32, 256
 """The most samples, tokens and features that are compared for their similarity."""
 SMALLEST, LARGEST = 1e-15, 1e15
@@ -59,90 +62,44 @@ class ModuleStatistics:
         return self.kind == "Identity" or "Dropout" in self.kind or "DropPath" in self.kind
 
 
-class GradientStatistics(NamedTuple):
-    """Statistics of one parameter's gradient, unscaled."""
-
-    l2: float
-    mean_abs: float
-    nonfinite: int
-
-
 # ---------------------------------------------------------------------- what is recorded
 
 
-def record_activation(
-    seen: ModuleStatistics,
-    tensor: Tensor,
-    find_axis: Callable[[Tensor], int],
-    most: int,
-    *,
-    compared: bool = True,
-    nonlinear: bool = True,
-) -> None:
-    """Record the statistics of an activation with units along an axis, from at most about `most` entries.
+def take_activation(seen: ModuleStatistics, tensor: Tensor, most: int) -> tuple[Tensor, Tensor | None]:
+    """Return an activation as it is in memory, and a copy of at most about `most` of its finite entries.
 
-    Samples and tokens are compared with each other only if `compared`; single zeros are looked for if `nonlinear`.
+    Whether all are finite is asked of every entry. The copy is None where there is no finite entry.
     """
-    with torch.no_grad():
-        dense = plain(tensor)
-        if dense.numel() == 0:
-            return
-        seen.shape = tuple(dense.shape)
-        total = float(dense.sum(dtype=_sum_dtype(dense)))
-        values = sample_entries(dense, most)
-        if not math.isfinite(total):
-            seen.nonfinite += count_nonfinite(dense)
-            values = values[torch.isfinite(values)]
-            if values.numel() == 0:
-                return
-        low, high = (float(end) for end in torch.aminmax(values))
-        if max(-low, high) > LARGEST or 0 < max(-low, high) < SMALLEST:
-            values = values.to(widest_dtype(values))
-        root = math.sqrt(values.numel())
-        whole = values.numel() == dense.numel() and math.isfinite(total)
-        seen.mean = total / values.numel() if whole else float(values.mean())
-        seen.rms = float(torch.linalg.vector_norm(values)) / root
-        if 2 * seen.mean**2 < seen.rms**2:
-            seen.std = math.sqrt(seen.rms**2 - seen.mean**2)
-        else:  # the difference of two numbers that are almost equal loses digits
-            seen.std = float(torch.linalg.vector_norm(values - seen.mean)) / root
-        seen.zeros = seen.dead = seen.saturated = 0.0
-        axis = find_axis(dense)
-        if low == 0 or high == 0 or (nonlinear and _has_zeros(values)):
-            seen.zeros = 1.0 - int(torch.count_nonzero(values)) / values.numel()
-            if seen.zeros:
-                seen.dead = _dead_share(dense, axis)
-        if low >= -1 and high <= 1:
-            ends = values.abs() > NEAR if low < 0 else (values > NEAR) | (values < 1 - NEAR)
-            seen.saturated = int(torch.count_nonzero(ends)) / values.numel()
-        if compared:
-            seen.spread, seen.token_spread = measure_spread(dense)
-
-
-def record_gradient(seen: ModuleStatistics, gradient: Tensor, scale: float, most: int) -> None:
-    """Record the gradient of a module's output."""
-    dense = plain(gradient.detach())
-    if dense.numel() == 0:
-        return
-    values = sample_entries(dense, most)
-    size = norm(values)
-    if not math.isfinite(size) or (values.numel() < dense.numel() and count_nonfinite(dense)):
-        seen.delta_nonfinite += count_nonfinite(dense)
+    dense = plain(tensor.detach())
+    entries = flat(dense)
+    seen.shape = tuple(dense.shape)
+    if not entries.numel():
+        return dense, None
+    values = _copy(entries, most)
+    if not math.isfinite(float(entries.sum(dtype=sum_dtype(entries)))):
+        seen.nonfinite += count_nonfinite(entries)
         values = values[torch.isfinite(values)]
-        size = norm(values)
-    if values.numel():
-        seen.deltas.append(size / math.sqrt(values.numel()) / scale)
+    return dense, values if values.numel() else None
 
 
-def measure_gradient(gradient: Tensor, entries: int, scale: float, most: int) -> GradientStatistics:
-    """Measure the gradient of a parameter of so many entries."""
-    dense = plain(gradient)
-    if dense.numel() == 0:
-        return GradientStatistics(0.0, 0.0, 0)
-    l2 = norm(dense)
-    sampled = sample_entries(dense, most)
-    share = float(sampled.abs().mean()) * dense.numel() / max(entries, 1)
-    return GradientStatistics(l2 / scale, share / scale, 0 if math.isfinite(l2) else count_nonfinite(dense))
+def take_gradient(seen: ModuleStatistics, gradient: Tensor, most: int) -> Tensor | None:
+    """Return a copy of at most about `most` finite entries of the gradient of a module's output."""
+    entries = flat(plain(gradient.detach()))
+    if not entries.numel():
+        return None
+    values = _copy(entries, most)
+    if not math.isfinite(float(entries.sum(dtype=sum_dtype(entries)))):
+        seen.delta_nonfinite += count_nonfinite(entries)
+        values = values[torch.isfinite(values)]
+    return values if values.numel() else None
+
+
+def measure_saturation(values: Tensor, low: float, high: float) -> float:
+    """Return the share of entries near the ends of a bounded range."""
+    if low < -1 or high > 1:
+        return 0.0
+    ends = values.abs() > NEAR if low < 0 else (values > NEAR) | (values < 1 - NEAR)
+    return int(torch.count_nonzero(ends)) / values.numel()
 
 
 def measure_spread(tensor: Tensor) -> tuple[float | None, float | None]:
@@ -178,7 +135,7 @@ def unit_axis(module: nn.Module, tensor: Tensor, known: dict[tuple[int, ...], in
     last used for the same shape.
     """
     shape, last = tuple(tensor.shape), tensor.dim() - 1
-    dims = {parameter.dim() for parameter in module.parameters(recurse=False)}
+    dims = {parameter.dim() for parameter in module._parameters.values() if parameter is not None}
     if max(dims, default=0) > 2 or ("Norm" in type(module).__name__ and hasattr(module, "running_mean")):
         known[shape] = min(1, last)
     elif 2 in dims:
@@ -202,36 +159,80 @@ def plain(tensor: Any) -> Tensor:
 
 def count_nonfinite(tensor: Tensor) -> int:
     """Count the entries that are not finite. A finite sum has none, so that all is asked in one reduction."""
-    if math.isfinite(float(tensor.sum(dtype=_sum_dtype(tensor)))):
+    if math.isfinite(float(tensor.sum(dtype=sum_dtype(tensor)))):
         return 0
     return sum(chunk.numel() - int(torch.isfinite(chunk).sum()) for chunk in flat(tensor).split(CHUNK))
 
 
 def norm(tensor: Tensor) -> float:
-    """‖·‖₂, chunk by chunk."""
-    values = plain(tensor.detach())
-    if values.numel() == 0:
-        return 0.0
+    """‖·‖₂ of any tensor."""
+    return norm_of(flat(plain(tensor.detach())))
+
+
+def norm_of(values: Tensor) -> float:
+    """‖·‖₂ of a vector, in float32 by chunks; once more in float64 where float32 cannot square its entries."""
     if values.numel() <= CHUNK:
-        return _norm_of_chunk(values)
-    return math.hypot(*(_norm_of_chunk(chunk) for chunk in flat(values).split(CHUNK)))
+        found = float(torch.linalg.vector_norm(values, dtype=sum_dtype(values)))
+    else:
+        whole = values.numel() // CHUNK * CHUNK
+        parts = torch.linalg.vector_norm(values[:whole].view(-1, CHUNK), dim=1, dtype=sum_dtype(values)).tolist()
+        rest = values[whole:]
+        found = math.hypot(*parts, float(torch.linalg.vector_norm(rest, dtype=sum_dtype(values))))
+    return found if SMALLEST < found < LARGEST or not values.numel() else _wide_norm(values)
 
 
-def _norm_of_chunk(values: Tensor) -> float:
-    found = float(torch.linalg.vector_norm(values, dtype=_sum_dtype(values)))
-    if SMALLEST < found < LARGEST:
-        return found
-    return float(torch.linalg.vector_norm(values, dtype=widest_dtype(values)))
+def _wide_norm(values: Tensor) -> float:
+    wide = widest_dtype(values)
+    return math.hypot(*(float(torch.linalg.vector_norm(chunk, dtype=wide)) for chunk in values.split(CHUNK)))
+
+
+def norms_of(vectors: Sequence[Tensor]) -> list[float]:
+    """Return ‖·‖₂ of many vectors in few calls."""
+    short = [values for values in vectors if values.numel() <= CHUNK and values.dtype in (torch.float32, torch.float64)]
+    sizes = iter(read_numbers(torch._foreach_norm(short)) if short else ())
+    known = {id(values): next(sizes) for values in short}
+    found = [known.get(id(values), 0.0) for values in vectors]
+    return [size if SMALLEST < size < LARGEST else norm_of(values) for values, size in zip(vectors, found, strict=True)]
+
+
+def read_numbers(scalars: Sequence[Tensor]) -> list[float]:
+    """Read scalars at once where they are of one kind: a GPU is then waited for once."""
+    kinds = {(scalar.device, scalar.dtype) for scalar in scalars}
+    return torch.stack(list(scalars)).tolist() if len(kinds) == 1 else [float(scalar) for scalar in scalars]
 
 
 def sample_entries(tensor: Tensor, most: int) -> Tensor:
-    """Return all entries, or every k-th; k is coprime to every axis size, so that no unit is missed or favored."""
-    entries = flat(plain(tensor.detach()))
-    step = max(1, entries.numel() // most)
-    while step > 1 and math.gcd(step, entries.numel()) != 1:
+    """Return all entries, or a copy of every k-th; k is such that no unit is missed or favored."""
+    return _take(flat(plain(tensor.detach())), most)
+
+
+def _take(entries: Tensor, most: int) -> Tensor:
+    count = entries.numel()
+    taken = entries if count < 2 * most else entries[:: stride_of(count, most)]
+    return taken if taken.dtype in (torch.float32, torch.float64) else taken.float()
+
+
+def _copy(entries: Tensor, most: int) -> Tensor:
+    taken = _take(entries, most)
+    return taken.contiguous() if taken.stride(0) > 1 else taken.clone() if taken.dtype == entries.dtype else taken
+
+
+def take_runs(entries: Tensor, most: int) -> Tensor:
+    """Return all entries of a vector, or runs of RUN at equal distances: few places of a memory that is far away."""
+    count = entries.numel()
+    if count < 2 * most:
+        return entries
+    runs = count // RUN
+    return entries[: runs * RUN].view(runs, RUN)[:: stride_of(runs, most // RUN)].reshape(-1)
+
+
+@cache
+def stride_of(count: int, most: int) -> int:
+    """Return the distance between sampled entries: coprime to their number, and so to the size of every axis."""
+    step = max(1, count // most)
+    while step > 1 and math.gcd(step, count) != 1:
         step += 1
-    taken = entries[::step]
-    return taken.float() if taken.dtype in (torch.float16, torch.bfloat16) or not taken.is_floating_point() else taken
+    return step
 
 
 def flat(tensor: Tensor) -> Tensor:
@@ -256,20 +257,20 @@ def widest_dtype(tensor: Tensor) -> torch.dtype:
     return torch.float32 if tensor.device.type == "mps" else torch.float64
 
 
-def _sum_dtype(tensor: Tensor) -> torch.dtype:
+def sum_dtype(tensor: Tensor) -> torch.dtype:
+    """Return the precision in which entries are added up."""
     return tensor.dtype if tensor.dtype in (torch.float32, torch.float64) else torch.float32
 
 
-def _has_zeros(values: Tensor) -> bool:
-    """Whether some of every eighth entry are exactly 0: a cheap question before the counting."""
-    few = values[::8]
-    return int(torch.count_nonzero(few)) < few.numel()
-
-
-def _dead_share(tensor: Tensor, axis: int) -> float:
-    """Return the share of units that are exactly 0 everywhere."""
-    if tensor.dim() < 2:
+def measure_dead(tensor: Tensor, axis: int) -> float:
+    """Return the share of units that are exactly 0 everywhere; a few samples are enough where no unit is."""
+    if tensor.dim() < 2 or not tensor.numel():
         return 0.0
     others = tuple(index for index in range(tensor.dim()) if index != axis)
-    low, high = tensor.amin(dim=others), tensor.amax(dim=others)
-    return float(((low == 0) & (high == 0)).float().mean())
+    if tensor.shape[0] > 1 and axis > 0 and not float(_are_dead(tensor[: 1 + tensor.shape[0] // 8], others).sum()):
+        return 0.0
+    return float(_are_dead(tensor, others).float().mean())
+
+
+def _are_dead(tensor: Tensor, others: tuple[int, ...]) -> Tensor:
+    return (tensor.amin(dim=others) == 0) & (tensor.amax(dim=others) == 0)

@@ -35,6 +35,7 @@ from gradlab.torch.overfitting import STEPS, try_overfitting
 from gradlab.torch.probing import ModuleProbe
 from gradlab.torch.scalars import Scalars
 from gradlab.torch.step_clock import StepClock
+from gradlab.torch.structure import ModelStructure, find_structure
 from gradlab.trials.outcome import LayerTable
 from torch import Tensor, nn
 
@@ -43,6 +44,10 @@ if TYPE_CHECKING:
 
     from gradlab.report.result import Result
     from gradlab.torch.findings import Findings
+
+
+SAMPLED = 4_096
+"""Entries of a large activation or gradient that a watch measures: an eighth of what a probe does."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +87,9 @@ class Watch:
         self.seconds = 0.0
         self._scaler, self._quiet = scaler if scaler is not None else scaler_of(optimizer), quiet
         self._on_moment, self._live = on_moment, None if out is None else self._begin_file(Path(out))
+        self._structure: ModelStructure | None = None
+        self._latest: ModuleProbe | None = None
+        """The probe of the step before, whose hooks are still on: the next takes them over."""
         self._open: ModuleProbe | None = None
         self._losses: list[Any] = []
         self._logged: set[int] = set()
@@ -114,10 +122,19 @@ class Watch:
         """Start a probe if the next step is to be probed, or the one `ahead` of it."""
         if (self.step + ahead) % self.every == 0:
             start = perf_counter()
-            probe = ModuleProbe(self._model, list(self._optimizers), scaler=self._scaler, watched=True)
+            self._structure = find_structure(self._model, self._structure)
+            probe = ModuleProbe(
+                self._model,
+                list(self._optimizers),
+                scaler=self._scaler,
+                sample=SAMPLED,
+                watched=True,
+                structure=self._structure,
+            )
             probe.on_new_pass = self._infer_step
             self._open = probe
-            probe.__enter__()
+            probe.follow(self._latest)
+            self._latest = None
             self._spent += perf_counter() - start
 
     def _on_step(self, *_: Any) -> None:
@@ -144,7 +161,11 @@ class Watch:
             start = perf_counter()
             probe, self._open = self._open, None
             probe.stepped = True
-            probe.__exit__(None, None, None)
+            if self.every == 1:
+                probe.pause()
+                self._latest = probe
+            else:
+                probe.__exit__(None, None, None)
             self._scaler = self._scaler if self._scaler is not None else probe.scaler
             if self.step % self.every == 0 and (probe.records.passes or probe._gradients):
                 self._keep(Moment(self.step, probe))
@@ -172,6 +193,9 @@ class Watch:
         if self._model.training:
             self._losses += [loss.detach() for loss in losses if isinstance(loss, Tensor)]
 
+    def after_backward(self) -> None:
+        """Nothing is left to be done: gradients are the probe's."""
+
     def log(self, step: int | None = None, **scalars: Any) -> None:
         """Keep scalars at a step (default: the current one): `w.log(loss=loss, validation_loss=…)`."""
         at = self.step if step is None else step
@@ -197,9 +221,10 @@ class Watch:
     def _release(self) -> None:
         """Let go of model and optimizer. Idempotent."""
         self._on = False
-        if self._open is not None:
-            self._open._remove_hooks()
-            self._open = None
+        for probe in (self._open, self._latest):
+            if probe is not None:
+                probe.release()
+        self._open = self._latest = None
         for handle in self._handles:
             handle.remove()
         self._handles = []

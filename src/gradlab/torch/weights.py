@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
+
+from torch.nn.parameter import is_lazy
 
 import torch
 from gradlab.torch import statistics
-from gradlab.torch.names import clean_name
-from gradlab.torch.statistics import GradientStatistics
-from torch import Tensor, nn
+from gradlab.torch.structure import ModelStructure
+from torch import Tensor
 
-FEWEST, MOST = 2_048, 4_096
-"""A sample of a tensor has a sixteenth of its entries, within these bounds; of small tensors it is all."""
+MOST = 4_096
+"""Entries of a tensor that are sampled, in runs; of one with fewer than twice as many it is all."""
+
+
+Samples = Mapping[int, Tensor]
+
+
+class GradientStatistics(NamedTuple):
+    """Statistics of one parameter's gradient, unscaled."""
+
+    l2: float
+    mean_abs: float
+    nonfinite: int
 
 
 @dataclass(frozen=True)
@@ -29,7 +41,7 @@ class Weight:
     grad_l2: float | None
     grad_mean_abs: float | None
     weight_l2: float
-    """Norm before the step, if there was one; of more than 8,192 entries an estimate from a sample."""
+    """Norm before the step, if there was one; of 8,192 entries or more an estimate from a sample."""
     update_ratio: float | None
     """‖ΔW‖/‖W‖ of the step; None if there was no step, or if W was 0."""
     nonfinite: int
@@ -58,60 +70,104 @@ class Weight:
 
 
 def take_sample(parameter: Tensor) -> Tensor:
-    """Return a copy of some entries, the same at every call."""
-    entries = statistics.plain(parameter.detach())
-    most = min(MOST, max(FEWEST, entries.numel() // 16))
-    sample = statistics.flat(entries) if entries.numel() <= 2 * most else statistics.sample_entries(entries, most)
-    return sample.clone()
+    """Return a copy of some entries, the same at every call; half precision as float32."""
+    entries = statistics.flat(statistics.plain(parameter.detach()))
+    sample = statistics.take_runs(entries, MOST)
+    if sample.dtype not in (torch.float32, torch.float64):
+        return sample.float()
+    return sample.clone() if sample is entries else sample
+
+
+def take_samples(structure: ModelStructure) -> Samples:
+    """Return a sample of every parameter that has values, by id."""
+    return {id(parameter): take_sample(parameter) for _, parameter in structure.parameters if is_loaded(parameter)}
 
 
 def collect_weights(
-    model: nn.Module,
-    parameters: Iterable[nn.Parameter],
+    structure: ModelStructure,
     gradients: Mapping[int, GradientStatistics],
-    before: Mapping[int, Tensor],
+    before: Samples,
+    after: Samples,
     optimizers: Iterable[Any],
     stepped: bool,
 ) -> Iterator[Weight]:
     """Describe every parameter after a pass and, if there was one, a step."""
-    names: dict[int, list[str]] = {}
-    for name, parameter in model.named_parameters(remove_duplicate=False):
-        names.setdefault(id(parameter), []).append(clean_name(name))
     groups = [list(group["params"]) for optimizer in optimizers for group in optimizer.param_groups]
     held = {id(parameter) for group in groups for parameter in group}
-    embeddings = {id(p) for m in model.modules() if "Embedding" in type(m).__name__ for p in m.parameters()}
-    for parameter in parameters:
-        gradient, earlier, now = gradients.get(id(parameter)), before.get(id(parameter)), take_sample(parameter)
-        moved = _compare(earlier, now) if earlier is not None and earlier.shape == now.shape else None
-        if moved is not None and not stepped and not moved[1]:
-            moved = None
-        first = earlier if moved is not None and earlier is not None else now
-        size = statistics.norm(first) * math.sqrt(max(parameter.numel(), 1) / max(first.numel(), 1))
-        root = math.sqrt(max(parameter.numel(), 1))
+    loaded = [(names, parameter) for names, parameter in structure.parameters if id(parameter) in after]
+    now = [after[id(parameter)] for _, parameter in loaded]
+    earlier = [_same_kind(before.get(id(parameter)), last) for (_, parameter), last in zip(loaded, now, strict=True)]
+    steps = compare_samples(earlier, now)
+    sizes = statistics.norms_of([last if first is None else first for first, last in zip(earlier, now, strict=True)])
+    for (names, parameter), sample, size, step in zip(loaded, now, sizes, steps, strict=True):
+        gradient, root = gradients.get(id(parameter)), math.sqrt(max(parameter.numel(), 1))
+        moved = None if step is None or not (stepped or step.moved) else step
+        size *= root / math.sqrt(max(sample.numel(), 1))
         yield Weight(
-            tuple(names[id(parameter)]),
+            names,
             tuple(parameter.shape),
             parameter.requires_grad,
             id(parameter) in held if groups else None,
             None if gradient is None else gradient.l2,
             None if gradient is None else gradient.mean_abs,
             size,
-            None if moved is None or not size else moved[0] * root / size,
+            None if moved is None or not size else moved.rms * root / size,
             0 if gradient is None else gradient.nonfinite,
-            None if moved is None else moved[1],
-            None if moved is None else moved[0],
+            None if moved is None else moved.moved,
+            None if moved is None else moved.rms,
             str(parameter.dtype).removeprefix("torch."),
-            id(parameter) not in embeddings and _has_same_rows(names[id(parameter)][0], parameter),
+            id(parameter) not in structure.embeddings and _has_same_rows(names[0], parameter),
         )
 
 
-def _compare(before: Tensor, after: Tensor) -> tuple[float, float]:
-    """Return the root mean square of the change and the share of entries that changed."""
-    if before.numel() == 0:
-        return 0.0, 0.0
-    change = after.float() - before.float() if after.dtype != before.dtype else after - before
-    share = int(torch.count_nonzero(change)) / change.numel()
-    return statistics.norm(change) / math.sqrt(change.numel()), share
+def measure_gradients(parameters: Sequence[Tensor], scale: float, most: int) -> list[GradientStatistics]:
+    """Measure the gradients of parameters, unscaled: norms by all entries, mean sizes by at most about `most`."""
+    vectors = [statistics.flat(statistics.plain(parameter.grad.detach())) for parameter in parameters]
+    samples = [statistics.take_runs(vector, most).abs() for vector in vectors]
+    sums = [float(sample.sum(dtype=statistics.sum_dtype(sample))) for sample in samples]
+    found = []
+    for parameter, vector, sample, total, l2 in zip(
+        parameters, vectors, samples, sums, statistics.norms_of(vectors), strict=True
+    ):
+        mean = total / max(1, sample.numel()) * vector.numel() / max(1, parameter.numel())
+        nonfinite = 0 if math.isfinite(l2) else statistics.count_nonfinite(vector)
+        found.append(GradientStatistics(l2 / scale, mean / scale, nonfinite))
+    return found
+
+
+def is_loaded(parameter: Tensor) -> bool:
+    """Whether a parameter has values: that of a lazy module has none before its first pass, one on `meta` never."""
+    return not is_lazy(parameter) and parameter.device.type != "meta"
+
+
+class Step(NamedTuple):
+    """How far a step has moved a sample."""
+
+    rms: float
+    """Root mean square of the change."""
+    moved: float
+    """Share of the entries that changed."""
+
+
+def compare_samples(before: Sequence[Tensor | None], after: Sequence[Tensor]) -> list[Step | None]:
+    """Compare samples with earlier ones, all in a few calls; None where there is no earlier one."""
+    pairs = [(first, last) for first, last in zip(before, after, strict=True) if first is not None]
+    if not pairs:
+        return [None] * len(after)
+    changes = torch._foreach_sub([last for _, last in pairs], [first for first, _ in pairs])
+    counts = statistics.read_numbers(torch._foreach_norm(changes, 0))
+    found = iter(
+        Step(size / math.sqrt(max(1, change.numel())), count / max(1, change.numel()))
+        for change, size, count in zip(changes, statistics.norms_of(changes), counts, strict=True)
+    )
+    return [None if first is None else next(found) for first in before]
+
+
+def _same_kind(before: Tensor | None, after: Tensor) -> Tensor | None:
+    """Return an earlier sample if it can be compared: the tensor may have been resized, moved or converted since."""
+    if before is None or before.shape != after.shape:
+        return None
+    return before.to(after)
 
 
 def _has_same_rows(name: str, parameter: Tensor) -> bool:
@@ -119,9 +175,8 @@ def _has_same_rows(name: str, parameter: Tensor) -> bool:
         return False
     if hasattr(parameter, "to_local"):
         return False
-    if float(parameter.detach()[0].reshape(-1)[0]) != float(parameter.detach()[1].reshape(-1)[0]):
-        return False
     rows = parameter.detach().flatten(1)
-    if rows.shape[1] < 2 or not bool((rows[0] == rows[1]).all()) or not bool(rows[0].any()):
+    first, second = rows[:2, 0].tolist()
+    if first != second or rows.shape[1] < 2 or not bool((rows[0] == rows[1]).all()) or not bool(rows[0].any()):
         return False
-    return bool((rows == rows[:1]).all())
+    return all(bool((few == rows[:1]).all()) for few in rows.split(max(1, statistics.CHUNK // rows.shape[1])))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from gradlab.spec.numerals import written
 from gradlab.torch.findings import Finding
 
 if TYPE_CHECKING:
@@ -22,13 +23,14 @@ def find(probe: ModuleProbe) -> Iterator[Finding]:
     if received.same:
         yield Finding(
             "identical samples", "the input", f"all {received.shape[0]} samples of the batch are equal",
-            "look at the loader: an index that does not advance, an expand instead of a stack",
+            "check the data loader: does its index advance? was one sample expanded instead of many stacked?",
         )  # fmt: skip
     first = min(probe.modules.values(), key=lambda row: row.order, default=None)
     if received.rms > LARGE and first is not None and "Norm" not in first.kind:
         yield Finding(
             "input scale", "the input",
-            f"its root mean square is {received.rms:.3g} (mean {received.mean:.3g}), and the first module is "
-            f"{first.name}, no norm",
-            "subtract the mean and divide by the standard deviation of the training set (pixels: divide by 255 first)",
+            f"inputs are not normalized: their root mean square is {written(received.rms)} (mean "
+            f"{written(received.mean)}), and the first module, {first.name}, is not a norm",
+            "subtract the mean and divide by the standard deviation of the training set (for pixels, divide by "
+            "255 first)",
         )  # fmt: skip

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from gradlab.spec.numerals import written
 from gradlab.torch.findings import Finding, join_names
 
 if TYPE_CHECKING:
@@ -35,13 +36,13 @@ def _find_sharp_attention(probe: ModuleProbe) -> Iterator[Finding]:
     judged = [each for each in probe.records.attention.values() if each.keys >= FEWEST_KEYS]
     sharp = [each for each in judged if each.entropy < SHARP_ENTROPY and (each.largest or 0) > SHARP_WEIGHT]
     if sharp and 2 * len(sharp) >= len(judged):
-        logit = "" if sharp[0].logit is None else f", logits reach {sharp[0].logit:.3g}"
-        others = f", and so in {len(sharp) - 1} more" if len(sharp) > 1 else ""
+        logit = "" if sharp[0].logit is None else f"; the largest logit is {written(sharp[0].logit)}"
+        others = f". The same holds for {len(sharp) - 1} more" if len(sharp) > 1 else ""
         yield Finding(
             "saturated attention", sharp[0].name,
-            f"each query looks at one key: the largest weight is {sharp[0].largest:.2f} on average, the entropy "
-            f"{100 * sharp[0].entropy:.1f} % of uniform{logit}{others}",
-            "divide by √d, smaller weights of queries and keys, or normalize both before their product",
+            f"each query attends to a single key: its largest weight averages {sharp[0].largest:.2f}, and the "
+            f"entropy is {100 * sharp[0].entropy:.1f} % of uniform{logit}{others}",
+            "scale logits by 1/√d, use smaller query and key weights, or normalize both before their product",
         )  # fmt: skip
 
 
@@ -64,8 +65,8 @@ def _judge_states(name: str, sizes: list[float]) -> Iterator[Finding]:
     if early and sizes[-1] / early > GROWN:
         yield Finding(
             "exploding activations", f"{name}, over {len(sizes)} time steps",
-            f"the state is {sizes[-1] / early:.1e} times larger at the last time step than at the first",
-            "an orthogonal recurrent matrix of gain 1, a bounded activation, an LSTM or GRU",
+            f"the state grows by a factor of {written(sizes[-1] / early)} from the first time step to the last",
+            "use an orthogonal recurrent matrix of gain 1, a bounded activation, or an LSTM or GRU",
         )  # fmt: skip
 
 
@@ -75,18 +76,18 @@ def _judge_gradients(name: str, deltas: list[float]) -> Iterator[Finding]:
     if last and first / last > GROWN:
         yield Finding(
             "exploding gradients", f"{name}, over {count} time steps",
-            f"the gradient is {first / last:.1e} times larger at the first time step than at the last",
-            "an orthogonal recurrent matrix of gain 1, an LSTM or GRU, clipping",
+            f"the gradient grows by a factor of {written(first / last)} from the last time step back to the first",
+            "use an orthogonal recurrent matrix of gain 1, an LSTM or GRU, or clip gradients",
         )  # fmt: skip
     elif largest and first < GONE * largest:
         reach = next(back for back in range(count) if deltas[count - 1 - back] < GONE * largest)
-        how = "is 0" if first == 0 else f"is {largest / first:.1e} times smaller"
+        how = "is 0" if first == 0 else f"is {written(largest / first)} times smaller"
         yield Finding(
             "vanishing gradients", f"{name}, over {count} time steps",
             f"the gradient {how} at the first time step: nothing that happened more than {reach} steps before the end "
             "can be learned",
-            "an LSTM or GRU whose forget gate starts open (bias 1 or more), attention, a loss at every time step, "
-            "shorter sequences",
+            "use an LSTM or GRU whose forget gate starts open (bias 1 or more), attention, a loss at every time step, "
+            "or shorter sequences",
         )  # fmt: skip
 
 
@@ -108,8 +109,8 @@ def find_idle_experts(probe: ModuleProbe) -> Iterator[Finding]:
 def describe_idle(idle: list[str], of: int) -> Finding:
     """The finding of experts that are never chosen."""
     return Finding(
-        "experts never chosen", join_names(idle), f"no sample was sent to {len(idle)} of {of} experts",
-        "a loss that balances the load, noise on the router's logits, a router without a bias",
+        "experts never chosen", join_names(idle), f"no sample reached {len(idle)} of {of} experts",
+        "add a load-balancing loss or noise on the router's logits, or remove the router's bias",
     )  # fmt: skip
 
 

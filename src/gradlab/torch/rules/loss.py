@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from gradlab.spec.numerals import written
 from gradlab.torch.findings import Finding
 
 if TYPE_CHECKING:
@@ -26,16 +27,16 @@ def find(probe: ModuleProbe) -> Iterator[Finding]:
     if objective.negated or (any(rate.get("maximize") for rate in probe.rates) and objective.value > 0):
         how = "it enters the loss with a minus sign" if objective.negated else "the optimizer has maximize=True"
         yield Finding(
-            "wrong sign of the loss", objective.kind, f"{how}, so that training makes the {objective.kind} grow",
+            "wrong sign of the loss", objective.kind, f"{how}, so training makes the {objective.kind} grow",
             "minimize the criterion itself",
         )  # fmt: skip
     if objective.squashed is not None:
-        wants = "log-probabilities" if _is_bare(objective) else "logits, and makes probabilities of them itself"
+        wants = "log-probabilities" if _is_bare(objective) else "logits and computes probabilities itself"
         yield Finding(
             "probabilities instead of logits", objective.kind,
-            f"outputs pass through a {objective.squashed} before the {objective.kind}, which takes {wants}: the loss "
-            "cannot come near 0 and its gradients stay small",
-            f"leave the {objective.squashed} out of the model, and use it only to read the outputs",
+            f"outputs pass through a {objective.squashed} before the {objective.kind}, which expects {wants}: the loss "
+            "cannot get near 0, and its gradients stay small",
+            f"remove the {objective.squashed} from the model, and apply it only to read the outputs",
         )  # fmt: skip
     elif is_far_above_guess(objective):
         yield describe_start(objective)
@@ -60,11 +61,15 @@ def describe_start(objective: Objective) -> Finding:
     if objective.kind == "squared error":
         return Finding(
             "initial loss too high", objective.kind,
-            f"it is {objective.own:.3g}, where the targets' mean would get {objective.guess:.3g}: {objective.far}",
-            "normalize the targets, or start the last bias at their mean; smaller initial weights of the last layer",
+            f"it starts at {written(objective.own)}, while the mean of the targets as the answer would give "
+            f"{written(objective.guess)}: {objective.far}",
+            "normalize the targets, start the last bias at their mean, or use smaller initial weights in the "
+            "last layer",
         )  # fmt: skip
     return Finding(
         "initial loss too high", objective.kind,
-        f"it is {objective.own:.3g}, where an even guess gets {objective.guess:.3g}: the outputs are large and wrong",
-        "smaller initial weights (0.02 for embeddings and projections of a transformer), biases of the last layer at 0",
+        f"it starts at {written(objective.own)}, while an even guess would give "
+        f"{written(objective.guess)}: the outputs are large and wrong",
+        "use smaller initial weights (a standard deviation of 0.02 for embeddings and projections of a "
+        "transformer), and start the biases of the last layer at 0",
     )  # fmt: skip

@@ -13,7 +13,10 @@ if TYPE_CHECKING:
     from gradlab.torch.records import Nonfinite
 
 NAME = "NaN or infinity"
-LOOK = "look at what enters it: a logarithm or division by 0, a learning rate or loss scale too large, float16 overflow"
+LOOK = (
+    "check what enters it: the logarithm of 0, a division by 0, a learning rate or loss scale that is too "
+    "large, float16 overflow"
+)
 
 
 def find(probe: ModuleProbe) -> Iterator[Finding]:
@@ -25,20 +28,21 @@ def find(probe: ModuleProbe) -> Iterator[Finding]:
     loss = probe.loss
     if loss is not None and not math.isfinite(loss):
         yield Finding(
-            NAME, "the loss", f"the loss is {loss}, although every output of the model is finite",
-            "a logarithm or division by 0 inside the loss: use the loss that takes logits, or add a small number",
+            NAME, "the loss", f"the loss is {loss}, although all outputs of the model are finite",
+            "look for the logarithm of 0 or a division by 0 in the loss: use a loss that takes logits, or add a "
+            "small number",
         )  # fmt: skip
         return
     seen = [row for row in probe.records.all_rows() if row.delta_nonfinite and "→" not in row.name]
     if seen:
         last = seen[-1]
         after = [row for row in probe.records.all_rows() if row.order > last.order and row.name != last.name]
-        between = f"{after[0].name}, or a function before it," if after else "the loss"
+        between = f"{after[0].name} or of a function before it" if after else "the loss"
         yield Finding(
             NAME, last.name,
-            f"the gradient of its output is not finite ({last.delta_nonfinite} entries), and it is the last such "
-            f"module: the backward pass of {between} made it so",
-            "a smaller loss scale, or a guard where the forward pass meets 0 (a square root or a norm of 0 has an "
+            f"the backward pass of {between} produces it: {last.delta_nonfinite:,} entries of the gradient of this "
+            "module's output are not finite, while those of later modules are",
+            "use a smaller loss scale, or guard the forward pass against 0 (the square root or the norm of 0 has an "
             "infinite slope)",
         )  # fmt: skip
         return
@@ -50,14 +54,15 @@ def find(probe: ModuleProbe) -> Iterator[Finding]:
 def _describe(first: Nonfinite) -> Finding:
     if first.how == "input":
         return Finding(
-            NAME, "the input", f"{first.count} entries of what the model was given are NaN or infinite",
+            NAME, "the input", f"{first.count:,} entries of the input are NaN or infinite",
             "fill or drop missing values before they reach the model",
         )  # fmt: skip
     if first.how == "output":
-        evidence = f"{first.count} of its outputs are not finite, and it is the first such module"
+        evidence = f"{first.count:,} of its outputs are not finite; all modules before it are fine"
         return Finding(NAME, first.where, evidence, LOOK)
     maker = f"the function {first.operation}" if first.operation else "a function"
     evidence = (
-        f"{first.count} numbers are not finite that {maker} made after {first.after}; all modules before are finite"
+        f"{maker} produces {first.count:,} numbers that are not finite, after {first.after}; all modules "
+        "before are fine"
     )
     return Finding(NAME, first.where, evidence, LOOK)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gradlab.spec.numerals import written
 from gradlab.torch.findings import Finding
 from gradlab.torch.spine import find_spine
 
@@ -92,10 +93,12 @@ def describe_alike(rows: Sequence[ModuleStatistics], alike: ModuleStatistics) ->
     known = [row for row in rows if row.spread is not None]
     return Finding(
         "samples look alike", f"from {alike.name} on",
-        f"{100 * (known[0].spread or 0):.2g} % of the activations differ between samples after {known[0].name}, "
-        f"{100 * (known[-1].spread or 0):.1e} % after {known[-1].name}: the network answers all samples the same",
-        "skips around every layer with the norm inside the branch (pre-norm), branches scaled by 1/√depth, fewer "
-        "layers, an activation that is not bounded, warm-up",
+        f"the network gives every sample the same answer: after {known[0].name}, "
+        f"{100 * (known[0].spread or 0):.2g} % of the activations' energy differs between samples, after "
+        f"{known[-1].name} only "
+        f"{written(100 * (known[-1].spread or 0))} %",
+        "put a skip around every layer with the norm inside the branch (pre-norm), scale branches by 1/√depth, "
+        "use fewer layers or an unbounded activation, or warm up the learning rate",
     )  # fmt: skip
 
 
@@ -110,16 +113,16 @@ def _find_gradients(probe: ModuleProbe, rows: Sequence[ModuleStatistics], *, exc
     if ratio < VANISHED and not excused:
         yield Finding(
             "vanishing gradients", where,
-            f"the backprop signal is {1 / ratio:.1e} times smaller at the first module than at the last, a factor of "
-            f"{ratio ** (-1 / count):.2g} per module",
-            "an initialization with gain 1 (He for ReLU), skips, or normalization",
+            f"the backprop signal shrinks by a factor of {written(1 / ratio)} from the last module to the first, "
+            f"{written(ratio ** (-1 / count), 2)} per module",
+            "use an initialization with gain 1 (He for ReLU), skips, or normalization",
         )  # fmt: skip
     elif ratio > EXPLODED:
         yield Finding(
             "exploding gradients", where,
-            f"the backprop signal is {ratio:.1e} times larger at the first module than at the last, a factor of "
-            f"{ratio ** (1 / count):.2g} per module",
-            "smaller initial weights, normalization, branches scaled by 1/√depth, clipping",
+            f"the backprop signal grows by a factor of {written(ratio)} from the last module to the first, "
+            f"{written(ratio ** (1 / count), 2)} per module",
+            "use smaller initial weights or normalization, scale branches by 1/√depth, or clip gradients",
         )  # fmt: skip
 
 
@@ -132,12 +135,12 @@ def _find_activations(probe: ModuleProbe, rows: Sequence[ModuleStatistics], *, e
     if growth > EXPLODED:
         yield Finding(
             "exploding activations", where,
-            f"activations are {growth:.1e} times larger at the last module than at the first",
-            "smaller initial weights, normalization, branches scaled by 1/√depth",
+            f"activations grow by a factor of {written(growth)} from the first module to the last",
+            "use smaller initial weights or normalization, or scale branches by 1/√depth",
         )  # fmt: skip
     elif growth < VANISHED and not excused:
         yield Finding(
             "vanishing activations", where,
-            f"activations are {1 / growth:.1e} times smaller at the last module than at the first",
-            "an initialization with gain 1 (He for ReLU), or normalization",
+            f"activations shrink by a factor of {written(1 / growth)} from the first module to the last",
+            "use an initialization with gain 1 (He for ReLU), or normalization",
         )  # fmt: skip

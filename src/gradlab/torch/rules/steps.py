@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from statistics import median
 from typing import TYPE_CHECKING
 
+from gradlab.spec.numerals import written
 from gradlab.torch.findings import Finding, join_names
 
 if TYPE_CHECKING:
@@ -35,23 +36,24 @@ def find(probe: ModuleProbe) -> Iterator[Finding]:
     if still and len(still) >= MOST * len(judged):
         yield Finding(
             "does not move", join_names([w.names[0] for w in still]),
-            f"a step left {len(still)} weight matrices where they were, although they have gradients",
-            "is the learning rate 0, or so small that the step is rounded away (bfloat16 weights)?",
+            f"a step left {len(still)} weight matrices unchanged, although they have gradients",
+            "is the learning rate 0, or so small that steps round away (bfloat16 weights)?",
         )  # fmt: skip
     elif rounded and len(rounded) >= MOST * len(judged):
         share = median(w.moved or 0.0 for w in rounded)
         yield Finding(
             "does not move", join_names([w.names[0] for w in rounded]),
-            f"a step changed {100 * share:.2g} % of the entries: in {rounded[0].dtype} the others are rounded back to "
-            "where they were",
-            "weights in float32 with bfloat16 for computing (autocast), stochastic rounding, or a larger learning rate",
+            f"a step changed only {100 * share:.2g} % of the entries: in {rounded[0].dtype} the others round "
+            "back to their old values",
+            "keep weights in float32 and compute in bfloat16 (autocast), use stochastic rounding, or raise the "
+            "learning rate",
         )  # fmt: skip
     elif judged and (pace := max(w.update_ratio or 0.0 for w in judged)) < SMALL:
         yield Finding(
             "steps too small", type(probe.model).__name__,
-            f"a step moves no weight matrix by more than {pace:.1e} of its size: at this pace it takes {1 / pace:,.0f} "
-            f"steps to change one by as much as it is{_name_rate(probe)}",
-            "a larger learning rate; is the loss or gradient divided or clipped to almost nothing? is eps too large?",
+            f"a step changes no weight matrix by more than {written(pace)} of its size, so it takes "
+            f"{written(1 / pace)} steps to change one by its own size{_name_rate(probe)}",
+            "raise the learning rate; is the loss or gradient divided or clipped to almost nothing? is eps too large?",
         )  # fmt: skip
     yield from _find_wild(probe.weights)
     yield from _find_decay(probe)
@@ -62,10 +64,10 @@ def _find_wild(weights: Sequence[Weight]) -> Iterator[Finding]:
     wild = [(share, w) for share, w in moved if share > WILD]
     share, worst = max(wild, key=lambda pair: pair[0], default=(0.0, None))
     if worst is not None and len(wild) >= MANY * len(moved):
-        others = f", and so {len(wild) - 1} more" if len(wild) > 1 else ""
+        others = f"; {len(wild) - 1} more moved by over {100 * WILD:.0f} %" if len(wild) > 1 else ""
         yield Finding(
-            "steps too large", worst.names[0], f"one step moved it by {100 * share:.0f} % of its size{others}",
-            "a smaller learning rate, warm-up, or clipping",
+            "steps too large", worst.names[0], f"one step changed it by {written(100 * share)} % of its size{others}",
+            "use a smaller learning rate, warm-up, or gradient clipping",
         )  # fmt: skip
 
 
@@ -84,9 +86,9 @@ def _find_decay(probe: ModuleProbe) -> Iterator[Finding]:
             share = float(lr) * float(decay)
             yield Finding(
                 "weight decay too strong", type(probe.model).__name__,
-                f"learning rate × weight decay = {float(lr):.3g} × {float(decay):.3g} takes {100 * share:.2g} % of "
-                f"every weight at every step: half of it in {max(1, round(0.69 / share)):,} steps",
-                "a weight decay of 0.01 to 0.1 for AdamW, 1e-4 for SGD",
+                f"every step removes {100 * share:.2g} % of every weight, half of it in "
+                f"{max(1, round(0.69 / share)):,} steps: learning rate {float(lr):.3g} × decay {float(decay):.3g}",
+                "use a weight decay of 0.01 to 0.1 with AdamW, 1e-4 with SGD",
             )  # fmt: skip
             return
 
@@ -95,7 +97,7 @@ def describe_uncleared(steps: str) -> Finding:
     """The finding of a forgotten zero_grad."""
     return Finding(
         "gradients not cleared", "the optimizer",
-        f"{steps}, the backward pass found the gradients of the step before: they add up from step to step",
+        f"gradients of the step before were still there when the backward pass began, {steps}: they add up",
         "call optimizer.zero_grad() once per step, on the optimizer that steps",
     )  # fmt: skip
 

@@ -29,20 +29,20 @@ def find(probe: ModuleProbe) -> Iterator[Finding]:
         yield Finding(
             "dead units", dead[0].name,
             f"{100 * dead[0].dead:.0f} % of its units are 0 on the whole batch{_count_others(dead)}",
-            "a smaller learning rate, biases that do not start far below 0, or an activation with a slope on "
-            "both sides",
+            "use a smaller learning rate, biases that do not start far below 0, or an activation with a slope on both "
+            "sides",
         )  # fmt: skip
     full = [row for row in judged if row.saturated > SATURATED and row.kind in BOUNDED]
     if full:
         yield Finding(
             "saturated units", full[0].name,
             f"{100 * full[0].saturated:.0f} % of its outputs are at the ends of their range{_count_others(full)}",
-            "smaller weights or inputs (Xavier's init), or normalization before the nonlinearity",
+            "use smaller weights or inputs (Xavier init), or normalize before the nonlinearity",
         )  # fmt: skip
     same = [weight.names[0] for weight in probe.weights if weight.same_rows and weight.trainable]
     if same:
         yield Finding(
-            "identical units", join_names(same), "all units of the layer have the same weights, and will keep them",
+            "identical units", join_names(same), "all units of the layer have the same weights and will stay the same",
             "draw initial weights at random (PyTorch's default, He, Xavier)",
         )  # fmt: skip
 
@@ -53,4 +53,4 @@ def _was_dead(source: ModuleStatistics | None) -> bool:
 
 
 def _count_others(found: Sequence[ModuleStatistics]) -> str:
-    return f", and so in {len(found) - 1} more modules" if len(found) > 1 else ""
+    return f"; the same holds for {len(found) - 1} more" if len(found) > 1 else ""

@@ -22,6 +22,7 @@ def find(probe: ModuleProbe) -> Iterator[Finding]:
         w.names[0]
         for w in probe.weights
         if w.trainable
+        and w.entries  # another process may hold all of it
         and (w.grad_l2 is None or (w.grad_l2 == 0 and not _is_behind(w, opening)))
         and expert_of(w.names[0]) not in idle
     ]
@@ -31,12 +32,12 @@ def find(probe: ModuleProbe) -> Iterator[Finding]:
             evidence = (
                 f"{len(without)} of {len(probe.weights)} parameter tensors belong to modules that are never called"
             )
-            helps = "is the module used in forward? if it is not needed, leave it out"
+            helps = "call the module in forward, or remove it if it is not needed"
         else:
-            evidence = f"{len(without)} of {len(probe.weights)} parameter tensors get none (or exactly 0)"
+            evidence = f"{len(without)} of {len(probe.weights)} parameter tensors get no gradient, or exactly 0"
             helps = (
                 "is the module used in forward? is there a detach, an argmax, a rounding or a no_grad on the way? does "
-                "the loss still hang on the outputs?"
+                "the loss still depend on the outputs?"
             )
         yield Finding("no gradient", join_names(without), evidence, helps)
     frozen = [w.names[0] for w in probe.weights if not w.trainable]
@@ -44,12 +45,13 @@ def find(probe: ModuleProbe) -> Iterator[Finding]:
         share = sum(w.entries for w in probe.weights if not w.trainable) / max(1, sum(w.entries for w in probe.weights))
         yield Finding(
             "frozen", join_names(frozen), f"requires_grad is False for {100 * share:.0f} % of the parameters",
-            "leave it so if it is meant; else requires_grad_(True)",
+            "nothing if this is intended; otherwise call requires_grad_(True)",
         )  # fmt: skip
     loose = [w.names[0] for w in probe.weights if w.held is False and w.trainable and not w.moved]
     if loose:
         yield Finding(
-            "not in the optimizer", join_names(loose), "the optimizer does not hold them, so they never change",
+            "not in the optimizer", join_names(loose),
+            "the optimizer does not have these parameters, so they never change",
             "build the optimizer after the model is complete, from model.parameters()",
         )  # fmt: skip
 
