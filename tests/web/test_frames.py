@@ -12,7 +12,7 @@ from lab_server import TINY
 from gradlab.trials.measuring import measure
 from gradlab.web.frames import MOST_POINTS, Curve
 from gradlab.web.layers import Inside
-from gradlab.web.pacing import BUSY, IDLE, SOONEST, Moment, Pace
+from gradlab.web.pacing import BUSY, IDLE, LATEST, SOONEST, Effort, Moment, Pace
 from gradlab.web.pair import Pair
 from gradlab.web.planning import plan_settings
 from gradlab.web.scenes import TESTED, Asked
@@ -94,16 +94,36 @@ def test_a_long_curve_is_sent_as_means_of_equal_stretches_and_grows_by_what_is_n
     assert Curve().thin(np.empty(0)) == {"every": 1, "y": []}
 
 
-def test_frames_get_a_small_share_of_a_busy_processor_and_a_large_one_of_an_idle_one() -> None:
-    pace, playing = Pace(), Moment(1, True, 2, 10)
-    later = playing._replace(step=50)
-    assert pace.until_next(playing, later) == SOONEST
-    pace.spend(0.01, now=100.0, trained=7.0)
-    pace.spend(0.01, now=101.0, trained=8.0)  # trained all the time
-    assert pace.until_next(playing, later) == pytest.approx(0.01 / BUSY)
-    for changed in (later._replace(told=3), later._replace(playing=False), later._replace(load=2)):
-        assert pace.until_next(playing, changed) == SOONEST
-    pace.spend(0.2, now=102.0, trained=8.0)  # did not train at all
-    assert pace.until_next(playing, later) == pytest.approx(0.2 / IDLE)
-    pace.spend(0.001, now=103.0, trained=8.5)
-    assert pace.until_next(playing, later) == SOONEST
+PLAYING = Moment(1, True, 2, 10)
+LATER = PLAYING._replace(step=50)
+
+
+def test_a_frame_is_due_when_training_has_earned_what_the_last_one_cost() -> None:
+    effort = Effort()
+    pace = Pace(effort)
+    pace.spend(0.01, time=100.0)
+    assert pace.until_next(PLAYING, LATER, 100.01) == pytest.approx(SOONEST - 0.01)
+    effort.elapsed = effort.processor = 0.1  # busy all the time: half of it is earned
+    assert pace.until_next(PLAYING, LATER, 100.1) > 0
+    effort.elapsed = effort.processor = 0.01 / BUSY + 1e-9
+    assert pace.until_next(PLAYING, LATER, 100.2) == 0
+    pace.spend(0.01, time=200.0)
+    assert pace.until_next(PLAYING, LATER, 200.0 + 0.01 / IDLE + SOONEST) == 0  # it waits for its page
+
+
+def test_where_the_training_is_starved_frames_are_rare_and_never_later_than_a_second() -> None:
+    effort = Effort()
+    pace = Pace(effort)
+    pace.spend(0.01, time=100.0)
+    effort.since = 100.0  # one long stretch that gets hardly any processor
+    assert 0 < pace.until_next(PLAYING, LATER, 100.9) <= 0.1
+    assert pace.until_next(PLAYING, LATER, 100.0 + LATEST) == 0
+
+
+def test_an_order_another_load_and_the_end_are_shown_at_once() -> None:
+    pace = Pace(Effort(since=100.0))
+    pace.spend(10.0, time=100.0)
+    assert pace.until_next(PLAYING, LATER, 100.5) > 0
+    for changed in (LATER._replace(told=3), LATER._replace(playing=False), LATER._replace(load=2)):
+        assert pace.until_next(PLAYING, changed, 100.5) <= 0
+        assert pace.until_next(PLAYING, changed, 100.01) == pytest.approx(SOONEST - 0.01)

@@ -18,7 +18,7 @@ from gradlab.plans.plan import Plan
 from gradlab.web.fairness import audit_page
 from gradlab.web.frames import Stage, describe_stage, make_frame, make_stage
 from gradlab.web.messages import Messages
-from gradlab.web.pacing import Moment, Pace
+from gradlab.web.pacing import Effort, Moment, Pace
 from gradlab.web.pair import Pair, PairState
 from gradlab.web.settings import Settings
 from gradlab.web.theory import predict_layers
@@ -56,7 +56,7 @@ class Session:
         self._playing, self._single, self._forward = False, 0, 0
         self._speed: float | None = None
         self._pace = (0.0, 0)
-        self._chunk, self._rate, self._trained = 1, 0.0, 0.0
+        self._chunk, self._rate, self._effort = 1, 0.0, Effort()
         self._asked, self._given = False, (0, PairState(0, ()))
         self._closed, self._told = False, 0
         self._threads = [
@@ -207,11 +207,14 @@ class Session:
         if to <= pair.step:
             return
         began, before = perf_counter(), pair.step
-        pair.advance(to)
+        self._effort.begin()
+        try:
+            pair.advance(to)
+        finally:
+            self._effort.end()
         spent = max(perf_counter() - began, 1e-6)
         made = max(pair.step - before, 1)
         self._rate = made / spent
-        self._trained += spent
         self._chunk = int(min(max(CHUNK_SECONDS * self._rate, 1), 4 * self._chunk, MOST_STEPS))
         with self._change:
             if pair.finished:
@@ -278,12 +281,12 @@ class Session:
     # ------------------------------------------------------------------ the looking thread
 
     def _look(self) -> None:
-        shown, pace, last = Moment(0, False, 0, 0), Pace(), 0.0
+        shown, pace = Moment(0, False, 0, 0), Pace(self._effort)
         while True:
             with self._change:
                 while not self._closed and (not self.messages.listeners or self._pair is None or self._now() == shown):
                     self._change.wait()
-                while not self._closed and (left := last + pace.until_next(shown, self._now()) - monotonic()) > 0:
+                while not self._closed and (left := pace.until_next(shown, self._now(), monotonic())) > 0:
                     self._change.wait(left)
                 if self._closed:
                     return
@@ -295,7 +298,7 @@ class Session:
                 (given, state), now = self._given, self._now()
             if given != load or stage is None or stage is not self._stage:
                 continue
-            last, began = monotonic(), thread_time()
+            time, began = monotonic(), thread_time()
             try:
                 frame = make_frame(stage, state)
             except Exception as error:
@@ -304,7 +307,7 @@ class Session:
             shown = now._replace(step=state.step)
             facts = {"playing": now.playing, "told": now.told, "rate": round(self._rate, 1)}
             self.messages.publish("frame", {"load": load, **frame, **facts})
-            pace.spend(thread_time() - began, last, self._trained)
+            pace.spend(thread_time() - began, time)
 
     def _now(self) -> Moment:
         ended = self._pair is not None and self._pair.finished
