@@ -77,7 +77,7 @@ def carry_back(found: Walk, top: Top, most: float = 1.0) -> dict[int, Delta]:
 def _along(aligned: Array, signal: Signal) -> Array:
     """E of the aligned part g∥_a g∥_b over units: s_a s_b P_ab/(n² p_a p_b)."""
     p = np.maximum(signal.second.diagonal(), 1e-300)
-    return np.asarray(aligned * signal.second / (p[:, None] * p) / signal.width**2)
+    return np.asarray(aligned * signal.second / p[:, None] / p / signal.width**2)
 
 
 def _keep_positive(across: Array, whole: Array) -> Array:
@@ -138,7 +138,7 @@ def _at_function(passed: Passed, out: Signal, back: Back, top: Top, keep: float,
     inner, from_s = np.zeros_like(back.aligned), 0.0
     bulk = float(second.trace())
     seen = keep * law.slope.diagonal() * p + 2 * keep * alpha * m * law.product1 + alpha**2 * law.product
-    amplitude = back.aligned / (p_out[:, None] * p_out) / out.width**2
+    amplitude = back.aligned / p_out[:, None] / p_out / out.width**2
     slopes = np.maximum(law.slope.diagonal(), 1e-300)
     second = second * (1 - float(np.mean(seen / (p_out * slopes) - 1)) / n)  # g⊥ has no part along x'
     if normed:  # takes out of f' x' what points along z, and a layer norm the mean
@@ -239,7 +239,7 @@ def _join(block: PassedBlock, above: Back, below: Back) -> Back:
     law = last.law
     p_out, p = np.maximum(out.second.diagonal(), 1e-300), np.maximum(stream.second.diagonal(), 1e-300)
     m = stream.mean
-    amplitude = above.aligned / (p_out[:, None] * p_out) / out.width**2
+    amplitude = above.aligned / p_out[:, None] / p_out / out.width**2
     turned = np.sqrt(np.maximum(law.second.diagonal() - m**2 * law.mean**2 / p, 0))
     freed = alpha**2 * amplitude * (turned[:, None] * turned) * correlation(law.second)
     kept = above.across + freed

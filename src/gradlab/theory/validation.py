@@ -13,6 +13,8 @@ from itertools import combinations, product
 from math import log, sqrt
 from typing import Any
 
+import numpy as np
+
 from gradlab.parts import Catalog
 from gradlab.spec.config import Config
 from gradlab.theory.inputs import pool_of
@@ -77,7 +79,7 @@ def check(
     if not any(one.kind in kinds for measure in MEASURES for one in prediction.forecasts.get(measure, {}).values()):
         return []
     values, _, _ = draw_values(config, catalog, pool_of(config, catalog, root), draws, NEW)
-    found = []
+    found, smallest = [], float(np.finfo(config.train.precision).tiny)  # below it, a network's numbers are 0 or rounded
     for measure in MEASURES:
         for layer, numbers in values.get(measure, {}).items():
             forecast, drawn = prediction.forecast(measure, layer), summarize(measure, numbers)
@@ -85,7 +87,7 @@ def check(
                 forecast is None
                 or drawn is None
                 or forecast.kind not in kinds
-                or min(forecast.center, drawn.center) <= 0
+                or not min(forecast.center, drawn.center) > smallest
             ):
                 continue
             inside = sum(forecast.low <= value <= forecast.high for value in numbers) / len(numbers)
