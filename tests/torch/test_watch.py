@@ -290,3 +290,33 @@ def test_torch_is_seeded_even_if_the_function_imports_it() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_hooks_that_stay_from_step_to_step_follow_a_model_that_changes() -> None:
+    model, (x, y) = mlp(2), batch()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    replaced = model[0]
+    with gradlab.watch(model, optimizer, every=1, quiet=True) as w:
+        for step in range(4):
+            if step == 2:
+                model[0] = nn.Linear(32, 32)
+                optimizer.add_param_group({"params": list(model[0].parameters())})
+            nn.functional.cross_entropy(model(x), y).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    assert [moment.step for moment in w.moments] == [0, 1, 2, 3]
+    assert all(weight.update_ratio for moment in w.moments[:2] for weight in moment.probe.weights)
+    assert all(weight.update_ratio for weight in w.moments[3].probe.weights)
+    assert not replaced._forward_hooks
+    assert all(not module._forward_hooks for module in model.modules())
+    assert not any(parameter._post_accumulate_grad_hooks for parameter in (*model.parameters(), *replaced.parameters()))
+
+
+def test_numbers_are_there_before_a_probe_ends() -> None:
+    model, (x, y) = mlp(2), batch()
+    with gradlab.probe(model) as p:
+        nn.functional.cross_entropy(model(x), y).backward()
+        inside = p.table().set_index("name")
+    after = p.table().set_index("name")
+    assert (inside["rms"] > 0).all()
+    assert (inside["rms"] == after["rms"]).all()
