@@ -12,7 +12,7 @@ from typing import Any
 import gradlab
 
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112 - by default 15: tests would wait for other work
+os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112 - by default 15: tests would starve on a machine with other work
 STORE = 80 * 2**20
 """Bytes of a node's object store: the least that Ray accepts, near enough."""
 
