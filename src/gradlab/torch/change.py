@@ -15,7 +15,7 @@ from gradlab.torch.findings import Finding, Findings
 if TYPE_CHECKING:
     import pandas as pd
 
-    from gradlab.torch.probing import ModuleProbe
+    from gradlab.torch.results import ProbeResults
     from gradlab.torch.statistics import ModuleStatistics
 
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 class Change:
     """The effect of a fix: `after.against(before)`."""
 
-    before: ModuleProbe
-    after: ModuleProbe
+    before: ProbeResults
+    after: ProbeResults
 
     @cached_property
     def _found(self) -> tuple[Findings, Findings]:
@@ -113,11 +113,11 @@ class Change:
         return "".join(f"<p>{escape(line)}</p>" for line in str(self).splitlines()) + str(self.table().to_html())
 
 
-def _modules_by_name(probe: ModuleProbe) -> dict[str, ModuleStatistics]:
+def _modules_by_name(probe: ProbeResults) -> dict[str, ModuleStatistics]:
     return {seen.name: seen for seen in sorted(probe.modules.values(), key=lambda each: each.order)}
 
 
-def _describe_signal(before: ModuleProbe, after: ModuleProbe) -> str:
+def _describe_signal(before: ProbeResults, after: ProbeResults) -> str:
     """Describe how far the backprop signal carries before and after."""
     ratios = []
     for probe in (before, after):

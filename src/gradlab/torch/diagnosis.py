@@ -14,7 +14,7 @@ from gradlab.torch.rules import inputs, inside, loss, nonfinite, signals, steps,
 
 if TYPE_CHECKING:
     from gradlab.torch.overfitting import Overfit
-    from gradlab.torch.probing import ModuleProbe
+    from gradlab.torch.results import ProbeResults
 
 MAX_ERROR_LENGTH = 160
 """Maximum length of an error message in a note."""
@@ -41,7 +41,7 @@ SYMPTOMS = ("frozen", "loss does not fall", "loss spikes")
 """Findings that are only noted."""
 
 
-def diagnose_probe(probe: ModuleProbe, overfit: Overfit | None = None) -> Findings:
+def diagnose_probe(probe: ProbeResults, overfit: Overfit | None = None) -> Findings:
     """Diagnose the numbers of a probe and the attempt to overfit, if there was one."""
     skipped = _describe_skipped(probe)
     records = probe.records
@@ -54,7 +54,7 @@ def diagnose_probe(probe: ModuleProbe, overfit: Overfit | None = None) -> Findin
     return Findings(tuple(faults), overfit, (*describe_limits(probe), *skipped), noted)
 
 
-def find_problems(probe: ModuleProbe) -> Iterator[Finding]:
+def find_problems(probe: ProbeResults) -> Iterator[Finding]:
     """Apply every rule to one pass. Where numbers are not finite, trends over depth say nothing."""
     broken = list(nonfinite.find(probe))
     yield from broken
@@ -68,7 +68,7 @@ def find_problems(probe: ModuleProbe) -> Iterator[Finding]:
     yield from steps.find(probe)
 
 
-def describe_limits(probe: ModuleProbe) -> list[str]:
+def describe_limits(probe: ProbeResults) -> list[str]:
     """Say what was not there to be judged."""
     limits = []
     if not probe.records.passes:
@@ -97,7 +97,7 @@ def _trains_with_others() -> bool:
     return dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
 
 
-def _describe_skipped(probe: ModuleProbe) -> list[str]:
+def _describe_skipped(probe: ProbeResults) -> list[str]:
     if not probe.skipped:
         return []
     why = next(iter(probe.skipped.values()))
@@ -105,7 +105,7 @@ def _describe_skipped(probe: ModuleProbe) -> list[str]:
     return [f"Not looked into: {join_names(list(probe.skipped))} ({shown})."]
 
 
-def check_overfit(probe: ModuleProbe, overfit: Overfit | None) -> Sequence[Finding]:
+def check_overfit(probe: ProbeResults, overfit: Overfit | None) -> Sequence[Finding]:
     """The finding of a network that could not learn one batch."""
     if overfit is None or overfit.ok:
         return ()

@@ -11,7 +11,7 @@ from gradlab.report.charts import HeatChart, HeatPanel, Line, LineChart
 from gradlab.report.draw import draw_one
 
 if TYPE_CHECKING:
-    from gradlab.torch.probing import ModuleProbe
+    from gradlab.torch.results import ProbeResults
     from gradlab.torch.watching import Watch
 
 MEASURES = {
@@ -22,7 +22,7 @@ MEASURES = {
 }
 
 
-def probe_figure(probe: ModuleProbe, ax: Any = None) -> Any:
+def probe_figure(probe: ProbeResults, ax: Any = None) -> Any:
     """Draw the root mean squares of activations and of the backprop signal, module by module."""
     seen = sorted(probe.modules.values(), key=lambda each: each.order)
     places = np.arange(1, len(seen) + 1, dtype=float)

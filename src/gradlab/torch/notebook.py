@@ -8,11 +8,11 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gradlab.torch.probing import ModuleProbe
+    from gradlab.torch.results import ProbeResults
     from gradlab.torch.watching import Watch
 
 
-def probe_as_html(probe: ModuleProbe) -> str:
+def probe_as_html(probe: ProbeResults) -> str:
     """Diagnosis, activations and δ by module, and the blocks; all modules below, folded."""
     if not probe.modules:
         return f"<p>{escape(repr(probe))}</p>{probe.diagnose()._repr_html_()}"

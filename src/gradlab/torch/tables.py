@@ -12,8 +12,8 @@ from gradlab.torch.statistics import ModuleStatistics
 if TYPE_CHECKING:
     import pandas as pd
 
-    from gradlab.torch.probing import ModuleProbe
     from gradlab.torch.records import Records
+    from gradlab.torch.results import ProbeResults
     from gradlab.torch.weights import Weight
 
 HIDDEN = ("order", "deltas", "delta_nonfinite", "source")
@@ -33,7 +33,7 @@ def tabulate_modules(records: Records, *, whole: bool) -> pd.DataFrame:
     return tabulate_rows(row for row in rows if whole or not row.idle)
 
 
-def tabulate_blocks(probe: ModuleProbe) -> pd.DataFrame:
+def tabulate_blocks(probe: ProbeResults) -> pd.DataFrame:
     """Blocks along the network's spine: output, signal, and the extremes of what is inside each."""
     import pandas as pd
 

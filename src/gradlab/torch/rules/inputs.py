@@ -9,13 +9,13 @@ from gradlab.spec.numerals import written
 from gradlab.torch.findings import Finding
 
 if TYPE_CHECKING:
-    from gradlab.torch.probing import ModuleProbe
+    from gradlab.torch.results import ProbeResults
 
 LARGE = 30.0
 """Root mean square above which an input was hardly normalized."""
 
 
-def find(probe: ModuleProbe) -> Iterator[Finding]:
+def find(probe: ProbeResults) -> Iterator[Finding]:
     """Judge the first floating-point input of at least two axes."""
     received = probe.records.received
     if received is None:

@@ -10,8 +10,8 @@ from gradlab.spec.numerals import written
 from gradlab.torch.findings import Finding, join_names
 
 if TYPE_CHECKING:
-    from gradlab.torch.probing import ModuleProbe
     from gradlab.torch.recurrence import Recurrence
+    from gradlab.torch.results import ProbeResults
 
 SHARP_ENTROPY, SHARP_WEIGHT, FEWEST_KEYS = 0.1, 0.9, 8
 GONE, GROWN = 1e-10, 1e6
@@ -20,7 +20,7 @@ FEWEST_TIMES = 8
 EXPERT = re.compile(r"(^|\.)\w*experts?\w*\.(\d+)(\.|$)", re.IGNORECASE)
 
 
-def find(probe: ModuleProbe) -> Iterator[Finding]:
+def find(probe: ProbeResults) -> Iterator[Finding]:
     """Judge what was recognized."""
     yield from _find_sharp_attention(probe)
     for each in probe.records.recurrence.values():
@@ -32,7 +32,7 @@ def find(probe: ModuleProbe) -> Iterator[Finding]:
     yield from find_idle_experts(probe)
 
 
-def _find_sharp_attention(probe: ModuleProbe) -> Iterator[Finding]:
+def _find_sharp_attention(probe: ProbeResults) -> Iterator[Finding]:
     judged = [each for each in probe.records.attention.values() if each.keys >= FEWEST_KEYS]
     sharp = [each for each in judged if each.entropy < SHARP_ENTROPY and (each.largest or 0) > SHARP_WEIGHT]
     if sharp and 2 * len(sharp) >= len(judged):
@@ -91,7 +91,7 @@ def _judge_gradients(name: str, deltas: list[float]) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def find_idle_experts(probe: ModuleProbe) -> Iterator[Finding]:
+def find_idle_experts(probe: ProbeResults) -> Iterator[Finding]:
     """Report experts that no sample was sent to, by their modules or by their router's choices."""
     idle = sorted({found for name in probe.records.never_called if (found := expert_of(name)) is not None})
     called = {found for name in probe.modules if (found := expert_of(name)) is not None}

@@ -11,7 +11,7 @@ from gradlab.torch.findings import Finding
 
 if TYPE_CHECKING:
     from gradlab.torch.objective import Objective
-    from gradlab.torch.probing import ModuleProbe
+    from gradlab.torch.results import ProbeResults
 
 TIMES_GUESS, ABOVE_GUESS = 2.0, 3.0
 """An initial cross-entropy is too high beyond so many times a guess, and so much above it."""
@@ -19,7 +19,7 @@ TIMES_VARIANCE = 100.0
 """An initial squared error is too high beyond so many times the variance of the targets."""
 
 
-def find(probe: ModuleProbe) -> Iterator[Finding]:
+def find(probe: ProbeResults) -> Iterator[Finding]:
     """Judge the criterion that the loss was made of."""
     objective = probe.records.objective
     if objective is None:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from gradlab.torch.findings import Finding
 
 if TYPE_CHECKING:
-    from gradlab.torch.probing import ModuleProbe
     from gradlab.torch.records import Nonfinite
+    from gradlab.torch.results import ProbeResults
 
 NAME = "NaN or infinity"
 LOOK = (
@@ -19,7 +19,7 @@ LOOK = (
 )
 
 
-def find(probe: ModuleProbe) -> Iterator[Finding]:
+def find(probe: ProbeResults) -> Iterator[Finding]:
     """Report one place: where it began."""
     first = probe.records.nonfinite
     if first is not None:

@@ -14,7 +14,7 @@ from gradlab.torch.findings import Finding
 from gradlab.torch.spine import find_spine
 
 if TYPE_CHECKING:
-    from gradlab.torch.probing import ModuleProbe
+    from gradlab.torch.results import ProbeResults
     from gradlab.torch.statistics import ModuleStatistics
 
 VANISHED, EXPLODED = 1e-4, 1e4
@@ -30,7 +30,7 @@ ALIKE = 1e-6
 ADAPTIVE = ("Adam", "RMSprop", "Adagrad", "Adadelta", "Lion", "Adafactor", "NAdam", "RAdam", "Lamb", "Muon")
 
 
-def find(probe: ModuleProbe) -> Iterator[Finding]:
+def find(probe: ProbeResults) -> Iterator[Finding]:
     """Compare both signals at the beginning of the network with those at its end."""
     rows = choose_rows(probe)
     alike, moves = find_alike(rows), is_excused(probe)
@@ -40,7 +40,7 @@ def find(probe: ModuleProbe) -> Iterator[Finding]:
         yield describe_alike(rows, alike)
 
 
-def choose_rows(probe: ModuleProbe) -> list[ModuleStatistics]:
+def choose_rows(probe: ProbeResults) -> list[ModuleStatistics]:
     """Return the spine; all modules if it is too short for a trend."""
     rows = find_spine(probe.model, probe.records)
     if sum(bool(row.delta) for row in rows) >= FEWEST:
@@ -48,7 +48,7 @@ def choose_rows(probe: ModuleProbe) -> list[ModuleStatistics]:
     return [row for row in sorted(probe.modules.values(), key=lambda row: row.order) if not row.idle]
 
 
-def is_excused(probe: ModuleProbe) -> bool:
+def is_excused(probe: ProbeResults) -> bool:
     """Whether an adaptive optimizer moves every matrix, however small its gradient."""
     moved = [w.update_ratio for w in probe.weights if w.update_ratio is not None and len(w.shape) > 1]
     adaptive = bool(probe.optimizers) and all(type(o).__name__.startswith(ADAPTIVE) for o in probe.optimizers)
@@ -102,7 +102,7 @@ def describe_alike(rows: Sequence[ModuleStatistics], alike: ModuleStatistics) ->
     )  # fmt: skip
 
 
-def _find_gradients(probe: ModuleProbe, rows: Sequence[ModuleStatistics], *, excused: bool) -> Iterator[Finding]:
+def _find_gradients(probe: ProbeResults, rows: Sequence[ModuleStatistics], *, excused: bool) -> Iterator[Finding]:
     # a gradient that is exactly 0 everywhere is a cut, not a decay: the check of the weights reports it
     positive = [(row.name, row.delta) for row in rows if row.delta]
     if len(positive) < FEWEST:
@@ -126,7 +126,7 @@ def _find_gradients(probe: ModuleProbe, rows: Sequence[ModuleStatistics], *, exc
         )  # fmt: skip
 
 
-def _find_activations(probe: ModuleProbe, rows: Sequence[ModuleStatistics], *, excused: bool) -> Iterator[Finding]:
+def _find_activations(probe: ProbeResults, rows: Sequence[ModuleStatistics], *, excused: bool) -> Iterator[Finding]:
     sizes = [(row.name, row.rms) for row in rows if row.rms > 0]
     if len(sizes) < FEWEST:
         return

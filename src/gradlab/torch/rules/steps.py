@@ -10,7 +10,7 @@ from gradlab.spec.numerals import written
 from gradlab.torch.findings import Finding, join_names
 
 if TYPE_CHECKING:
-    from gradlab.torch.probing import ModuleProbe
+    from gradlab.torch.results import ProbeResults
     from gradlab.torch.weights import Weight
 
 STUCK, SMALL, WILD, MANY = 1e-10, 3e-6, 0.5, 0.1
@@ -27,7 +27,7 @@ DECAY = 5e-3
 LOW_PRECISION = ("bfloat16", "float16")
 
 
-def find(probe: ModuleProbe) -> Iterator[Finding]:
+def find(probe: ProbeResults) -> Iterator[Finding]:
     """Judge the step by how far it moved each matrix."""
     matrices = [w for w in probe.weights if w.held and w.trainable and len(w.shape) > 1]
     judged = [w for w in matrices if w.grad_l2 and w.update_ratio is not None]
@@ -79,7 +79,7 @@ def _share_moved(weight: Weight) -> float:
     return weight.step_rms / max(own, USUAL / weight.fan_in**0.5)
 
 
-def _find_decay(probe: ModuleProbe) -> Iterator[Finding]:
+def _find_decay(probe: ProbeResults) -> Iterator[Finding]:
     for rate in probe.rates:
         decay, lr = rate.get("weight_decay") or 0.0, rate.get("lr") or 0.0
         if isinstance(decay, int | float) and float(lr) * float(decay) > DECAY:
@@ -102,6 +102,6 @@ def describe_uncleared(steps: str) -> Finding:
     )  # fmt: skip
 
 
-def _name_rate(probe: ModuleProbe) -> str:
+def _name_rate(probe: ProbeResults) -> str:
     rates = {float(rate["lr"]) for rate in probe.rates if isinstance(rate.get("lr"), int | float)}
     return f" (learning rate {max(rates):.3g})" if rates else ""

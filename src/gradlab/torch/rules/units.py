@@ -9,14 +9,14 @@ from gradlab.torch.findings import Finding, join_names
 from gradlab.torch.operations import BOUNDED_OPERATIONS
 
 if TYPE_CHECKING:
-    from gradlab.torch.probing import ModuleProbe
+    from gradlab.torch.results import ProbeResults
     from gradlab.torch.statistics import ModuleStatistics
 
 DEAD, SATURATED = 0.9, 0.9
 BOUNDED = ("Tanh", "Sigmoid", "Hardtanh", "Hardsigmoid", "Softsign", *BOUNDED_OPERATIONS)
 
 
-def find(probe: ModuleProbe) -> Iterator[Finding]:
+def find(probe: ProbeResults) -> Iterator[Finding]:
     """Judge nonlinearities by what they return, and matrices by their rows."""
     records = probe.records
     owners = {weight.names[0].rpartition(".")[0] for weight in probe.weights}

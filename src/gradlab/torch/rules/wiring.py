@@ -9,11 +9,11 @@ from gradlab.torch.findings import Finding, join_names
 from gradlab.torch.rules.inside import expert_of
 
 if TYPE_CHECKING:
-    from gradlab.torch.probing import ModuleProbe
+    from gradlab.torch.results import ProbeResults
     from gradlab.torch.weights import Weight
 
 
-def find(probe: ModuleProbe) -> Iterator[Finding]:
+def find(probe: ProbeResults) -> Iterator[Finding]:
     """Judge every parameter tensor by whether it can learn."""
     ran = probe.records.backwards > 0 or any(weight.grad_l2 is not None for weight in probe.weights)
     idle = {expert for name in probe.records.never_called if (expert := expert_of(name)) is not None}
