@@ -38,7 +38,7 @@ def main() -> None:
         with sync_playwright() as play:
             program = shutil.which("chromium")
             browser = play.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
-            page = browser.new_page(viewport={"width": 1440, "height": 1075}, color_scheme="light")
+            page = browser.new_page(viewport={"width": 1440, "height": 1130}, color_scheme="light")
             page.set_default_timeout(120_000)
             page.goto(f"{address.url}#{SCENE}")
             page.wait_for_selector("html[data-ready='true']", state="attached")
