@@ -290,5 +290,7 @@ def _over(sizes: Any) -> str:
         return f"is exactly 0 in {zeros} of {len(sizes)} layers" if zeros else "has too few layers to tell"
     factor = max(found.in_all, 1 / found.in_all)
     if factor < STEADY:
-        return f"hardly changes (by a factor of {written(factor, 2)})"
+        return (
+            "keeps its size" if written(factor, 2) == "1" else f"hardly changes (by a factor of {written(factor, 2)})"
+        )
     return f"{'grows' if found.in_all > 1 else 'falls'} by a factor of {written(factor, 2)}"
