@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import gradlab
 from gradlab.report.gallery import first_screen, further_sentences
+from gradlab.report.story import Story
 
 ROOT = Path(__file__).parents[2]
 KEPT = sorted(path.parent for path in (ROOT / "docs/results").glob("*/run/plan.json"))
@@ -15,21 +17,11 @@ GALLERY, SENTENCES = ((ROOT / "docs" / name).read_text(encoding="utf8") for name
 
 
 @pytest.mark.thorough
+@pytest.mark.parametrize(("tell", "page"), [(first_screen, GALLERY), (further_sentences, SENTENCES)])
 @pytest.mark.parametrize("folder", KEPT, ids=lambda folder: folder.parent.name)
-def test_the_gallery_says_what_the_kept_run_says(folder: Path) -> None:
-    screen = "\n".join(first_screen(gradlab.open_run(folder).story)).rstrip()
-    assert screen in GALLERY, (
-        f"python scripts/make_results.py --rebuild writes it again; {folder.parent.name} says:\n{screen}"
-    )
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("folder", KEPT, ids=lambda folder: folder.parent.name)
-def test_the_page_of_sentences_says_what_the_kept_run_says(folder: Path) -> None:
-    told = "\n".join(further_sentences(gradlab.open_run(folder).story)).rstrip()
-    assert told in SENTENCES, (
-        f"python scripts/make_results.py --rebuild writes it again; {folder.parent.name} says:\n{told}"
-    )
+def test_the_page_says_what_the_kept_run_says(folder: Path, tell: Callable[[Story], list[str]], page: str) -> None:
+    told = "\n".join(tell(gradlab.open_run(folder).story)).rstrip()
+    assert told in page, f"python scripts/make_results.py --rebuild writes it again; {folder.parent.name} says:\n{told}"
 
 
 def test_every_built_in_study_is_in_the_gallery() -> None:
