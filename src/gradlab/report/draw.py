@@ -22,6 +22,8 @@ from gradlab.report.text_size import text_height, wrapped
 FORMATS = {"page": (6.8, 4.3, 1.0), "column": (3.4, 2.5, 0.74), "slide": (40 / 3, 7.5, 1.8)}
 """Inches across and down, and the scale of text: across a page, in a column of a paper, on a slide."""
 SIZE = FORMATS["page"][:2]
+PLOT = 0.8
+"""Share of a figure's usual height that is left to title and axes, however long the note below them is."""
 ROW, HEAD = 1.55, 1.25
 """Inches of a row of panels, and of everything above and below them."""
 
@@ -102,7 +104,7 @@ def _natural_height(chart: Chart, width: float, height: float, scale: float) -> 
         return scale * (HEAD + 0.19 * chart.text_rows)
     notes = text_height(wrapped(chart.full_note, 72 * width, pt(8)), pt(8)) / 72
     if len(chart.panels) == 1:
-        return height
+        return max(height, PLOT * height + notes)
     natural = scale * (HEAD + ROW * rows) + notes
     return max(natural, 0.8 * height if rows == 1 else height)
 
