@@ -42,7 +42,7 @@ def command(
     gradlab figure runs/depth gradient_at_start_by_layer --facet depth --color skip --size slide --to pdf
     """
     from gradlab import api
-    from gradlab.cli.output import emit_json, visible
+    from gradlab.cli.output import emit_json, hang, visible
     from gradlab.notices import say
     from gradlab.report.draw import render_chart
     from gradlab.report.export import render_csv
@@ -61,7 +61,7 @@ def command(
             return
         widest = max(map(len, found), default=0)
         for each, words in found.items():
-            typer.echo(f"{each:<{widest}}  {visible(words)}")
+            typer.echo(hang(f"{each:<{widest}}  ", visible(words)))
         return
     chart = result.chart(name, FigureRequest(groups or None, facet, color, renamed, title))
     content = render_csv(*chart.table()) if kind == "csv" else render_chart(chart, kind, size=size)
