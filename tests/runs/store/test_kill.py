@@ -25,6 +25,17 @@ coordinator.COMMIT_SECONDS = 0.02
 gradlab.run(json.load(open(sys.argv[1])), out=sys.argv[2], executor=sys.argv[3], workers=2)
 """
 
+SELF_KILL = """
+import os, pathlib, sys, threading, time
+def end():
+    run, before, pause = pathlib.Path(sys.argv[2]), int(sys.argv[4]), float(sys.argv[5])
+    while len(list(run.glob("results/*/chunk.json"))) <= before:
+        time.sleep(0.002)
+    time.sleep(pause)
+    os.kill(os.getpid(), 9)
+threading.Thread(target=end, daemon=True).start()
+"""
+
 
 def long_study(tree: dict[str, Any], seeds: int, steps: int) -> dict[str, Any]:
     """Trials of some milliseconds on the reference engine, which needs no compiler to start."""
@@ -46,19 +57,17 @@ def committed(run: Path) -> list[str]:
 def killed_again_and_again(tree: dict[str, Any], folder: Path, kills: int, seed: int) -> None:
     (folder / "study.json").write_text(json.dumps(tree))
     run, chance, before = folder / "run", random.Random(seed), set()
-    command = [sys.executable, "-c", CODE, str(folder / "study.json"), str(run), "pool"]
+    arguments = [str(folder / "study.json"), str(run), "pool"]
     done_by_itself = in_between = 0
     for _ in range(kills):
-        started = len(chunk_paths(run))
-        process = subprocess.Popen(command, stderr=subprocess.PIPE)
-        pause = chance.random() * 0.5
-        if chance.random() < 0.8:  # once it writes; otherwise at any point of its first second
-            while process.poll() is None and len(chunk_paths(run)) == started:
-                time.sleep(0.002)
-        else:
-            pause += chance.random() * 1.5
-        time.sleep(pause * chance.random())
-        process.send_signal(signal.SIGKILL)
+        if chance.random() < 0.8:  # once it writes, from inside, so that a busy machine does not come too late
+            pause = chance.random() * chance.random() * 0.5
+            command = [sys.executable, "-c", SELF_KILL + CODE, *arguments, str(len(chunk_paths(run))), str(pause)]
+            process = subprocess.Popen(command, stderr=subprocess.PIPE)
+        else:  # at any point of its first seconds
+            process = subprocess.Popen([sys.executable, "-c", CODE, *arguments], stderr=subprocess.PIPE)
+            time.sleep(chance.random() * chance.random() * 2)
+            process.send_signal(signal.SIGKILL)
         _, error = process.communicate()
         assert process.returncode in (0, -signal.SIGKILL), error.decode()
         done_by_itself += process.returncode == 0
