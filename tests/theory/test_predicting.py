@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import exp, log
 
+import numpy as np
 import pytest
 
 import gradlab
@@ -12,6 +13,7 @@ from gradlab.theory.groups import predict_groups
 from gradlab.theory.keeping import from_json, to_json
 from gradlab.theory.predicting import predict_config
 from gradlab.theory.validation import Checked, check, cover_pairs, initial_network
+from gradlab.trials.setup import prepare
 
 CATALOG = Catalog()
 
@@ -135,3 +137,18 @@ def test_the_spread_of_a_deep_narrow_network_is_the_known_one() -> None:
     assert own is not None
     assert 4 * own.spread**2 == pytest.approx(30 * 5 / 32, rel=0.1)  # κ Σ 1/n, and the spread of the inputs
     assert exp(log(own.center)) < 1
+
+
+def test_the_band_of_the_initial_loss_holds_the_seeds_with_their_own_data() -> None:
+    plan = gradlab.plan("identity", seeds=120)
+    forecast = gradlab.predict(plan).groups["plain"].loss
+    losses = []
+    for trial in plan.trials:
+        if trial.group == "plain":
+            setup = prepare(trial)
+            x, y = setup.first_batch()
+            output, _ = setup.mlp.forward(setup.mlp.layout.windows(setup.theta), x, setup.mlp.initial_running(x.dtype))
+            losses.append(setup.loss.value(output, y))
+    low, high = (forecast.center * np.exp(sign * 1.96 * forecast.spread) for sign in (-1, 1))
+    assert np.mean((low <= np.array(losses)) & (np.array(losses) <= high)) > 0.8
+    assert high / low < 1.1

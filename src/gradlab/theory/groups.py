@@ -26,7 +26,7 @@ from gradlab.theory.keeping import from_json, to_json
 from gradlab.theory.predicting import predict_config
 from gradlab.theory.prediction import Prediction
 
-VERSION = 4
+VERSION = 5
 """Raised when predictions change."""
 _KNOWN: dict[str, Prediction | None] = {}
 
@@ -81,6 +81,7 @@ def _key(config: Config, catalog: Catalog, root: int) -> str:
             task.fingerprint(),
             config.train.loss.model_dump(mode="json"),
             config.train.precision,
+            config.train.batch,
             probe,
             probes if isinstance(probes, str) else list(probes),
             root,

@@ -37,6 +37,8 @@ class Inputs:
     """Samples of the probe batch."""
     spread: float
     """Variance over seeds of the logarithm of the batch's mean second moment."""
+    chance: float
+    """What is left, over seeds, of a sample's variance in the mean over the first training batch."""
 
     @property
     def second(self) -> Array:
@@ -122,13 +124,26 @@ def measure_inputs(config: Config, pool: Pool) -> Inputs:
     sizes = np.mean(x * x, 1)
     mean = float(sizes.mean())
     spread = float(sizes.var()) / mean**2 / batch if mean > 0 else 0.0
-    return represent(x, y, batch, spread)
+    return represent(x, y, batch, spread, _chance(config, pool))
 
 
-def represent(x: Array, y: Array, batch: int, spread: float) -> Inputs:
+def _chance(config: Config, pool: Pool) -> float:
+    """1/B for data that every seed draws anew; of a fixed set of N, another batch of B has 1/B − 1/N."""
+    samples = len(pool.dataset.train)
+    batch = training_batch(config, pool)
+    return 1 / batch - (0.0 if pool.task.draws_fresh else 1 / samples)
+
+
+def training_batch(config: Config, pool: Pool) -> int:
+    """Samples of the first training batch, of which the initial loss is taken."""
+    samples = len(pool.dataset.train)
+    return samples if config.train.batch == "full" else min(config.train.batch, samples)
+
+
+def represent(x: Array, y: Array, batch: int, spread: float, chance: float) -> Inputs:
     """A few of the samples, spread over the sizes of all."""
     order = np.argsort(np.mean(x * x, 1), kind="stable")
     count = min(SAMPLES, len(x))
     places = ((np.arange(count) + 0.5) * len(x) / count).astype(int)
     rows = order[places]
-    return Inputs(x[rows], y[rows], batch, spread)
+    return Inputs(x[rows], y[rows], batch, spread, chance)

@@ -27,7 +27,7 @@ from gradlab.theory.prediction import Forecast, Kind, LayerTheory, Prediction
 from gradlab.theory.signal import Passed, Signal, function_of, noise_of
 from gradlab.theory.simulation import Simulation, simulate
 from gradlab.theory.spreads import Spread
-from gradlab.theory.top import draw_top
+from gradlab.theory.top import Top, draw_top
 from gradlab.theory.walk import Walk, is_finite, walk, weights_by_layer, why_not_forward
 from gradlab.theory.weights import Weights
 
@@ -64,12 +64,11 @@ def _predict(config: Config, catalog: Catalog, root: int, group: str) -> Predict
     forecasts = _forward(found, inputs)
     reasons: tuple[str, ...] = ()
     share = max((delta.aligned for delta in deltas.values()), default=0.0)
-    said = top.losses[np.isfinite(top.losses)]
-    expected = _positive(said)
+    expected = _initial_loss(top, inputs)
     scale = top.output_scale
     if share > ALIGNED:
         reasons = (_say_aligned("simulated", share),)
-        drawn = simulate(config, catalog, pool)
+        drawn = simulate(config, catalog, pool, only=BACKWARD)
         forecasts |= {name: dict(drawn.forecasts.get(name, {})) for name in BACKWARD}
         expected = drawn.loss
     else:
@@ -100,7 +99,7 @@ def predict_mlp(mlp: MLP, weights: list[Weights], inputs: Inputs, loss: Loss | N
                 reasons = (_say_aligned("an order of magnitude", share),)
                 back = {name: {n: replace(one, kind="order") for n, one in by.items()} for name, by in back.items()}
             forecasts |= back
-            expected, scale = _positive(top.losses[np.isfinite(top.losses)]), top.output_scale
+            expected, scale = _initial_loss(top, inputs), top.output_scale
         return _assemble("", mlp, found, forecasts, expected, scale, _phase(mlp, weights, forecasts), reasons, inputs)
 
 
@@ -175,11 +174,14 @@ def _streams(found: Walk) -> dict[int, Signal]:
     return signals | {block.layers[-1].layer.number: block.out for block in found.blocks}
 
 
-def _positive(values: np.ndarray) -> Forecast:
-    logs = np.log(values[values > 0]) if len(values) else np.array([])
+def _initial_loss(top: Top, inputs: Inputs) -> Forecast:
+    """Over the draws of the network, and over those of the batch."""
+    logs = np.log(top.losses[np.isfinite(top.losses) & (top.losses > 0)])
     if len(logs) < 2:
         return Forecast(float("nan"), 0.0, "exact")
-    return Forecast(float(np.exp(logs.mean())), float(logs.std(ddof=1)), "exact")
+    apart = top.losses_by_sample[np.isfinite(top.losses_by_sample)]
+    of_batch = float(apart.var(ddof=1) / apart.mean() ** 2) * inputs.chance if len(apart) > 1 else 0.0
+    return Forecast(float(np.exp(logs.mean())), sqrt(float(logs.var(ddof=1)) + of_batch), "exact")
 
 
 def _forward(found: Walk, inputs: Inputs) -> Forecasts:

@@ -61,6 +61,8 @@ class Top:
     batch: int
     losses: Array
     """The initial loss in every draw."""
+    losses_by_sample: Array
+    """The same of every sample, over all draws."""
     output_scale: float
     """Root mean square of the outputs."""
 
@@ -145,6 +147,7 @@ def draw_top(found: Walk, loss: Loss, inputs: Inputs) -> Top:
         shifts,
         batch,
         np.array([loss.value(one, inputs.y) for one in by_draw[:draws]]),
+        np.array([loss.value(by_draw[:, n], np.repeat(inputs.y[n : n + 1], 2 * draws, 0)) for n in range(samples)]),
         float(np.mean(output**2)) ** 0.5,
     )
 

@@ -144,7 +144,7 @@ def predict(
     if loss is not None and y is not None:
         own = LossOfTorch(loss, torch.zeros(len(x), mlp.layers[-1].fan_out).double(), _widened(y))
     targets = np.zeros(len(x)) if y is None else _widened(y).numpy()
-    found = predict_mlp(mlp, weights, represent(flat.numpy(), targets, len(x), 0.0), own)
+    found = predict_mlp(mlp, weights, represent(flat.numpy(), targets, len(x), 0.0, 0.0), own)
     names = tuple(name for name, _ in linears)
     hidden = {names[one.number - 1] for one in mlp.layers if one.activates_first or not isinstance(one.norm, NoNorm)}
     return PredictedModule(found, names, frozenset(hidden))
