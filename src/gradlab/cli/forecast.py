@@ -39,8 +39,8 @@ class Expectation:
             f"{self.executor}: {many}, {self.cores:,} at a time",
             f"memory: {worker} per worker, {machine} on a machine with {_count(self.per_machine, 'worker')}",
             f"expected time on {_count(self.cores, 'core')}: {duration(model.seconds)}, {LIMITS[model.limit]}",
-            f"(a model: cores train {model.efficiency:.0%} of the time, "
-            f"the coordinator is busy {model.coordinator:.0%} of it)",
+            f"(a model: cores train {100 * model.efficiency:.0f} % of the time, "
+            f"the coordinator is busy {100 * model.coordinator:.0f} % of it)",
         ]
 
     def to_json(self) -> dict[str, Any]:

@@ -52,7 +52,7 @@ def plan(planned: Plan, stream: TextIO, done: int = 0) -> None:
     seeds = len(study.trial_seeds)
     to.print(
         f"{len(planned.groups)} groups × {seeds} seeds = {len(planned.trials):,} trials, "
-        f"{planned.flops / 1e9:,.3g} GFLOP, {planned.bytes / 2**20:,.0f} MiB each, "
+        f"{_say_flops(planned.flops)}, {planned.bytes / 2**20:,.0f} MiB each, "
         f"about {duration(planned.seconds())} on one core" + (" (reduced budget)" if planned.resolved.quick else "")
     )
     for line in tuning_lines(planned):
@@ -65,17 +65,20 @@ def plan(planned: Plan, stream: TextIO, done: int = 0) -> None:
     if short := describe_shortfalls(study, quick=planned.resolved.quick):
         to.print(f"[yellow]{escape(short)}[/yellow]")
     for group in planned.groups if stream is sys.stdout else ():
-        settings = ", ".join(f"{path}={label(value)}" for path, value in group.group.settings.items())
-        cost = group.cost
-        to.print(
-            escape(
-                f"  {group.group.name}: {settings or 'the base'}; {cost.parameters:,} parameters, {cost.steps:,} steps"
-            )
-        )
+        settings = group.group.settings
+        short = ", ".join(f"{path.rpartition('.')[2]}={label(value)}" for path, value in settings.items())
+        whole = ", ".join(f"{path}={label(value)}" for path, value in settings.items()) or "the base"
+        name = whole if short == group.group.name else f"{group.group.name}: {whole}"
+        to.print(escape(hang("  ", f"{name}; {group.cost.parameters:,} parameters, {group.cost.steps:,} steps")))
     for text in dict.fromkeys(group.stated for group in planned.groups if group.stated):
         to.print(escape(f"  data: {text}"))
     for text in dict.fromkeys(f"{group.engine} engine, {group.reason}" for group in planned.groups if group.reason):
         to.print(escape(f"  {text}"))
+
+
+def _say_flops(flops: float) -> str:
+    unit, size = next(((unit, size) for unit, size in (("P", 1e15), ("T", 1e12)) if flops >= size), ("G", 1e9))
+    return f"{flops / size:.3g} {unit}FLOP"
 
 
 def lines(texts: Iterable[str], stream: TextIO) -> None:

@@ -64,11 +64,16 @@ class Checked:
         return self.error <= self.predicted.spread**2 / 3
 
     @property
+    def agrees(self) -> bool:
+        """Whether the draws cannot be told from the prediction: no slack."""
+        return abs(self.off) <= ERRORS * self.error
+
+    @property
     def passes(self) -> bool:
         """Whether the prediction keeps its promise."""
         if self.kind == "order":
             return abs(self.off) <= log(FACTOR)
-        return abs(self.off) <= max(ERRORS * self.error, SLACK)
+        return self.agrees or abs(self.off) <= SLACK
 
 
 def check(
