@@ -191,15 +191,21 @@ def _indented(sentence: str, columns: int = 3) -> Padding:
 
 
 def predicted(found: Predicted, stream: TextIO, *, layers: bool) -> None:
-    """What theory expects of every group: sentences, and its layers in one table or, on a narrow terminal, in two."""
+    """What theory expects of every group: sentences, and its layers in one table or, on a narrow terminal, in two.
+
+    Without tables, groups of which theory says the same stand together.
+    """
     to = console(stream)
-    for place, group in enumerate(found.groups):
-        to.print(f"{chr(10) if place else ''}[bold]{escape(found.names.group(group))}[/bold]")
-        for sentence in found.sentences(group):
+    alike: dict[Any, list[str]] = {}
+    for group in found.groups:
+        alike.setdefault((*found.sentences(group), group if layers else ""), []).append(group)
+    for place, groups in enumerate(alike.values()):
+        to.print(f"{chr(10) if place else ''}[bold]{escape(chr(10).join(map(found.names.group, groups)))}[/bold]")
+        for sentence in found.sentences(groups[0]):
             to.print(_indented(sentence, 2))
         if layers:
-            whole = found.table(group)
-            for table in [whole] if _fits(whole, to.width) else found.halves(group):
+            whole = found.table(groups[0])
+            for table in [whole] if _fits(whole, to.width) else found.halves(groups[0]):
                 print_table(to, table, "with --json")
 
 
