@@ -17,7 +17,7 @@ from gradlab import api
 from gradlab.analysis.tuning import settle
 from gradlab.cli import show
 from gradlab.cli.forecast import expect
-from gradlab.cli.output import drop_stdout
+from gradlab.cli.output import drop_stdout, visible
 from gradlab.cli.progress import Progress
 from gradlab.errors import INTERRUPTED, InvalidInput
 from gradlab.notices import say
@@ -25,6 +25,7 @@ from gradlab.plans.plan import Plan
 from gradlab.report.result import Result
 from gradlab.runs.bundles import default_executor, named_executor
 from gradlab.runs.store.status import committed, count_finished
+from gradlab.trackers.exporting import named_tracker
 
 
 @dataclass(frozen=True)
@@ -101,6 +102,8 @@ def run_study(study: str, options: RunOptions) -> tuple[int, dict[str, Any]]:
         )
     if not options.as_json:
         _print_result(result, folder, options.tables)
+        for name in dict.fromkeys(options.track):
+            say(visible(f"to view it in {name}: {named_tracker(name, planned.catalog).view(folder / name)}"))
     if options.open_it:
         open_page(folder / "report.html")
     return exit_code(result, options.check), result.to_json() if options.as_json else {}

@@ -49,6 +49,10 @@ class Tracker(Part):
     def open(self, place: Path, study: str) -> Session:
         """Open the folder that the tool reads, new or with earlier exports in it, for a study of this name."""
 
+    def view(self, place: Path) -> str:
+        """The command that shows what is in a folder."""
+        return self.hint.format(place=place)
+
     def require(self) -> Any:
         """Return the package, or raise an error that names the command that installs it."""
         return require_extra(self.package, self.extra, f"the tracker {self.name}") if self.package else None

@@ -66,7 +66,7 @@ def _write_run(result: Result, tracker: Tracker, place: Path) -> Exported:
         studies = int(session.keep_study(study_record(result)))
     finally:
         session.close()
-    return Exported(tracker.name, place, trials, groups, studies, tracker.hint.format(place=place))
+    return Exported(tracker.name, place, trials, groups, studies, tracker.view(place))
 
 
 class LiveTracking:
