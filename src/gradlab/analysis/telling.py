@@ -13,6 +13,7 @@ from itertools import pairwise
 
 from gradlab.analysis.claims.reading import Reading
 from gradlab.analysis.claims.sides import against, instances, name_groups
+from gradlab.analysis.claims.theory import theory_says
 from gradlab.analysis.claims.values import Side
 from gradlab.analysis.claims.verdict import Verdict
 from gradlab.analysis.estimate import Estimate
@@ -198,7 +199,12 @@ def _alone(scene: _Scene) -> bool:
 
 def _tell_pairs(verdict: Verdict, scene: _Scene, found: Sequence[Sequence[Side]]) -> str:
     if len(found) == 1:
-        return _tell_pair(scene, found[0][0], found[0][1], verdict.readings[0])
+        reading = verdict.readings[0]
+        told = _tell_pair(scene, found[0][0], found[0][1], reading)
+        if (expected := theory_says(scene.measured, verdict.claim, found[0])) is None:
+            return told
+        own = replace(reading, estimate=replace(reading.estimate, value=expected))
+        return f"{told[:-1]}; theory predicts {_apart(own)}."
     pairs = list(zip(verdict.readings, found, strict=True))
     shown = pairs
     if len(pairs) > MOST:

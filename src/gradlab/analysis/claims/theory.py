@@ -36,6 +36,14 @@ def with_theory(measured: Measured, claim: Claim, sides: Sequence[Side]) -> Clai
     return claim.model_copy(update={"value": (center / reach, center * reach)})
 
 
+def theory_says(measured: Measured, claim: Claim, sides: Sequence[Side]) -> float | None:
+    """The number itself: the middle of the band."""
+    found = with_theory(measured, claim, sides) if claim.value == THEORY else None
+    if found is None:
+        return None
+    return sqrt(found.value[0] * found.value[1]) if isinstance(found.value, tuple) else float(found.value)  # type: ignore[arg-type]
+
+
 def _forecast(measured: Measured, metric: str, group: str, at: At) -> Forecast | None:
     prediction = predictions_of(measured).get(group)
     if prediction is None or at.step not in ("start", 0) or not isinstance(at.layer, int):
