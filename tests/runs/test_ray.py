@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import socket
+import subprocess
+import sys
 import threading
 import time
 from math import isfinite
@@ -19,6 +23,7 @@ from gradlab.runs.executors.ray_worker import MOST_REPORTS, REPORT_SECONDS, Boar
 
 pytest.importorskip("ray", reason="needs the extra: pip install 'gradlab[ray]'")
 
+from commands import ENVIRONMENT
 from long_study import long_tree
 from ray_cluster import ray_cluster, run_on
 
@@ -45,6 +50,47 @@ def test_workers_of_a_large_cluster_report_less_often_and_all_learn_to_stop(monk
     assert board.read() == []  # nobody has reported for long
     board.stop()
     assert board.report("w", ()) is None
+
+
+def test_a_cluster_that_does_not_answer_is_named_at_once() -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{closed.getsockname()[1]}"
+        with pytest.raises(
+            EnvironmentFault, match=f"the Ray cluster at {address} cannot be reached: Connection refused"
+        ):
+            gradlab.run(long_tree(1, 10), executor="ray", settings={"address": address})
+
+
+@pytest.mark.clusters
+@pytest.mark.parametrize("mode", ["disabled", "token"])
+def test_a_cluster_of_this_machine_is_shown_the_token_that_it_asks_for(mode: str, tmp_path: Path) -> None:
+    """`ray start` asks for a token where the user has one, and Ray sends none to an address that was given."""
+    ray = Path(sys.executable).with_name("ray")
+    own = {**ENVIRONMENT, "HOME": str(tmp_path), "RAY_USAGE_STATS_ENABLED": "0"}
+    (tmp_path / ".ray").mkdir()
+    (tmp_path / ".ray" / "auth_token").write_text("0123456789abcdef" * 4)
+    (tmp_path / "study.yaml").write_text(json.dumps(long_tree(2, 20)))
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    start = [ray, "start", "--head", f"--port={port}", "--include-dashboard=false", "--num-cpus=1", "--block"]
+    with subprocess.Popen(
+        start, env={**own, "RAY_AUTH_MODE": mode}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as head:
+        try:
+            words = ["run", "study.yaml", "--executor", "ray", "--address", f"127.0.0.1:{port}"]
+            for _ in range(5):  # until it listens
+                done = subprocess.run(
+                    [sys.executable, "-m", "gradlab", *words], cwd=tmp_path, env=own, capture_output=True, text=True
+                )
+                if "refused" not in done.stderr:
+                    break
+                time.sleep(2)
+        finally:
+            head.terminate()
+    assert done.returncode == 0, done.stderr
+    assert gradlab.status(tmp_path / "runs" / "study").finished
 
 
 @pytest.mark.clusters

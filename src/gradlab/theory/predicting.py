@@ -196,7 +196,9 @@ def _forward(found: Walk, inputs: Inputs) -> Forecasts:
         number = passed.layer.number
         fixed = isinstance(passed.layer.norm, LayerNorm)  # takes the mean out of what enters the function
         leaving, end = _leaving(passed), ends.get(number)
-        sizes = {"pre": _sizes(_entering(passed), inputs, fixed), "post": _sizes(leaving, inputs, False)}
+        sizes = {"pre": _sizes(_entering(passed), inputs, fixed)}
+        untouched = fixed and isinstance(passed.layer.activation, Identity)  # f(x) = x leaves what the norm has fixed
+        sizes["post"] = sizes["pre"] if untouched else _sizes(leaving, inputs, False)
         if end is not None:
             sizes["stream"] = sizes["post"] if end is leaving else _sizes(end, inputs, False)
         for place, (deviation, mean) in sizes.items():

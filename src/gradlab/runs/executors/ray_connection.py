@@ -1,12 +1,15 @@
 """The connection to Ray: a running cluster, or one that is started on this machine and ends with the run.
 
 Ray's dashboard, usage reports and log output are off. A cluster that is started here listens on the loopback address.
+Clusters may ask for a token. Ray sends the user's own unasked only to a cluster that it finds by itself; here also to
+an address of this machine, and elsewhere if RAY_AUTH_MODE=token says so.
 """
 
 from __future__ import annotations
 
 import os
 import signal
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +20,9 @@ from gradlab.runs.extras import require_extra
 
 ADDRESS = "RAY_ADDRESS"
 """Set by Ray inside a job: the cluster that the job runs on."""
+AUTH_MODE = "RAY_AUTH_MODE"
+REACH_SECONDS = 10.0
+"""How long a machine may take to answer; Ray itself would try for minutes."""
 
 
 def import_ray() -> Any:
@@ -36,6 +42,7 @@ def connected(ray: Any, address: str, workers: int | None) -> Iterator[None]:
         return
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
     wanted = address or os.environ.get(ADDRESS, "")
+    _reach(wanted)
     try:
         if wanted:
             with _signals_kept():
@@ -46,11 +53,45 @@ def connected(ray: Any, address: str, workers: int | None) -> Iterator[None]:
     except Exception as error:  # Ray raises many kinds, also bare ones
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         where = f"the Ray cluster at {wanted} cannot be reached" if wanted else "Ray cannot be started on this machine"
-        raise EnvironmentFault(f"{where}: {reason}") from None
+        asks = "; if it asks for a token, set RAY_AUTH_MODE=token" if wanted and AUTH_MODE not in os.environ else ""
+        raise EnvironmentFault(f"{where}: {reason}{asks}") from None
     try:
         yield
     finally:
         ray.shutdown()
+
+
+def _reach(address: str) -> None:
+    """Raise an error if nobody answers there; let Ray show a cluster of this machine the user's token.
+
+    The token is shown if there is one and the user has not decided about it.
+    """
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    host = host.strip("[]")
+    if not host or not port.isdigit():
+        return  # a new cluster, `auto`, or what Ray will refuse
+    try:
+        socket.create_connection((host, int(port)), REACH_SECONDS).close()
+    except OSError as error:
+        raise EnvironmentFault(f"the Ray cluster at {address} cannot be reached: {error.strerror or error}") from None
+    if AUTH_MODE in os.environ or not _is_here(host):
+        return
+    try:
+        from ray._private.authentication.authentication_token_setup import maybe_enable_token_auth_if_token_available
+    except ImportError:  # a Ray without tokens
+        return
+    maybe_enable_token_auth_if_token_available(warn_if_disabled=False)
+
+
+def _is_here(host: str) -> bool:
+    """Whether a host is this machine: only its own addresses can be bound."""
+    try:
+        found = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)
+        with socket.socket(found[0][0], socket.SOCK_STREAM) as one:
+            one.bind(found[0][4])
+    except OSError:
+        return False
+    return True
 
 
 @contextmanager
