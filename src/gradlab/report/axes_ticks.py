@@ -103,7 +103,8 @@ def _settle_words(axis: Any, given: Ticks, length: float, size: float) -> tuple[
     """Words side by side: in several lines where that is enough, else turned."""
     each = length / max(len(given), 1) - pt(5)
     folded = [(place, wrapped(text, max(each, pt(24)), size)) for place, text in given]
-    if _have_room(axis, folded, length, size) and max(text.count("\n") for _, text in folded) < 3:
+    whole = all(" " in text or "\n" not in lines for (_, text), (_, lines) in zip(given, folded, strict=True))
+    if whole and _have_room(axis, folded, length, size) and max(text.count("\n") for _, text in folded) < 3:
         set_ticks(axis, [(place, plain(text)) for place, text in folded], rotation=0, ha="center", linespacing=1.05)
         return max(text_height(text, size) for _, text in folded), 0.0
     set_ticks(

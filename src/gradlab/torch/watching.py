@@ -354,7 +354,7 @@ class Watch:
         return f"watched {type(self._model).__name__}: {len(self.moments):,} of {self.step:,} steps probed{share}"
 
     def __repr__(self) -> str:
-        return f"<watch: {self.summary}>"
+        return f"<watch of {self.summary.removeprefix('watched ')}>"
 
     def _repr_html_(self) -> str:
         from gradlab.torch.notebook import watch_as_html
