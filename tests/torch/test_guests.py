@@ -351,3 +351,57 @@ def test_a_watch_that_cannot_print_still_removes_its_hooks(monkeypatch: pytest.M
         assert len(w.moments) == 1
         assert all(not module._forward_hooks for module in model.modules())
         assert not optimizer._optimizer_step_post_hooks
+
+
+def test_an_optimizer_that_steps_and_clears_inside_the_backward_pass_loses_no_gradient() -> None:
+    def train(watched: bool) -> tuple[nn.Module, Any, list[dict[str, float]]]:
+        torch.manual_seed(0)
+        model = mlp(3)
+        names = {id(parameter): name for name, parameter in model.named_parameters()}
+        optimizers = {id(p): torch.optim.SGD([p], lr=0.05) for p in model.parameters()}
+        norms: list[dict[str, float]] = []
+
+        def step_and_clear(parameter: torch.Tensor) -> None:
+            norms[-1][names[id(parameter)]] = float(parameter.grad.norm())
+            optimizers[id(parameter)].step()
+            optimizers[id(parameter)].zero_grad()
+
+        for parameter in model.parameters():
+            parameter.register_post_accumulate_grad_hook(step_and_clear)
+        x, y = batch()
+        watch = gradlab.watch(model, list(optimizers.values()), every=2, quiet=True) if watched else None
+        for _ in range(6):
+            norms.append({})
+            nn.functional.cross_entropy(model(x), y).backward()
+        if watch is not None:
+            watch.close()
+        return model, watch, norms
+
+    alone, _, _ = train(watched=False)
+    model, watch, norms = train(watched=True)
+    assert all(torch.equal(a, b) for a, b in zip(alone.parameters(), model.parameters(), strict=True))
+    assert (watch.step, [moment.step for moment in watch.moments]) == (6, [0, 2, 4])
+    for moment in watch.moments:
+        rows = moment.probe.parameters().set_index("name")
+        assert rows.grad_l2.to_dict() == pytest.approx(norms[moment.step], rel=1e-5)
+        assert (rows.update_ratio.dropna() > 0).all()
+        assert all(row.delta for row in moment.probe.modules.values())
+    assert len(watch.curves()["loss"]) == 6
+    assert all(len(parameter._post_accumulate_grad_hooks) == 1 for parameter in model.parameters())
+    assert not watch.skipped
+
+
+def test_a_backward_pass_that_fails_leaves_the_watch_counting() -> None:
+    model, (x, y) = mlp(2), batch()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with gradlab.watch(model, optimizer, every=1, quiet=True) as watch:
+        loss = nn.functional.cross_entropy(model(x), y)
+        loss.backward()
+        with pytest.raises(RuntimeError):
+            loss.backward()
+        optimizer.step()
+        for _ in range(2):
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(model(x), y).backward()
+            optimizer.step()
+    assert (watch.step, [moment.step for moment in watch.moments]) == (3, [0, 1, 2])

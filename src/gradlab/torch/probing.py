@@ -23,7 +23,7 @@ from gradlab.notices import say_once
 from gradlab.torch import statistics
 from gradlab.torch.backward import listen, stop_listening
 from gradlab.torch.eager import EagerMode
-from gradlab.torch.hooks import Hook
+from gradlab.torch.hooks import Hook, attach_first
 from gradlab.torch.names import is_called_by_hooks, unwrap_model
 from gradlab.torch.objective import find_scaler, read_objective
 from gradlab.torch.recorder import Recorder
@@ -165,7 +165,7 @@ class ModuleProbe(ProbeResults):
         for _, parameter in self.structure.parameters:
             if is_loaded(parameter) and parameter.requires_grad:
                 hook = self._make_hook("gradients", ModuleProbe._on_parameter_gradient)
-                self._handles.append(parameter.register_post_accumulate_grad_hook(hook))
+                self._handles.append(attach_first(parameter, hook))
         for optimizer in () if self._watched else self.optimizers:
             if hasattr(optimizer, "register_step_post_hook"):
                 hook = self._make_hook("step", ModuleProbe._on_step)
@@ -271,7 +271,8 @@ class ModuleProbe(ProbeResults):
 
     def _on_parameter_gradient(self, parameter: Tensor) -> None:
         self._arrived[id(parameter)] = parameter
-        if not self._running:  # a backward pass that nobody told of
+        used_up = len(parameter._post_accumulate_grad_hooks or ()) > 1  # another hook may step and clear it now
+        if used_up or not self._running:  # or a backward pass that nobody told of
             self._measure_gradients()
 
     def after_backward(self) -> None:
@@ -282,6 +283,10 @@ class ModuleProbe(ProbeResults):
             self._arrived = {id(p): p for _, p in self.structure.parameters if p.grad is not None}
         self._measure_gradients()
         self.seconds += perf_counter() - start
+
+    def abandon_backward(self) -> None:
+        """A backward pass has failed; what has come of it is measured as it is."""
+        self.after_backward()
 
     def _measure_gradients(self) -> None:
         arrived, self._arrived = self._arrived, {}

@@ -94,6 +94,8 @@ class Watch:
         self._losses: list[Any] = []
         self._logged: set[int] = set()
         self._clock = StepClock(self._optimizers)
+        self._running, self._stepped_inside = 0, False
+        """Backward calls that are running, and whether an optimizer has made a step inside one."""
         self._spent, self._elapsed = 0.0, 0.0
         self._last = perf_counter()
         last = self._optimizers[-1]
@@ -139,7 +141,10 @@ class Watch:
 
     def _on_step(self, *_: Any) -> None:
         self._clock.hear()
-        self._guard(self._finish_step)
+        if self._running:  # an optimizer that steps parameter by parameter, while gradients still come
+            self._stepped_inside = True
+        else:
+            self._guard(self._finish_step)
 
     def count_step(self) -> None:
         """Say that a step was made, for optimizers that have no hooks; frameworks' callbacks do."""
@@ -185,6 +190,7 @@ class Watch:
 
     def before_backward(self, losses: Sequence[Any]) -> None:
         """Keep what is differentiated; it is read later."""
+        self._running += 1
         if self._open is None:
             self._infer_step()
         if self._open is None and self._clock.infers:  # no hook will tell that the step to be probed begins
@@ -194,7 +200,15 @@ class Watch:
             self._losses += [loss.detach() for loss in losses if isinstance(loss, Tensor)]
 
     def after_backward(self) -> None:
-        """Nothing is left to be done: gradients are the probe's."""
+        """Finish a step that was made inside the backward pass; gradients are the probe's."""
+        self._running = max(0, self._running - 1)
+        if self._stepped_inside and not self._running:
+            self._stepped_inside = False
+            self._guard(self._finish_step)
+
+    def abandon_backward(self) -> None:
+        """A backward pass has failed: the steps made inside it count."""
+        self.after_backward()
 
     def log(self, step: int | None = None, **scalars: Any) -> None:
         """Keep scalars at a step (default: the current one): `w.log(loss=loss, validation_loss=…)`."""
