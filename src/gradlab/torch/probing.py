@@ -22,7 +22,7 @@ from gradlab.errors import InvalidInput, described
 from gradlab.notices import say_once
 from gradlab.torch import statistics
 from gradlab.torch.backward import listen, stop_listening
-from gradlab.torch.eager import EagerMode
+from gradlab.torch.eager import EagerMode, is_inside_compiled
 from gradlab.torch.hooks import Hook, attach_first
 from gradlab.torch.names import is_called_by_hooks, unwrap_model
 from gradlab.torch.objective import find_scaler, read_objective
@@ -59,6 +59,7 @@ class ModuleProbe(ProbeResults):
         histograms: bool = False,
         watched: bool = False,
         structure: ModelStructure | None = None,
+        eager: bool = True,
     ) -> None:
         self.model = unwrap_model(model)
         self.optimizers, self.sample = optimizers_of(optimizer), sample
@@ -74,7 +75,7 @@ class ModuleProbe(ProbeResults):
         self._passing: list[Any] = []
         """Handles of hooks on the tensors of this pass."""
         self._structure = structure
-        self._eager = EagerMode()
+        self._forces_eager, self._eager = eager, EagerMode()
         weakref.finalize(self, self._eager.end)  # an abandoned probe must not keep eager mode on
         self._clear()
 
@@ -84,6 +85,8 @@ class ModuleProbe(ProbeResults):
         self.skipped: dict[str, str] = {}
         """Module -> why it could not be measured."""
         self.weights: tuple[Weight, ...] = ()
+        self.compiled: bool | None = None
+        """Whether the model was called by something compiled; None before it was called."""
         self._concluded = self.stepped = False
         """Whether an optimizer has made a step."""
         self.rates: tuple[Mapping[str, Any], ...] = ()
@@ -140,7 +143,8 @@ class ModuleProbe(ProbeResults):
 
     def _begin(self) -> None:
         try:
-            self._eager.begin()
+            if self._forces_eager:
+                self._eager.begin()
             listen(self)
             if not self._handles:
                 self._attach_all()
@@ -238,6 +242,8 @@ class ModuleProbe(ProbeResults):
             self.on_new_pass()
             if self._concluded:  # it was a step that no hook told of
                 return
+        if self._recorder.idle:
+            self.compiled = bool(self.compiled) or is_inside_compiled()
         self._recorder.begin(name, module, inputs, options)
 
     def _on_end(
@@ -282,6 +288,8 @@ class ModuleProbe(ProbeResults):
         if self.structure.sharded:  # FSDP puts gradients of shards in their places itself, and no hook tells of them
             self._arrived = {id(p): p for _, p in self.structure.parameters if p.grad is not None}
         self._measure_gradients()
+        if not self._running and self.compiled is False:  # a compiled step of the optimizer may run as it is
+            self._eager.end()
         self.seconds += perf_counter() - start
 
     def abandon_backward(self) -> None:

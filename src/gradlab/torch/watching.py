@@ -30,7 +30,7 @@ from gradlab.torch.figure import MEASURES, watch_figure
 from gradlab.torch.history import diagnose_history
 from gradlab.torch.hooks import Hook
 from gradlab.torch.layers import find_layers, layer_table
-from gradlab.torch.names import unwrap_model
+from gradlab.torch.names import is_compiled, unwrap_model
 from gradlab.torch.overfitting import STEPS, try_overfitting
 from gradlab.torch.probing import ModuleProbe
 from gradlab.torch.scalars import Scalars
@@ -76,7 +76,7 @@ class Watch:
     ) -> None:
         if every < 1:
             raise InvalidInput(f"every: must be at least 1, not {every}")
-        self._model, self._optimizers = unwrap_model(model), optimizers_of(optimizer)
+        self._given, self._model, self._optimizers = model, unwrap_model(model), optimizers_of(optimizer)
         if not self._optimizers:
             raise InvalidInput("watch: give the optimizer, whose steps are counted")
         self.every, self.step, self.start = every, start, start
@@ -94,6 +94,8 @@ class Watch:
         self._losses: list[Any] = []
         self._logged: set[int] = set()
         self._clock = StepClock(self._optimizers)
+        self._compiled: bool | None = None
+        """Whether the model was called by something compiled at the last probed step; None if it is not known yet."""
         self._running, self._stepped_inside = 0, False
         """Backward calls that are running, and whether an optimizer has made a step inside one."""
         self._spent, self._elapsed = 0.0, 0.0
@@ -126,12 +128,13 @@ class Watch:
             start = perf_counter()
             self._structure = find_structure(self._model, self._structure)
             probe = ModuleProbe(
-                self._model,
+                self._given,
                 list(self._optimizers),
                 scaler=self._scaler,
                 sample=SAMPLED,
                 watched=True,
                 structure=self._structure,
+                eager=self._compiled is not False or is_compiled(self._given),
             )
             probe.on_new_pass = self._infer_step
             self._open = probe
@@ -172,6 +175,7 @@ class Watch:
             else:
                 probe.__exit__(None, None, None)
             self._scaler = self._scaler if self._scaler is not None else probe.scaler
+            self._compiled = self._compiled if probe.compiled is None else probe.compiled
             if self.step % self.every == 0 and (probe.records.passes or probe._gradients):
                 self._keep(Moment(self.step, probe))
             self._spent += probe.seconds + perf_counter() - start
