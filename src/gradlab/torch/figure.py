@@ -60,8 +60,9 @@ def watch_figure(watch: Watch, measure: str, ax: Any = None) -> Any:
     if measure not in MEASURES:
         accepted = ", ".join([*MEASURES, *curves])
         raise InvalidInput(f"{measure!r} is not a measure of this watch; accepted: {accepted}")
-    idle = [each.name for moment in watch.moments for each in moment.probe.modules.values() if each.idle]
-    rows = watch.table().query("measure == @measure and module not in @idle")
+    idle = {each.name for moment in watch.moments for each in moment.probe.modules.values() if each.idle}
+    table = watch.table()
+    rows = table[(table.measure == measure) & ~table.module.isin(idle)]
     frame = rows.pivot_table(index="module", columns="step", values="value", sort=False, dropna=False)
     panel = HeatPanel((name,), frame.to_numpy(), tuple(int(step) for step in frame.columns))
     title = f"{MEASURES[measure][0].upper()}{MEASURES[measure][1:]} by module and step"

@@ -59,8 +59,8 @@ class Hook:
 def attach_first(parameter: Tensor, hook: Hook) -> Any:
     """Attach a hook that reads a gradient before any other hook can use it up, and return its handle.
 
-    An optimizer that steps inside the backward pass clears gradients in a hook of its own. Hooks are called in the order
-    in which their dict was filled.
+    An optimizer that steps inside the backward pass clears gradients in a hook of its own. Hooks are called in the
+    order in which their dict was filled.
     """
     handle = parameter.register_post_accumulate_grad_hook(hook)
     hooks = parameter._post_accumulate_grad_hooks
