@@ -119,7 +119,7 @@ def _list_unexamined(healthy: Mapping[str, Any], reasons: Mapping[str, str]) -> 
         "",
         "### Not examined",
         "",
-        f"{len(left)} networks of the list have no result here and are not counted:",
+        f"Networks of the list that have no result here and are not counted ({len(left)}):",
         "",
     ]
     return [*lines, *(f"- {name}: {reasons.get(name, 'not run yet')}" for name in left)]
