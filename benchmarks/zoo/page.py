@@ -13,7 +13,7 @@ from healthy import HEALTHY
 INTRO = f"""# The zoo: what the doctor names, and what it leaves alone
 
 Made by `python benchmarks/zoo healthy`, `first`, `second` and `docs`: counts, lists and tables are written from the
-kept results. Every network and every fault was run with one seed.
+kept results. Every network and every fault was run with one seed; what other seeds give is at the end.
 
 - **A fault** is a training loop of 10 to 120 steps that is watched at about ten of them. It is *named* if one of the
   findings that name its cause is in the diagnosis, as a finding or as a note; *other* if only something else was
@@ -55,6 +55,7 @@ def write_page(results: Path, versions: Mapping[str, str], rules: str) -> str:
     lines += ["Findings in brackets are notes; ° is a result of an earlier version of the doctor.", ""]
     lines += ["## Healthy networks", "", *_list_healthy(kept["healthy"], versions, rules)]
     lines += _list_unexamined(kept["healthy"], _read(results / "unexamined.json"))
+    lines += _list_seeds(_read(results / "seeds.json"), rules)
     return "\n".join(lines) + "\n"
 
 
@@ -108,6 +109,15 @@ def _list_healthy(healthy: Mapping[str, Any], versions: Mapping[str, str], rules
         if name in REMARKS:
             lines += ["", REMARKS[name] if each["found"] else f"**{name}** {REMARKS[name]}"]
     return lines
+
+
+def _list_seeds(seeds: Mapping[str, Any], rules: str) -> list[str]:
+    """List what came out with other seeds: faults that were not named, healthy networks with an alarm."""
+    lines = ["", "## With other seeds", "", "Made by `python benchmarks/zoo seeds`.", ""]
+    lines += ["| | of | not named, or alarms |", "| --- | --- | --- |"]
+    for what, each in seeds.items():
+        lines.append(f"| {what}{_mark(each, rules)} | {each['of']} | {', '.join(each['failed']) or 'none'} |")
+    return lines if seeds else []
 
 
 def _list_unexamined(healthy: Mapping[str, Any], reasons: Mapping[str, str]) -> list[str]:
