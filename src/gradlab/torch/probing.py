@@ -120,6 +120,7 @@ class ModuleProbe(ProbeResults):
         self.release()
         if error is None:
             self._end()
+        self._after = {}  # a watch keeps its probes, and should not keep their samples
 
     def follow(self, earlier: ModuleProbe | None) -> None:
         """Begin where a paused probe ended: with its hooks and its samples, if the model is still made of the same."""
@@ -135,6 +136,7 @@ class ModuleProbe(ProbeResults):
         self._begin()
         if earlier is not None:  # eager mode and the replaced engine last from one to the next
             earlier.release()
+            earlier._after = {}
 
     def pause(self) -> None:
         """End the pass, with the hooks left for the probe of the next step."""

@@ -232,7 +232,7 @@ class Watch:
         self._release()
         if was_on and self._live is not None:
             with suppress(OSError):
-                self._live.append({"closed": True, "step": self.step, "scalars": self.curves()})
+                self._live.append({"closed": True, "step": self.step, "scalars": self.scalars.take_fresh()})
         if announces:
             say(self.summary)
 
@@ -273,7 +273,7 @@ class Watch:
             "findings": [str(finding) for finding in moment.probe.diagnose().found],
             "names": [layer.name for layer in find_layers(moment.probe)],
             "layers": [list(row) for row in rows],
-            "scalars": self.curves(),
+            "scalars": self.scalars.take_fresh(),
         }
 
     def curves(self) -> dict[str, dict[int, float]]:
