@@ -119,7 +119,7 @@
       animation: false, aria: { enabled: true },
       graphic: empty ? [{ type: "text", left: "center", top: "40%", style: { text: "nothing to show at this step", fill: soft, fontSize: 12 } }] : [],
       title: { text: spec.title, textStyle: { fontSize: 13, color: css("--ink") }, left: 0, top: 0 },
-      grid: { left: 66, right: 14, top: 38, bottom: (named ? 104 : 44) + 19 * rows },
+      grid: { left: 66, right: 14, top: 38, bottom: (named ? 122 : 44) + 19 * rows },
       legend: { data: names.map((name) => (name === THEORY ? { name, itemStyle: { opacity: 0 } } : { name })), bottom: 0, left: 0, itemWidth: 26, itemHeight: 9, type: "plain", textStyle: { color: css("--ink"), fontSize: 12 }, selectedMode: false, formatter: (name) => (name.length > 44 ? name.slice(0, 43) + "…" : name) },
       tooltip: {
         trigger: "axis", confine: true, backgroundColor: css("--ground"), borderColor: line, textStyle: { color: css("--ink"), fontSize: 12 },
@@ -134,8 +134,8 @@
           return box;
         },
       },
-      xAxis: { type: "value", name: spec.x, nameLocation: "middle", nameGap: named ? 86 : 26, min: 1, max: Math.max(2, ...series.map((s) => s.values.length)), minInterval: 1,
-        interval: named ? Math.max(1, Math.ceil((16 * spec.layers.length) / Math.max(made.getWidth() - 80, 1))) : undefined,
+      xAxis: { type: "value", name: spec.x, nameLocation: "middle", nameGap: named ? 102 : 26, min: 1, max: Math.max(2, ...series.map((s) => s.values.length)), minInterval: 1,
+        interval: named ? Math.max(1, Math.ceil((20 * spec.layers.length) / Math.max(made.getWidth() - 170, 20))) : undefined,
         axisLabel: named ? { color: soft, rotate: 40, showMaxLabel: true, formatter: (at) => spec.short[at - 1] || "" } : { color: soft },
         nameTextStyle: { color: soft }, splitLine: { show: false }, axisLine: { lineStyle: { color: line } } },
       yAxis: { type: floor !== null ? "log" : "value", min: span ? span.low : null, max: span ? span.high : null, name: spec.y, nameLocation: "middle", nameGap: 52, nameTextStyle: { color: soft },
