@@ -96,6 +96,8 @@ class Watch:
         self._clock = StepClock(self._optimizers)
         self._compiled: bool | None = None
         """Whether the model was called by something compiled at the last probed step; None if it is not known yet."""
+        self._stepping = False
+        """Whether the optimizer is inside its step: LBFGS moves weights there and calls the model again."""
         self._running, self._stepped_inside = 0, False
         """Backward calls that are running, and whether an optimizer has made a step inside one."""
         self._spent, self._elapsed = 0.0, 0.0
@@ -103,6 +105,7 @@ class Watch:
         last = self._optimizers[-1]
         self._handles: list[Any] = []
         if hasattr(last, "register_step_post_hook"):
+            self._handles.append(last.register_step_pre_hook(Hook(self, "(watch)", Watch._on_step_begin)))
             self._handles.append(last.register_step_post_hook(Hook(self, "(watch)", Watch._on_step)))
         listen(self)
         self._on = True
@@ -142,7 +145,11 @@ class Watch:
             self._latest = None
             self._spent += perf_counter() - start
 
+    def _on_step_begin(self, *_: Any) -> None:
+        self._stepping = True
+
     def _on_step(self, *_: Any) -> None:
+        self._stepping = False
         self._clock.hear()
         if self._running:  # an optimizer that steps parameter by parameter, while gradients still come
             self._stepped_inside = True
@@ -156,7 +163,7 @@ class Watch:
 
     def _infer_step(self) -> None:
         """Notice a step that no hook has told of: a compiled one, or that of an optimizer without hooks."""
-        if self._clock.has_stepped_unheard():
+        if not self._stepping and self._clock.has_stepped_unheard():
             self._guard(self._finish_step)
 
     def _finish_step(self) -> None:
