@@ -113,7 +113,13 @@ def _list_healthy(healthy: Mapping[str, Any], versions: Mapping[str, str], rules
 
 def _list_seeds(seeds: Mapping[str, Any], rules: str) -> list[str]:
     """List what came out with other seeds: faults that were not named, healthy networks with an alarm."""
-    lines = ["", "## With other seeds", "", "Made by `python benchmarks/zoo seeds`.", ""]
+    lines = [
+        "",
+        "## With other seeds",
+        "",
+        "Made by `python benchmarks/zoo seeds`; a few of the faults draw from a seed of their own whatever is asked.",
+        "",
+    ]
     lines += ["| | of | not named, or alarms |", "| --- | --- | --- |"]
     for what, each in seeds.items():
         lines.append(f"| {what}{_mark(each, rules)} | {each['of']} | {', '.join(each['failed']) or 'none'} |")
