@@ -25,7 +25,7 @@ TIMM = {
     "efficientnet_b0": 32, "mobilenetv3_small_050": 32, "vit_tiny_patch16_224": 64, "deit3_small_patch16_224": 64,
     "eva02_tiny_patch14_224": 56, "cait_xxs24_224": 64, "swin_tiny_patch4_window7_224": 224, "mixer_s32_224": 64,
     "resmlp_12_224": 64, "gmlp_s16_224": 64, "densenet121": 32, "dla34": 32, "ghostnet_050": 32, "resnext26ts": 32,
-    "seresnet18": 32, "nfnet_f0": 32, "poolformer_s12": 32, "edgenext_xx_small": 32, "mobilevit_xxs": 32,
+    "seresnet18": 32, "nfnet_f0": 32, "poolformer_s12": 64, "edgenext_xx_small": 32, "mobilevit_xxs": 32,
     "hrnet_w18_small": 32, "res2net50_14w_8s": 32, "vgg11_bn": 32,
 }  # fmt: skip
 SMALLER: dict[str, dict[str, Any]] = {

@@ -5,9 +5,11 @@ from __future__ import annotations
 import io
 import re
 
+import pandas as pd
 import pytest
 from rich.console import Console
 
+from gradlab.cli import show
 from gradlab.cli.output import hang
 from gradlab.cli.show import print_table
 from gradlab.report.tables import Table
@@ -66,3 +68,19 @@ def test_text_goes_below_a_head_that_leaves_no_room(monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("COLUMNS", "40")
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     assert hang("a head of twenty col  ", "what it asks") == "a head of twenty col\n    what it asks"
+
+
+def test_columns_of_a_frame_that_are_empty_are_left_out_and_powers_of_ten_stay_whole(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows = [(f"encoder.layers.{n}", "TransformerEncoderLayer", 1.234e-12 * n, 5.6e-11 * n, 7.8e9, None) for n in (1, 2)]
+    frame = pd.DataFrame(rows, columns=["name", "kind", "delta", "spread", "grad_l2", "update_ratio"])
+    text = io.StringIO()
+    monkeypatch.setattr(show, "console", lambda stream: Console(file=stream, width=80))
+    show.frames([("Blocks", frame)], "Quiet.", text)
+    printed = text.getvalue()
+    assert max(map(len, printed.splitlines())) <= 80
+    assert "update_ratio" not in printed
+    assert "1.23 × 10⁻¹²" in printed
+    assert "1.12 × 10⁻¹⁰" in printed
+    assert printed.count("TransformerEncoderLayer") == 4, "no name is folded"

@@ -193,26 +193,40 @@ def test_an_error_of_its_own_ends_the_watch_and_not_the_loop(
     assert all(not module._forward_hooks for module in model.modules())
 
 
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("whole", [False, True])
-def test_compiled_steps_are_counted_and_probed(whole: bool) -> None:
+def train_compiled(whole: bool, watched: bool, make_optimizer: Any) -> tuple[nn.Module, Any]:
+    """Train with a compiled step of the optimizer, or a compiled step as a whole."""
     torch.compiler.reset()
+    torch.manual_seed(0)
     model, (x, y) = mlp(2), batch()
-    optimizer = torch.optim.SGD(model.parameters(), 0.1)
-    with gradlab.watch(model, optimizer, every=3, quiet=True) as w:
-        compiled = torch.compile(optimizer.step, backend="eager")
+    optimizer = make_optimizer(model.parameters(), 0.01)
+    w = gradlab.watch(model, optimizer, every=3, quiet=True) if watched else None
+    compiled = torch.compile(optimizer.step, backend="eager")
 
-        def step() -> None:
-            optimizer.zero_grad()
-            ENTROPY(model(x), y).backward()
-            optimizer.step() if whole else compiled()
+    def step() -> None:
+        optimizer.zero_grad()
+        ENTROPY(model(x), y).backward()
+        optimizer.step() if whole else compiled()
 
-        run = torch.compile(step, backend="eager") if whole else step
-        for _ in range(7):
-            run()
+    run = torch.compile(step, backend="eager") if whole else step
+    for _ in range(7):
+        run()
+    if w is not None:
+        w.close()
+    return model, w
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("whole", "make_optimizer"), [(False, torch.optim.SGD), (False, torch.optim.Adam), (True, torch.optim.SGD)]
+)
+def test_compiled_steps_are_counted_and_probed_and_stay_the_same(whole: bool, make_optimizer: Any) -> None:
+    alone, _ = train_compiled(whole, False, make_optimizer)
+    model, w = train_compiled(whole, True, make_optimizer)
+    assert all(torch.equal(a, b) for a, b in zip(alone.parameters(), model.parameters(), strict=True))
     assert w.step == 7
     assert [moment.step for moment in w.moments] == [0, 3, 6]
     assert all(len(moment.probe.modules) == 5 for moment in w.moments)
+    assert all(moment.probe.parameters().update_ratio.notna().any() for moment in w.moments)
     assert not w.skipped
 
 

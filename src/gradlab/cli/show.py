@@ -327,10 +327,10 @@ def _widths(table: Table, width: int) -> list[int]:
 
 
 def _least_widths(table: Table, width: int) -> list[int]:
-    """The longest word of each column. A cut number (4.512e-…) is wrong, so names are folded first."""
+    """The longest word of each column. A number that is cut (4.5 × …) is wrong, so names are folded first."""
     found = []
     for index, (name, *cells) in enumerate(zip(table.header, *table.rows, strict=True)):
-        longest = max((cell_len(word) for cell in cells for word in cell.split()), default=1)
+        longest = max((cell_len(word) for cell in cells for word in cell.replace(" × ", "_×_").split()), default=1)
         header = max(map(cell_len, name.split()), default=1)
         found.append(max(min(longest, width // 3 if index == 0 else LONGEST_WORD), min(header, LONGEST_HEADER)))
     return found
@@ -372,9 +372,10 @@ def scoreboard(board: Scoreboard, folder: Path, stream: TextIO) -> None:
 
 
 def frames(tables: Sequence[tuple[str, Any]], closing: str, stream: TextIO) -> None:
-    """Data frames as tables, and a closing line."""
+    """Data frames as tables, without columns that are empty, and a closing line."""
     to = console(stream)
-    for title, frame in tables:
+    for title, whole in tables:
+        frame = whole.dropna(axis="columns", how="all") if len(whole) else whole
         rows = tuple(tuple(_format_cell(value) for value in row) for row in frame.itertuples(index=False))
         numbers = tuple(place for place, kind in enumerate(frame.dtypes) if kind.kind in "iuf")
         print_table(to, Table(title, tuple(map(str, frame.columns)), rows, numbers=numbers), "with --json")

@@ -25,6 +25,8 @@ from gradlab.spec.numerals import written
 
 TURNED = 32
 """Degrees by which words are turned that have no room side by side."""
+BESIDE = 38
+"""Points to the left of the axes that turned words may use."""
 
 
 def settle_x(ax: Any, length: float) -> tuple[float, float]:
@@ -103,14 +105,24 @@ def _settle_words(axis: Any, given: Ticks, length: float, size: float) -> tuple[
     """Words side by side: in several lines where that is enough, else turned."""
     each = length / max(len(given), 1) - pt(5)
     folded = [(place, wrapped(text, max(each, pt(24)), size)) for place, text in given]
-    if _have_room(axis, folded, length, size) and max(text.count("\n") for _, text in folded) < 3:
+    whole = all(" " in text or "\n" not in lines for (_, text), (_, lines) in zip(given, folded, strict=True))
+    if whole and _have_room(axis, folded, length, size) and max(text.count("\n") for _, text in folded) < 3:
         set_ticks(axis, [(place, plain(text)) for place, text in folded], rotation=0, ha="center", linespacing=1.05)
         return max(text_height(text, size) for _, text in folded), 0.0
+    turned = [(place, _cut_begin(text, _place(axis, place) * length + pt(BESIDE), size)) for place, text in given]
     set_ticks(
-        axis, [(place, plain(text)) for place, text in given], rotation=TURNED, ha="right", rotation_mode="anchor"
+        axis, [(place, plain(text)) for place, text in turned], rotation=TURNED, ha="right", rotation_mode="anchor"
     )
-    longest = max(text_width(text, size) for _, text in given)
+    longest = max(text_width(text, size) for _, text in turned)
     return longest * sin(radians(TURNED)) + size * HEIGHT * cos(radians(TURNED)), 0.0
+
+
+def _cut_begin(text: str, room: float, size: float) -> str:
+    """The end of a word that is turned and would reach beyond the figure to the left."""
+    whole = text
+    while len(text) > 4 and text_width(text, size) * cos(radians(TURNED)) > room:
+        text = f"…{text.removeprefix('…')[1:]}"
+    return text if len(text) > 4 else whole
 
 
 def _have_room(axis: Any, ticks: Ticks, length: float, size: float) -> bool:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from gradlab.analysis.measured import Measured
 from gradlab.analysis.theory import predictions_of
+from gradlab.report.layer_names import shorten_names
 from gradlab.report.look import DASHES, MARKERS, Stroke, dark_colors
 from gradlab.report.scheme import Scheme, make_scheme
 
@@ -19,7 +21,7 @@ EDGES = ("center", "low", "high")
 """What the page gets of theory, which speaks of step 0 only."""
 
 
-def make_explorer(measured: Measured) -> dict[str, Any] | None:
+def make_explorer(measured: Measured, layers: Sequence[str] = ()) -> dict[str, Any] | None:
     """Medians over seeds by measure, group, moment and layer; None if the inside was not measured.
 
     Beside them, what theory expects before training: a line by layer with the band that holds 95 % of the seeds.
@@ -50,6 +52,8 @@ def make_explorer(measured: Measured) -> dict[str, Any] | None:
         "tips": [scheme.tip(group) for group in groups],
         "panels": _panels(scheme, groups),
         "left_out": len(measured.group_names) - len(groups),
+        "layers": list(layers),
+        "short": list(shorten_names(layers)),
         "steps": steps,
         "measures": measures,
         "has_theory": any(any(measure["theory"]) for measure in measures),

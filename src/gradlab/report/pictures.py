@@ -42,6 +42,8 @@ class Pictures:
     missing: tuple[str, ...] = ()
     """A line for each figure that could not be made, with the reason."""
     microworld: MicroWorld | None = None
+    layers: tuple[str, ...] = ()
+    """The modules that are layers 1, 2, … of every group, if they have names."""
 
     def without(self, broken: Mapping[str, str]) -> Pictures:
         """The pictures, without those that could not be drawn; `broken` gives the reasons by name."""
@@ -65,11 +67,14 @@ class Drawn:
         return {name.removesuffix(".svg"): content for name, content in self.files.items() if name.endswith(".svg")}
 
 
-def make_pictures(measured: Measured, audit: Audit | None, recording: Recording | None) -> Pictures:
+def make_pictures(
+    measured: Measured, audit: Audit | None, recording: Recording | None, layers: Sequence[str] = ()
+) -> Pictures:
     """Compute everything the report shows; nothing is drawn yet."""
     charts, missing = make_charts(measured)
-    marked = {name: mark_unfair(chart, audit) for name, chart in charts.items()}
-    return Pictures(marked, missing, None if recording is None else _make_microworld(measured, recording))
+    marked = {name: mark_unfair(chart, audit).with_layers(layers) for name, chart in charts.items()}
+    world = None if recording is None else _make_microworld(measured, recording)
+    return Pictures(marked, missing, world, tuple(layers))
 
 
 def _make_microworld(measured: Measured, recording: Recording) -> MicroWorld:

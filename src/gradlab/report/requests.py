@@ -93,7 +93,7 @@ def _figure(measured: Measured, audit: Audit | None, pictures: Pictures, name: s
     if chart is None:
         of = "these groups" if request.groups is not None else "this run"
         raise InvalidInput(f"{name}: {of} have nothing to show in it" if request.groups else f"{name}: nothing in {of}")
-    return mark_unfair(_say_shared(chart, measured.names, shown.names), audit)
+    return mark_unfair(_say_shared(chart, measured.names, shown.names), audit).with_layers(pictures.layers)
 
 
 def _say_shared(chart: Chart, before: Names, after: Names) -> Chart:

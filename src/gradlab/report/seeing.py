@@ -39,7 +39,8 @@ def see_layers(measured: Measured, lines: Sequence[Line], what: str, *, backward
             found.append((_place(measured, line.group), gain))
     if not found:
         return see_range(measured, lines, what)
-    way = "on its way back to layer 1" if backwards else "from the first layer to the last"
+    first = "the first module" if measured.study.watched else "layer 1"
+    way = f"on its way back to {first}" if backwards else "from the first layer to the last"
     if len(found) <= MOST:
         return f"{capital(way)}, {what} {join([f'{say_gain(gain)} {where}'.strip() for where, gain in found])}."
     ordered = sorted(found, key=lambda each: _log(each[1].in_all))

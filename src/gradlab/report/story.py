@@ -26,6 +26,7 @@ from gradlab.report.explorer import make_explorer
 from gradlab.report.fairness import list_resampling, tabulate_audit, tabulate_claims
 from gradlab.report.history import History, unfinished_remarks
 from gradlab.report.inside.recording import Recording
+from gradlab.report.layer_names import common_names
 from gradlab.report.pictures import Pictures, make_pictures
 from gradlab.report.tables import Table, list_failures, make_tables, tabulate_layer_names
 from gradlab.report.tuning import describe_choice, describe_edges, describe_method, tabulate_tuning, tuning_json
@@ -145,7 +146,7 @@ class Story:
     @cached_property
     def pictures(self) -> Pictures:
         """Charts and micro-world, as data."""
-        return make_pictures(self.measured, self.audit, self.recording)
+        return make_pictures(self.measured, self.audit, self.recording, common_names(self.layer_names))
 
     @cached_property
     def verdicts(self) -> tuple[Verdict, ...]:
@@ -187,7 +188,7 @@ class Story:
     @cached_property
     def explorer(self) -> dict[str, Any] | None:
         """Every layer measure of every group at every moment; None if the inside was not measured."""
-        return make_explorer(self.measured)
+        return make_explorer(self.measured, common_names(self.layer_names))
 
     @cached_property
     def methods(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -35,7 +35,7 @@ def attend_to_weights(name: str, weights: Tensor) -> Attention | None:
     if weights.dim() == 3 and weights.shape[-1] != weights.shape[-2] and "att" not in name.lower():
         return None
     few = weights.detach().reshape(-1, *weights.shape[-2:])[: SAMPLES * HEADS]
-    return _measure(name, few[:, :: max(1, few.shape[1] // QUERIES)].float(), None)
+    return next(iter(_measure([name], few[None, :, :: max(1, few.shape[1] // QUERIES)].float(), [None])), None)
 
 
 def attend_to_arguments(name: str, arguments: Sequence[Any], options: Mapping[str, Any]) -> Attention | None:
@@ -59,49 +59,75 @@ def attend_to_arguments(name: str, arguments: Sequence[Any], options: Mapping[st
         few = _few(mask.detach())
         few = few[..., ::stride, :] if few.shape[-2] == query.shape[-2] else few
         logits = logits.masked_fill(~few, -math.inf) if few.dtype == torch.bool else logits + few
-    return _from_logits(name, logits)
+    return next(iter(_from_logits([name], logits[None])), None)
 
 
-def attend_to_module(
-    module: nn.MultiheadAttention, name: str, query: Tensor, key: Tensor, mask: Any
-) -> Attention | None:
-    """Measure `nn.MultiheadAttention` by projecting a few of its inputs again."""
+class Heads(NamedTuple):
+    """Queries and keys of a few samples and heads, of shape (samples, heads, tokens, features)."""
+
+    name: str
+    queries: Tensor
+    keys: Tensor
+    mask: Tensor | None
+
+
+def project_heads(module: nn.MultiheadAttention, name: str, query: Tensor, key: Tensor, mask: Any) -> Heads | None:
+    """Project a few inputs of `nn.MultiheadAttention` again."""
     if module.in_proj_weight is None or query.is_nested or query.dim() != 3:
         return None
     if not module.batch_first:
         query, key = query.transpose(0, 1), key.transpose(0, 1)
     if key.shape[1] < 2 or key.shape[1] > KEYS:
         return None
-    width, heads = module.embed_dim, module.num_heads
-    bias = module.in_proj_bias if module.in_proj_bias is not None else torch.zeros(3 * width, device=query.device)
-    weight, few = module.in_proj_weight.detach(), min(HEADS, heads) * (width // heads)
+    width, size = module.embed_dim, module.embed_dim // module.num_heads
+    weight, bias, few = module.in_proj_weight.detach(), module.in_proj_bias, min(HEADS, module.num_heads) * size
     stride = max(1, query.shape[1] // QUERIES)
-    few_query, few_key = query.detach()[:SAMPLES, ::stride], key.detach()[:SAMPLES]
-    q = nn.functional.linear(few_query.to(weight.dtype), weight[:few], bias.detach()[:few])
-    k = nn.functional.linear(few_key.to(weight.dtype), weight[width : width + few], bias.detach()[width : width + few])
-    q, k = (each.float().unflatten(-1, (-1, width // heads)).transpose(1, 2) for each in (q, k))
-    logits = q @ k.transpose(-1, -2) * (width // heads) ** -0.5
-    if isinstance(mask, Tensor) and mask.dim() == 2:
-        rows = mask.detach()[::stride]
-        logits = logits.masked_fill(rows, -math.inf) if rows.dtype == torch.bool else logits + rows
-    return _from_logits(name, logits)
+    first, second = (None, None) if bias is None else (bias.detach()[:few], bias.detach()[width : width + few])
+    q = nn.functional.linear(query.detach()[:SAMPLES, ::stride].to(weight.dtype), weight[:few], first)
+    k = nn.functional.linear(key.detach()[:SAMPLES].to(weight.dtype), weight[width : width + few], second)
+    q, k = (each.float().unflatten(-1, (-1, size)).transpose(1, 2) for each in (q, k))
+    rows = mask.detach()[::stride] if isinstance(mask, Tensor) and mask.dim() == 2 else None
+    return Heads(name, q, k, rows)
+
+
+def attend_to_heads(heads: Sequence[Heads]) -> list[Attention]:
+    """Measure attention by queries and keys, all of one shape at once."""
+    alike: dict[tuple[object, ...], list[Heads]] = {}
+    for each in heads:
+        kind = (each.queries.shape, each.keys.shape, each.queries.device, each.name if each.mask is not None else None)
+        alike.setdefault(kind, []).append(each)
+    found: list[Attention] = []
+    for group in alike.values():
+        queries, keys = (torch.stack(each) for each in zip(*((h.queries, h.keys) for h in group), strict=True))
+        logits = queries @ keys.transpose(-1, -2) * queries.shape[-1] ** -0.5
+        mask = group[0].mask
+        if mask is not None:
+            logits = logits.masked_fill(mask, -math.inf) if mask.dtype == torch.bool else logits + mask
+        found += _from_logits([each.name for each in group], logits)
+    return found
 
 
 def _few(tensor: Tensor) -> Tensor:
     return tensor[:SAMPLES, :HEADS] if tensor.dim() > 3 else tensor[:SAMPLES]
 
 
-def _from_logits(name: str, logits: Tensor) -> Attention | None:
-    seen = logits.masked_fill(logits == -math.inf, 0.0).abs().amax()
-    return _measure(name, torch.softmax(logits, -1).flatten(0, -3), float(seen) if math.isfinite(float(seen)) else None)
+def _from_logits(names: Sequence[str], logits: Tensor) -> list[Attention]:
+    """Measure logits, of shape (calls, …, queries, keys)."""
+    sizes = logits.masked_fill(logits == -math.inf, 0.0).abs().flatten(1).amax(1).tolist()
+    return _measure(names, torch.softmax(logits, -1), [size if math.isfinite(size) else None for size in sizes])
 
 
-def _measure(name: str, weights: Tensor, logit: float | None) -> Attention | None:
-    entropy, largest = torch.special.entr(weights).sum(-1), weights.amax(-1)
-    if not math.isfinite(float(entropy.sum())):  # a query whose keys are all masked has no weights
-        usual = torch.isfinite(entropy)
-        entropy, largest = entropy[usual], largest[usual]
-    if not entropy.numel():
-        return None
-    mean = float(entropy.mean()) / math.log(weights.shape[-1])
-    return Attention(name, int(weights.shape[-1]), mean, float(largest.mean()), logit)
+def _measure(names: Sequence[str], weights: Tensor, logits: Sequence[float | None]) -> list[Attention]:
+    """Measure weights, of shape (calls, …, queries, keys); a query whose keys are all masked has none."""
+    entropy, largest = torch.special.entr(weights).sum(-1).flatten(1), weights.amax(-1).flatten(1)
+    means, peaks = entropy.mean(1).tolist(), largest.mean(1).tolist()
+    found = []
+    for place, (name, logit) in enumerate(zip(names, logits, strict=True)):
+        mean, peak = means[place], peaks[place]
+        if not math.isfinite(mean):
+            usual = torch.isfinite(entropy[place])
+            if not usual.any():
+                continue
+            mean, peak = float(entropy[place][usual].mean()), float(largest[place][usual].mean())
+        found.append(Attention(name, int(weights.shape[-1]), mean / math.log(weights.shape[-1]), peak, logit))
+    return found

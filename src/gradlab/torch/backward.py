@@ -28,7 +28,10 @@ class BackwardListener(Protocol):
         """Be told which tensors are about to be differentiated."""
 
     def after_backward(self) -> None:
-        """Be told that gradients are there. Not called if the backward pass has failed."""
+        """Be told that gradients are there."""
+
+    def abandon_backward(self) -> None:
+        """Be told that the backward pass has failed."""
 
 
 _listeners: WeakSet[BackwardListener] = WeakSet()
@@ -62,7 +65,13 @@ def _tell_and_run(outputs: Any, *arguments: Any, **options: Any) -> Any:
             listener.before_backward(outputs)
     if engine is None:  # the last listener left in another thread meanwhile
         engine = torch.autograd.graph._engine_run_backward
-    found = engine(outputs, *arguments, **options)
+    try:
+        found = engine(outputs, *arguments, **options)
+    except BaseException:
+        for listener in told:
+            with suppress(Exception):
+                listener.abandon_backward()
+        raise
     for listener in told:
         with suppress(Exception):
             listener.after_backward()

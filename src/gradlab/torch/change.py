@@ -10,6 +10,7 @@ import numpy as np
 
 from gradlab.report.charts import Line, LineChart
 from gradlab.report.draw import draw_one
+from gradlab.report.layer_names import LAYER
 from gradlab.torch.findings import Finding, Findings
 
 if TYPE_CHECKING:
@@ -70,24 +71,22 @@ class Change:
 
     def figure(self, ax: Any = None) -> Any:
         """The backprop signal by module, before and after."""
-        lines = []
-        for index, (label, probe) in enumerate((("before", self.before), ("after", self.after))):
-            deltas = np.array(
-                [np.nan if seen.delta is None else seen.delta for seen in _modules_by_name(probe).values()]
-            )
+        table, lines = self.table(), []
+        for index, label in enumerate(("before", "after")):
+            deltas = table[f"delta_{label}"].to_numpy(float)
             finite = np.isfinite(deltas)
             if finite.any():
                 places, values = np.arange(1.0, len(deltas) + 1)[finite], deltas[finite]
                 lines.append(Line(label, places, values, values, values, index, markers=True))
         chart = LineChart(
             "Backprop signal before and after",
-            "module, in the order in which they run",
+            LAYER,
             "δ (root mean square)",
             tuple(lines),
             log_y=True,
             whole_x=True,
         )
-        return draw_one(chart, ax)
+        return draw_one(chart.with_layers(list(table["name"])), ax)
 
     def to_json(self) -> dict[str, Any]:
         """Findings that are gone, new and still present, and the table."""

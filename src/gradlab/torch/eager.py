@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from threading import RLock
 from typing import Any
 
 import torch
 
+WRAPPERS, DYNAMO = ("compile_wrapper", "_fn"), str(Path("torch", "_dynamo", "eval_frame.py"))
+"""The functions that call what was compiled, and the end of their file's name."""
 _lock = RLock()
 _active_count = 0
 _stance: Any = None
+
+
+def is_inside_compiled() -> bool:
+    """Whether the caller was called by a compiled function or module, also one that is forced to run eagerly."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code.co_name in WRAPPERS and frame.f_code.co_filename.endswith(DYNAMO):
+            return True
+        frame = frame.f_back  # type: ignore[assignment]
+    return False
 
 
 class EagerMode:

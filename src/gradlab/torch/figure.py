@@ -9,6 +9,7 @@ import numpy as np
 from gradlab.errors import InvalidInput
 from gradlab.report.charts import HeatChart, HeatPanel, Line, LineChart
 from gradlab.report.draw import draw_one
+from gradlab.report.layer_names import LAYER
 
 if TYPE_CHECKING:
     from gradlab.torch.results import ProbeResults
@@ -24,7 +25,7 @@ MEASURES = {
 
 def probe_figure(probe: ProbeResults, ax: Any = None) -> Any:
     """Draw the root mean squares of activations and of the backprop signal, module by module."""
-    seen = sorted(probe.modules.values(), key=lambda each: each.order)
+    seen = sorted((each for each in probe.modules.values() if not each.idle), key=lambda each: each.order)
     places = np.arange(1, len(seen) + 1, dtype=float)
     activations = np.array([each.rms for each in seen])
     deltas = np.array([np.nan if each.delta is None else each.delta for each in seen])
@@ -36,14 +37,14 @@ def probe_figure(probe: ProbeResults, ax: Any = None) -> Any:
             lines.append(Line(label, places[finite], y, y, y, index, markers=True))
     chart = LineChart(
         f"Inside {type(probe.model).__name__}",
-        "module, in the order in which they run",
+        LAYER,
         "root mean square",
         tuple(lines),
         log_y=True,
         whole_x=True,
-        note=f"{seen[0].name} … {seen[-1].name}" if seen else "",
+        note="modules in the order in which they run",
     )
-    return draw_one(chart, ax)
+    return draw_one(chart.with_layers([each.name for each in seen]), ax)
 
 
 def watch_figure(watch: Watch, measure: str, ax: Any = None) -> Any:
@@ -59,7 +60,10 @@ def watch_figure(watch: Watch, measure: str, ax: Any = None) -> Any:
     if measure not in MEASURES:
         accepted = ", ".join([*MEASURES, *curves])
         raise InvalidInput(f"{measure!r} is not a measure of this watch; accepted: {accepted}")
-    frame = watch.table().query("measure == @measure").pivot_table(index="layer", columns="step", values="value")
+    idle = {each.name for moment in watch.moments for each in moment.probe.modules.values() if each.idle}
+    table = watch.table()
+    rows = table[(table.measure == measure) & ~table.module.isin(idle)]
+    frame = rows.pivot_table(index="module", columns="step", values="value", sort=False, dropna=False)
     panel = HeatPanel((name,), frame.to_numpy(), tuple(int(step) for step in frame.columns))
     title = f"{MEASURES[measure][0].upper()}{MEASURES[measure][1:]} by module and step"
-    return draw_one(HeatChart(title, "step", "module", (panel,), MEASURES[measure]), ax)
+    return draw_one(HeatChart(title, "step", LAYER, (panel,), MEASURES[measure]).with_layers(list(frame.index)), ax)

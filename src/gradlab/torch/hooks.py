@@ -14,6 +14,7 @@ from weakref import ref
 
 import torch
 from gradlab.errors import described
+from torch import Tensor
 
 
 class HookOwner(Protocol):
@@ -53,3 +54,19 @@ class Hook:
 
     def __reduce__(self) -> Any:
         return getattr, (nullcontext(), "__exit__")
+
+
+def attach_first(parameter: Tensor, hook: Hook) -> Any:
+    """Attach a hook that reads a gradient before any other hook can use it up, and return its handle.
+
+    An optimizer that steps inside the backward pass clears gradients in a hook of its own. Hooks are called in the
+    order in which their dict was filled.
+    """
+    handle = parameter.register_post_accumulate_grad_hook(hook)
+    hooks = parameter._post_accumulate_grad_hooks
+    if hooks is not None and len(hooks) > 1:
+        others = {key: value for key, value in hooks.items() if value is not hook}
+        for key in others:
+            del hooks[key]
+        hooks.update(others)
+    return handle

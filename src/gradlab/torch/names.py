@@ -27,6 +27,11 @@ def unwrap_model(model: Any) -> nn.Module:
     return inner
 
 
+def is_compiled(model: nn.Module) -> bool:
+    """Whether a model, or a module of it, is known to be compiled."""
+    return any(hasattr(m, "_orig_mod") or getattr(m, "_compiled_call_impl", None) for m in model.modules())
+
+
 def is_called_by_hooks(module: nn.Module) -> bool:
     """Whether calling a module runs its hooks: Keras' layers bring a `__call__` of their own."""
     return type(module).__call__ is nn.Module.__call__

@@ -8,6 +8,8 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from gradlab.torch.results import ProbeResults
     from gradlab.torch.watching import Watch
 
@@ -17,23 +19,31 @@ def probe_as_html(probe: ProbeResults) -> str:
     if not probe.modules:
         return f"<p>{escape(repr(probe))}</p>{probe.diagnose()._repr_html_()}"
     parts = [f"<p><b>{escape(repr(probe)[1:-1])}</b></p>", probe.diagnose()._repr_html_(), as_picture(probe.figure())]
-    parts.append(str(probe.blocks().to_html(index=False, float_format="{:.3g}".format)))
-    for title, frame in (("All modules", probe.table()), ("Parameters", probe.parameters())):
-        parts.append(
-            f"<details><summary>{title}</summary>{frame.to_html(index=False, float_format='{:.3g}'.format)}</details>"
-        )
+    parts += [as_table(probe.blocks()), fold("All modules", probe.table()), fold("Parameters", probe.parameters())]
     return "".join(parts)
 
 
 def watch_as_html(watch: Watch) -> str:
-    """Diagnosis of all steps, the loss, and δ by module and step."""
+    """Diagnosis of all steps, the loss, δ by module and step; the blocks at the last probed step below, folded."""
     head = f"<p><b>{escape(repr(watch)[1:-1])}</b></p>"
     if not watch.moments:
         return head
     parts = [head, watch.diagnose()._repr_html_()]
     if len(watch.curves().get("loss", {})) > 1:
         parts.append(as_picture(watch.figure("loss")))
-    return "".join([*parts, as_picture(watch.figure())])
+    last = watch.moments[-1]
+    parts += [as_picture(watch.figure()), fold(f"Blocks at step {last.step:,}", last.probe.blocks())]
+    return "".join([*parts, fold("Parameters at all probed steps", watch.parameters())])
+
+
+def as_table(frame: pd.DataFrame) -> str:
+    """Return a table that scrolls if it is wider than the page."""
+    return f'<div style="overflow-x:auto">{frame.to_html(index=False, float_format="{:.3g}".format)}</div>'
+
+
+def fold(title: str, frame: pd.DataFrame) -> str:
+    """Return a table that is closed at first."""
+    return f"<details><summary>{escape(title)}</summary>{as_table(frame)}</details>"
 
 
 def as_picture(figure: Any) -> str:
@@ -44,4 +54,4 @@ def as_picture(figure: Any) -> str:
     buffer = io.BytesIO()
     drawn.savefig(buffer, format="png", dpi=80)
     plt.close(drawn)
-    return f'<img src="data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode()}">'
+    return f'<img style="max-width:100%" src="data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode()}">'

@@ -22,8 +22,8 @@ from gradlab.errors import InvalidInput, described
 from gradlab.notices import say_once
 from gradlab.torch import statistics
 from gradlab.torch.backward import listen, stop_listening
-from gradlab.torch.eager import EagerMode
-from gradlab.torch.hooks import Hook
+from gradlab.torch.eager import EagerMode, is_inside_compiled
+from gradlab.torch.hooks import Hook, attach_first
 from gradlab.torch.names import is_called_by_hooks, unwrap_model
 from gradlab.torch.objective import find_scaler, read_objective
 from gradlab.torch.recorder import Recorder
@@ -59,6 +59,7 @@ class ModuleProbe(ProbeResults):
         histograms: bool = False,
         watched: bool = False,
         structure: ModelStructure | None = None,
+        eager: bool = True,
     ) -> None:
         self.model = unwrap_model(model)
         self.optimizers, self.sample = optimizers_of(optimizer), sample
@@ -74,7 +75,7 @@ class ModuleProbe(ProbeResults):
         self._passing: list[Any] = []
         """Handles of hooks on the tensors of this pass."""
         self._structure = structure
-        self._eager = EagerMode()
+        self._forces_eager, self._eager = eager, EagerMode()
         weakref.finalize(self, self._eager.end)  # an abandoned probe must not keep eager mode on
         self._clear()
 
@@ -84,6 +85,8 @@ class ModuleProbe(ProbeResults):
         self.skipped: dict[str, str] = {}
         """Module -> why it could not be measured."""
         self.weights: tuple[Weight, ...] = ()
+        self.compiled: bool | None = None
+        """Whether the model was called by something compiled; None before it was called."""
         self._concluded = self.stepped = False
         """Whether an optimizer has made a step."""
         self.rates: tuple[Mapping[str, Any], ...] = ()
@@ -117,6 +120,7 @@ class ModuleProbe(ProbeResults):
         self.release()
         if error is None:
             self._end()
+        self._after = {}  # a watch keeps its probes, and should not keep their samples
 
     def follow(self, earlier: ModuleProbe | None) -> None:
         """Begin where a paused probe ended: with its hooks and its samples, if the model is still made of the same."""
@@ -132,6 +136,7 @@ class ModuleProbe(ProbeResults):
         self._begin()
         if earlier is not None:  # eager mode and the replaced engine last from one to the next
             earlier.release()
+            earlier._after = {}
 
     def pause(self) -> None:
         """End the pass, with the hooks left for the probe of the next step."""
@@ -140,7 +145,8 @@ class ModuleProbe(ProbeResults):
 
     def _begin(self) -> None:
         try:
-            self._eager.begin()
+            if self._forces_eager:
+                self._eager.begin()
             listen(self)
             if not self._handles:
                 self._attach_all()
@@ -165,7 +171,7 @@ class ModuleProbe(ProbeResults):
         for _, parameter in self.structure.parameters:
             if is_loaded(parameter) and parameter.requires_grad:
                 hook = self._make_hook("gradients", ModuleProbe._on_parameter_gradient)
-                self._handles.append(parameter.register_post_accumulate_grad_hook(hook))
+                self._handles.append(attach_first(parameter, hook))
         for optimizer in () if self._watched else self.optimizers:
             if hasattr(optimizer, "register_step_post_hook"):
                 hook = self._make_hook("step", ModuleProbe._on_step)
@@ -238,6 +244,8 @@ class ModuleProbe(ProbeResults):
             self.on_new_pass()
             if self._concluded:  # it was a step that no hook told of
                 return
+        if self._recorder.idle:
+            self.compiled = bool(self.compiled) or is_inside_compiled()
         self._recorder.begin(name, module, inputs, options)
 
     def _on_end(
@@ -271,7 +279,8 @@ class ModuleProbe(ProbeResults):
 
     def _on_parameter_gradient(self, parameter: Tensor) -> None:
         self._arrived[id(parameter)] = parameter
-        if not self._running:  # a backward pass that nobody told of
+        used_up = len(parameter._post_accumulate_grad_hooks or ()) > 1  # another hook may step and clear it now
+        if used_up or not self._running:  # or a backward pass that nobody told of
             self._measure_gradients()
 
     def after_backward(self) -> None:
@@ -281,7 +290,13 @@ class ModuleProbe(ProbeResults):
         if self.structure.sharded:  # FSDP puts gradients of shards in their places itself, and no hook tells of them
             self._arrived = {id(p): p for _, p in self.structure.parameters if p.grad is not None}
         self._measure_gradients()
+        if not self._running and self.compiled is False:  # a compiled step of the optimizer may run as it is
+            self._eager.end()
         self.seconds += perf_counter() - start
+
+    def abandon_backward(self) -> None:
+        """A backward pass has failed; what has come of it is measured as it is."""
+        self.after_backward()
 
     def _measure_gradients(self) -> None:
         arrived, self._arrived = self._arrived, {}

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
 from functools import partial
 from typing import Any
 
 import torch
 from gradlab.engines.torch.tensors import tensors_in
 from gradlab.torch import attention, operations, recurrence, statistics
-from gradlab.torch.pending import Pending, Summary, measure_sizes, summarize
+from gradlab.torch.pending import Pending, Summary, measure_spreads, summarize
 from gradlab.torch.records import Nonfinite, Received, Records
 from gradlab.torch.statistics import ModuleStatistics
 from gradlab.torch.structure import ModelStructure
@@ -20,6 +21,8 @@ from torch import Tensor, nn
 ROUTER = re.compile(r"(^|[._])(gate|router|gating|switch|moe|sparsemoe\w*|experts?)(\b|_|$)", re.IGNORECASE)
 CELLS = ("Cell",)
 MOST_KEPT = 512
+OWN = {"name", "kind", "order", "calls", "spread", "token_spread"}
+COPIED = tuple(each.name for each in fields(ModuleStatistics) if each.name not in OWN)
 
 Attach = Callable[[Tensor, str, Callable[[Tensor], None]], None]
 
@@ -42,7 +45,9 @@ class Recorder:
         self._made: dict[int, tuple[Any, ModuleStatistics]] = {}
         self._axes: dict[tuple[int, ...], int] = {}
         self._last = "the input"
-        self._activations, self._gradients = Pending(summarize), Pending(measure_sizes)
+        self._activations, self._spreads = Pending(summarize), Pending(measure_spreads)
+        self._heads: list[attention.Heads] = []
+        """Attention whose weights are computed again when the forward pass has ended."""
         self._alike: list[tuple[ModuleStatistics, ModuleStatistics]] = []
         """Rows that get the numbers of another."""
         self._ear = operations.Ear(self._on_function)
@@ -90,6 +95,12 @@ class Recorder:
                 self._ear.resume()
             if not self._stack:
                 self._ear.stop()
+                self._attend()
+
+    def _attend(self) -> None:
+        heads, self._heads = self._heads, []
+        for found in attention.attend_to_heads(heads):
+            self._keep(found)
 
     def _end(
         self, name: str, module: nn.Module, inputs: Sequence[Any], options: Mapping[str, Any], output: Any
@@ -126,11 +137,14 @@ class Recorder:
         """Record the gradient of a row's output when it comes."""
 
         def record(gradient: Tensor) -> None:
-            values, scale = statistics.take_gradient(row, gradient, self._most), self._scale()
-            if values is not None:
-                self._gradients.add(values, lambda size: row.deltas.append(size / scale))
+            entries, scale = statistics.flat(statistics.plain(gradient.detach())), self._scale()
+            size = statistics.measure_gradient(row, entries)
+            if size is not None:
+                row.deltas.append(size / scale)
                 if self._histograms:
-                    self.histograms[f"δ {row.name}"] = make_histogram(values / scale)
+                    self.histograms[f"δ {row.name}"] = make_histogram(
+                        statistics.sample_entries(entries, self._most) / scale
+                    )
 
         self._attach(tensor, row.name, record)
 
@@ -144,7 +158,7 @@ class Recorder:
             return
         axis = self._find_axis(module, dense)
         if row.name in self._structure.spine:
-            row.spread, row.token_spread = statistics.measure_spread(dense)
+            self._compare_samples(row, dense)
         row.dead = statistics.measure_dead(dense, axis) if nonlinear else 0.0
         self._activations.add(values, partial(_fill, row, values if nonlinear else None))
         if row.kind.endswith(CELLS) and len(self.sizes.setdefault(row.name, [])) < MOST_KEPT:
@@ -152,6 +166,13 @@ class Recorder:
             self.sizes[row.name].append(row.rms)
         if self._histograms:
             self.histograms[row.name] = make_histogram(values)
+
+    def _compare_samples(self, row: ModuleStatistics, dense: Tensor) -> None:
+        """Measure later how far samples and tokens differ; None of a single sample."""
+        row.spread = row.token_spread = None
+        few = statistics.choose_samples(dense)
+        if few is not None:
+            self._spreads.add(few, partial(_fill_spread, row))
 
     def _find_axis(self, module: nn.Module | None, dense: Tensor) -> int:
         if module is None:
@@ -161,10 +182,10 @@ class Recorder:
     def flush(self) -> None:
         """Measure the samples that are waiting."""
         self._activations.flush()
+        self._spreads.flush()
         for row, source in self._alike:
             copy_numbers(source, row)
         self._alike.clear()
-        self._gradients.flush()
 
     def _take_over(self, row: ModuleStatistics, tensor: Tensor) -> bool:
         """Take the numbers of the child that made a block's output, if it is handed on as it is."""
@@ -173,9 +194,8 @@ class Recorder:
             return False
         copy_numbers(found, row)
         self._alike.append((row, found))
-        if row.spread is None and row.name in self._structure.spine:  # its child may be off it: a norm at the end
-            with torch.no_grad():
-                row.spread, row.token_spread = statistics.measure_spread(statistics.plain(tensor))
+        if row.name in self._structure.spine and found.name not in self._structure.spine:  # a norm at the end
+            self._compare_samples(row, statistics.plain(tensor.detach()))
         return True
 
     def _find(self, tensor: Tensor) -> ModuleStatistics | None:
@@ -186,7 +206,8 @@ class Recorder:
         self, name: str, module: nn.Module, inputs: Sequence[Any], options: Mapping[str, Any], output: Any
     ) -> None:
         if isinstance(module, nn.MultiheadAttention) and len(inputs) >= 2:
-            self._keep(attention.attend_to_module(module, name, inputs[0], inputs[1], options.get("attn_mask")))
+            heads = attention.project_heads(module, name, inputs[0], inputs[1], options.get("attn_mask"))
+            self._heads += [] if heads is None else [heads]
         elif recurrence.is_recurrent(module) and isinstance(output, tuple) and isinstance(output[0], Tensor):
             self.records.keep_recurrence(recurrence.growth_of_state(name, module, output[0]))
             if output[0].requires_grad and inputs and isinstance(inputs[0], Tensor):
@@ -286,9 +307,10 @@ class Recorder:
 
 def copy_numbers(source: ModuleStatistics, row: ModuleStatistics) -> None:
     """Give a row the numbers of another."""
-    for name, value in vars(source).items():
-        if name not in ("name", "kind", "order", "calls") and not (name.endswith("spread") and value is None):
-            setattr(row, name, value)
+    for name in COPIED:
+        setattr(row, name, getattr(source, name))
+    if source.spread is not None:
+        row.spread, row.token_spread = source.spread, source.token_spread
 
 
 def _fill(row: ModuleStatistics, nonlinear: Tensor | None, found: Summary) -> None:
@@ -297,6 +319,10 @@ def _fill(row: ModuleStatistics, nonlinear: Tensor | None, found: Summary) -> No
     row.saturated = 0.0 if nonlinear is None else statistics.measure_saturation(nonlinear, found.low, found.high)
     if nonlinear is None and found.zeros == 1.0:
         row.dead = 1.0
+
+
+def _fill_spread(row: ModuleStatistics, found: tuple[float | None, float | None]) -> None:
+    row.spread, row.token_spread = found
 
 
 def make_histogram(values: Tensor, bins: int = 40) -> tuple[list[float], list[int]]:

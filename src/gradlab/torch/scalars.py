@@ -20,6 +20,8 @@ class Scalars:
 
     def __init__(self) -> None:
         self._curves: dict[str, dict[int, float]] = {}
+        self._fresh: dict[str, dict[int, float]] = {}
+        """What was read since it was last taken."""
         self._waiting: list[tuple[int, str, list[Any], float]] = []
 
     def add(self, step: int, name: str, values: list[Any], scale: float = 1.0) -> None:
@@ -33,7 +35,15 @@ class Scalars:
         waiting, self._waiting = self._waiting, []
         for step, name, values, scale in waiting:
             numbers = [float(v.detach().float().mean()) if isinstance(v, Tensor) else float(v) for v in values]
-            self._curves.setdefault(name, {})[step] = math.fsum(numbers) / len(numbers) / scale if numbers else math.nan
+            mean = math.fsum(numbers) / len(numbers) / scale if numbers else math.nan
+            for curves in (self._curves, self._fresh):
+                curves.setdefault(name, {})[step] = mean
+
+    def take_fresh(self) -> dict[str, dict[int, float]]:
+        """Return what has come since the last call, name by name."""
+        self.flush()
+        fresh, self._fresh = self._fresh, {}
+        return fresh
 
     def curve(self, name: str) -> dict[int, float]:
         """Return one curve, by step."""

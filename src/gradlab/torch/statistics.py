@@ -24,9 +24,11 @@ RUN = 16
 FEW_SAMPLES, FEW_TOKENS, FEW_FEATURES = 16, 32, 256
 """The most samples, tokens and features that are compared for their similarity."""
 SMALLEST, LARGEST = 1e-15, 1e15
+EXACT = (torch.float32, torch.float64)
+"""Precisions that are measured as they are."""
 
 
-@dataclass
+@dataclass(slots=True)
 class ModuleStatistics:
     """Statistics of one module: activations of its latest call, the largest gradient of all calls."""
 
@@ -75,23 +77,22 @@ def take_activation(seen: ModuleStatistics, tensor: Tensor, most: int) -> tuple[
     seen.shape = tuple(dense.shape)
     if not entries.numel():
         return dense, None
+    total = float(entries.sum(dtype=sum_dtype(entries)))  # read in order first: the sample is then near at hand
     values = _copy(entries, most)
-    if not math.isfinite(float(entries.sum(dtype=sum_dtype(entries)))):
+    if not math.isfinite(total):
         seen.nonfinite += count_nonfinite(entries)
         values = values[torch.isfinite(values)]
     return dense, values if values.numel() else None
 
 
-def take_gradient(seen: ModuleStatistics, gradient: Tensor, most: int) -> Tensor | None:
-    """Return a copy of at most about `most` finite entries of the gradient of a module's output."""
-    entries = flat(plain(gradient.detach()))
-    if not entries.numel():
-        return None
-    values = _copy(entries, most)
-    if not math.isfinite(float(entries.sum(dtype=sum_dtype(entries)))):
-        seen.delta_nonfinite += count_nonfinite(entries)
-        values = values[torch.isfinite(values)]
-    return values if values.numel() else None
+def measure_gradient(seen: ModuleStatistics, entries: Tensor) -> float | None:
+    """Return the root mean square of the gradient of a module's output, by its finite entries; None without any."""
+    size = norm_of(entries)
+    if not math.isfinite(size) and (bad := count_nonfinite(entries)):
+        seen.delta_nonfinite += bad
+        entries = entries[torch.isfinite(entries)]
+        size = norm_of(entries)
+    return size / math.sqrt(entries.numel()) if entries.numel() else None
 
 
 def measure_saturation(values: Tensor, low: float, high: float) -> float:
@@ -102,26 +103,24 @@ def measure_saturation(values: Tensor, low: float, high: float) -> float:
     return int(torch.count_nonzero(ends)) / values.numel()
 
 
-def measure_spread(tensor: Tensor) -> tuple[float | None, float | None]:
-    """Return which share of the energy differs between samples and, of three axes, between the tokens of a sample.
-
-    With x̄ the mean over samples, Σ‖x − x̄‖² / Σ‖x‖². It is 1 for unrelated samples, 0 if all look the same.
-    """
-    if tensor.dim() < 2 or tensor.shape[0] < 2:
-        return None, None
+def choose_samples(tensor: Tensor) -> Tensor | None:
+    """Return a copy of a few samples, of shape (samples, tokens, features) or (samples, features); None of one."""
+    if tensor.dim() < 2 or tensor.shape[0] < 2 or not tensor.numel():
+        return None
     few = tensor[:FEW_SAMPLES]
-    between = None
     if tensor.dim() == 3:
-        tokens = few[:, :: max(1, few.shape[1] // FEW_TOKENS), :: max(1, few.shape[2] // FEW_FEATURES)].float()
-        between = _share_apart(tokens, 1) if tokens.shape[1] > 1 else None
-        flat = tokens.flatten(1)
+        few = few[:, :: max(1, few.shape[1] // FEW_TOKENS), :: max(1, few.shape[2] // FEW_FEATURES)]
     else:
-        flat = few.reshape(len(few), -1)
-        flat = flat[:, :: max(1, flat.shape[1] // (4 * FEW_FEATURES))].float()
-    return _share_apart(flat, 0), between
+        few = few.reshape(len(few), -1)
+        few = few[:, :: max(1, few.shape[1] // (4 * FEW_FEATURES))]
+    return few.to(torch.float32, copy=True, memory_format=torch.contiguous_format)
 
 
-def _share_apart(values: Tensor, axis: int) -> float | None:
+def share_apart(values: Tensor, axis: int) -> float | None:
+    """Return which share of the energy differs along an axis: with x̄ the mean, Σ‖x − x̄‖² / Σ‖x‖².
+
+    It is 1 for unrelated samples, 0 if all look the same.
+    """
     whole = norm(values)
     if not whole or not math.isfinite(whole):
         return None
@@ -188,7 +187,7 @@ def _wide_norm(values: Tensor) -> float:
 
 def norms_of(vectors: Sequence[Tensor]) -> list[float]:
     """Return ‖·‖₂ of many vectors in few calls."""
-    short = [values for values in vectors if values.numel() <= CHUNK and values.dtype in (torch.float32, torch.float64)]
+    short = [values for values in vectors if values.numel() <= CHUNK and values.dtype in EXACT]
     sizes = iter(read_numbers(torch._foreach_norm(short)) if short else ())
     known = {id(values): next(sizes) for values in short}
     found = [known.get(id(values), 0.0) for values in vectors]
@@ -209,7 +208,12 @@ def sample_entries(tensor: Tensor, most: int) -> Tensor:
 def _take(entries: Tensor, most: int) -> Tensor:
     count = entries.numel()
     taken = entries if count < 2 * most else entries[:: stride_of(count, most)]
-    return taken if taken.dtype in (torch.float32, torch.float64) else taken.float()
+    return widened(taken)
+
+
+def widened(values: Tensor) -> Tensor:
+    """Return half precision as float32."""
+    return values if values.dtype in EXACT else values.float()
 
 
 def _copy(entries: Tensor, most: int) -> Tensor:
@@ -259,7 +263,7 @@ def widest_dtype(tensor: Tensor) -> torch.dtype:
 
 def sum_dtype(tensor: Tensor) -> torch.dtype:
     """Return the precision in which entries are added up."""
-    return tensor.dtype if tensor.dtype in (torch.float32, torch.float64) else torch.float32
+    return tensor.dtype if tensor.dtype in EXACT else torch.float32
 
 
 def measure_dead(tensor: Tensor, axis: int) -> float:
@@ -267,10 +271,9 @@ def measure_dead(tensor: Tensor, axis: int) -> float:
     if tensor.dim() < 2 or not tensor.numel():
         return 0.0
     others = tuple(index for index in range(tensor.dim()) if index != axis)
-    if tensor.shape[0] > 1 and axis > 0 and not float(_are_dead(tensor[: 1 + tensor.shape[0] // 8], others).sum()):
-        return 0.0
-    return float(_are_dead(tensor, others).float().mean())
-
-
-def _are_dead(tensor: Tensor, others: tuple[int, ...]) -> Tensor:
-    return (tensor.amin(dim=others) == 0) & (tensor.amax(dim=others) == 0)
+    if tensor.shape[0] > 1 and axis > 0:
+        few = tensor[: 1 + tensor.shape[0] // 8]
+        if float(few.abs().amax(dim=others).amin()) > 0:
+            return 0.0
+    dead = (tensor.amin(dim=others) == 0) & (tensor.amax(dim=others) == 0)
+    return float(dead.float().mean())

@@ -30,7 +30,7 @@ from gradlab.torch.figure import MEASURES, watch_figure
 from gradlab.torch.history import diagnose_history
 from gradlab.torch.hooks import Hook
 from gradlab.torch.layers import find_layers, layer_table
-from gradlab.torch.names import unwrap_model
+from gradlab.torch.names import is_compiled, unwrap_model
 from gradlab.torch.overfitting import STEPS, try_overfitting
 from gradlab.torch.probing import ModuleProbe
 from gradlab.torch.scalars import Scalars
@@ -76,7 +76,7 @@ class Watch:
     ) -> None:
         if every < 1:
             raise InvalidInput(f"every: must be at least 1, not {every}")
-        self._model, self._optimizers = unwrap_model(model), optimizers_of(optimizer)
+        self._given, self._model, self._optimizers = model, unwrap_model(model), optimizers_of(optimizer)
         if not self._optimizers:
             raise InvalidInput("watch: give the optimizer, whose steps are counted")
         self.every, self.step, self.start = every, start, start
@@ -94,11 +94,18 @@ class Watch:
         self._losses: list[Any] = []
         self._logged: set[int] = set()
         self._clock = StepClock(self._optimizers)
+        self._compiled: bool | None = None
+        """Whether the model was called by something compiled at the last probed step; None if it is not known yet."""
+        self._stepping = False
+        """Whether the optimizer is inside its step: LBFGS moves weights there and calls the model again."""
+        self._running, self._stepped_inside = 0, False
+        """Backward calls that are running, and whether an optimizer has made a step inside one."""
         self._spent, self._elapsed = 0.0, 0.0
         self._last = perf_counter()
         last = self._optimizers[-1]
         self._handles: list[Any] = []
         if hasattr(last, "register_step_post_hook"):
+            self._handles.append(last.register_step_pre_hook(Hook(self, "(watch)", Watch._on_step_begin)))
             self._handles.append(last.register_step_post_hook(Hook(self, "(watch)", Watch._on_step)))
         listen(self)
         self._on = True
@@ -124,12 +131,13 @@ class Watch:
             start = perf_counter()
             self._structure = find_structure(self._model, self._structure)
             probe = ModuleProbe(
-                self._model,
+                self._given,
                 list(self._optimizers),
                 scaler=self._scaler,
                 sample=SAMPLED,
                 watched=True,
                 structure=self._structure,
+                eager=self._compiled is not False or is_compiled(self._given),
             )
             probe.on_new_pass = self._infer_step
             self._open = probe
@@ -137,9 +145,16 @@ class Watch:
             self._latest = None
             self._spent += perf_counter() - start
 
+    def _on_step_begin(self, *_: Any) -> None:
+        self._stepping = True
+
     def _on_step(self, *_: Any) -> None:
+        self._stepping = False
         self._clock.hear()
-        self._guard(self._finish_step)
+        if self._running:  # an optimizer that steps parameter by parameter, while gradients still come
+            self._stepped_inside = True
+        else:
+            self._guard(self._finish_step)
 
     def count_step(self) -> None:
         """Say that a step was made, for optimizers that have no hooks; frameworks' callbacks do."""
@@ -148,7 +163,7 @@ class Watch:
 
     def _infer_step(self) -> None:
         """Notice a step that no hook has told of: a compiled one, or that of an optimizer without hooks."""
-        if self._clock.has_stepped_unheard():
+        if not self._stepping and self._clock.has_stepped_unheard():
             self._guard(self._finish_step)
 
     def _finish_step(self) -> None:
@@ -167,6 +182,7 @@ class Watch:
             else:
                 probe.__exit__(None, None, None)
             self._scaler = self._scaler if self._scaler is not None else probe.scaler
+            self._compiled = self._compiled if probe.compiled is None else probe.compiled
             if self.step % self.every == 0 and (probe.records.passes or probe._gradients):
                 self._keep(Moment(self.step, probe))
             self._spent += probe.seconds + perf_counter() - start
@@ -185,6 +201,7 @@ class Watch:
 
     def before_backward(self, losses: Sequence[Any]) -> None:
         """Keep what is differentiated; it is read later."""
+        self._running += 1
         if self._open is None:
             self._infer_step()
         if self._open is None and self._clock.infers:  # no hook will tell that the step to be probed begins
@@ -194,7 +211,15 @@ class Watch:
             self._losses += [loss.detach() for loss in losses if isinstance(loss, Tensor)]
 
     def after_backward(self) -> None:
-        """Nothing is left to be done: gradients are the probe's."""
+        """Finish a step that was made inside the backward pass; gradients are the probe's."""
+        self._running = max(0, self._running - 1)
+        if self._stepped_inside and not self._running:
+            self._stepped_inside = False
+            self._guard(self._finish_step)
+
+    def abandon_backward(self) -> None:
+        """A backward pass has failed: the steps made inside it count."""
+        self.after_backward()
 
     def log(self, step: int | None = None, **scalars: Any) -> None:
         """Keep scalars at a step (default: the current one): `w.log(loss=loss, validation_loss=…)`."""
@@ -214,7 +239,7 @@ class Watch:
         self._release()
         if was_on and self._live is not None:
             with suppress(OSError):
-                self._live.append({"closed": True, "step": self.step, "scalars": self.curves()})
+                self._live.append({"closed": True, "step": self.step, "scalars": self.scalars.take_fresh()})
         if announces:
             say(self.summary)
 
@@ -255,7 +280,7 @@ class Watch:
             "findings": [str(finding) for finding in moment.probe.diagnose().found],
             "names": [layer.name for layer in find_layers(moment.probe)],
             "layers": [list(row) for row in rows],
-            "scalars": self.curves(),
+            "scalars": self.scalars.take_fresh(),
         }
 
     def curves(self) -> dict[str, dict[int, float]]:
@@ -354,7 +379,7 @@ class Watch:
         return f"watched {type(self._model).__name__}: {len(self.moments):,} of {self.step:,} steps probed{share}"
 
     def __repr__(self) -> str:
-        return f"<watch: {self.summary}>"
+        return f"<watch of {self.summary.removeprefix('watched ')}>"
 
     def _repr_html_(self) -> str:
         from gradlab.torch.notebook import watch_as_html

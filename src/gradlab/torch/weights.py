@@ -29,7 +29,7 @@ class GradientStatistics(NamedTuple):
     nonfinite: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Weight:
     """One parameter tensor, with all its names."""
 
@@ -73,9 +73,7 @@ def take_sample(parameter: Tensor) -> Tensor:
     """Return a copy of some entries, the same at every call; half precision as float32."""
     entries = statistics.flat(statistics.plain(parameter.detach()))
     sample = statistics.take_runs(entries, MOST)
-    if sample.dtype not in (torch.float32, torch.float64):
-        return sample.float()
-    return sample.clone() if sample is entries else sample
+    return sample.clone() if sample is entries and sample.dtype in statistics.EXACT else statistics.widened(sample)
 
 
 def take_samples(structure: ModelStructure) -> Samples:
@@ -123,8 +121,8 @@ def collect_weights(
 def measure_gradients(parameters: Sequence[Tensor], scale: float, most: int) -> list[GradientStatistics]:
     """Measure the gradients of parameters, unscaled: norms by all entries, mean sizes by at most about `most`."""
     vectors = [statistics.flat(statistics.plain(parameter.grad.detach())) for parameter in parameters]
-    samples = [statistics.take_runs(vector, most).abs() for vector in vectors]
-    sums = [float(sample.sum(dtype=statistics.sum_dtype(sample))) for sample in samples]
+    samples = [statistics.widened(statistics.take_runs(vector, most)) for vector in vectors]
+    sums = statistics.read_numbers(torch._foreach_norm(samples, 1)) if samples else []
     found = []
     for parameter, vector, sample, total, l2 in zip(
         parameters, vectors, samples, sums, statistics.norms_of(vectors), strict=True

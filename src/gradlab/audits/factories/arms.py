@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from inspect import signature
 from itertools import islice
 from typing import Any
 
@@ -42,13 +43,13 @@ class Arm:
         """The model's output; the input follows the model to its device and, if it has to, to its dtype."""
         first = next((p for p in self.model.parameters() if p.is_floating_point()), None)
         if first is None:
-            return self.model(copied(x))
+            return _call(self.model, copied(x))
         try:
-            return self.model(copied(x, device=first.device))
+            return _call(self.model, copied(x, device=first.device))
         except RuntimeError:
             if all(t.dtype == first.dtype for t in tensors_in(x) if t.is_floating_point()):
                 raise
-            return self.model(copied(x, device=first.device, dtype=first.dtype))
+            return _call(self.model, copied(x, device=first.device, dtype=first.dtype))
 
 
 def build(name: str, factory: Factory, seed: int) -> Arm:
@@ -59,9 +60,12 @@ def build(name: str, factory: Factory, seed: int) -> Arm:
     modules = [model, *([loss] if isinstance(loss, nn.Module) else [])]
     kept = Kept(modules, optimizers, [loader, loss, getattr(loader, "dataset", None)])
     batches = _called(name, "the loader", lambda: list(islice(iter(loader), BATCHES)))
+    batches = [(dict(batch), find_labels(batch)) if isinstance(batch, Mapping) else batch for batch in batches]
     first = batches[0] if batches else None
     if not isinstance(first, list | tuple) or len(first) < 2:
-        raise InvalidInput(f"audit: the loader of {name!r} has to give batches of (input, target), not {_kind(first)}")
+        raise InvalidInput(
+            f"audit: the loader of {name!r} has to give batches of (input, target) or dicts, not {_kind(first)}"
+        )
     kept.restore()
     built.put()
     samples = _called(name, "the data", lambda: read_samples(loader, kept, seed))
@@ -84,11 +88,36 @@ def _checked(name: str, made: Any) -> tuple[nn.Module, tuple[Any, ...], Any, Any
         raise InvalidInput(f"audit: the optimizer of {name!r}: {error}") from None
     if not optimizers:
         raise InvalidInput(f"audit: the factory of {name!r} has to return {FORM}, but its optimizer is {optimizer!r}")
-    if not callable(loss):
+    if loss is not None and not callable(loss):
         raise InvalidInput(
-            f"audit: the loss of {name!r} has to be callable, as loss(output, target), not {_kind(loss)}"
+            f"audit: the loss of {name!r} has to be callable, as loss(output, target), or None if the model returns "
+            f"its loss, not {_kind(loss)}"
         )
-    return model, optimizers, loader, loss
+    return model, optimizers, loader, own_loss if loss is None else loss
+
+
+def own_loss(output: Any, target: Any) -> Any:
+    """The loss that a model returns itself, among its outputs."""
+    found = output.get("loss") if isinstance(output, Mapping) else getattr(output, "loss", None)
+    if not isinstance(found, Tensor):
+        raise InvalidInput("audit: the loss is None, and the model does not return its loss")
+    return found
+
+
+def find_labels(batch: Mapping[str, Any]) -> Any:
+    """The targets of a batch that is a dict, or None: they are then told to the model only."""
+    return batch.get("labels", batch.get("label"))
+
+
+def _call(model: nn.Module, x: Any) -> Any:
+    """Call a model with an input, or with several if its `forward` takes them: as keywords those of a dict."""
+    takes = list(signature(model.forward).parameters.values())
+    if isinstance(x, Mapping) and (
+        set(x) <= {each.name for each in takes} or any(p.kind is p.VAR_KEYWORD for p in takes)
+    ):
+        return model(**x)
+    needed = [p for p in takes if p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    return model(*x) if isinstance(x, list | tuple) and len(needed) > 1 else model(x)
 
 
 def _called(name: str, what: str, function: Callable[[], Any]) -> Any:

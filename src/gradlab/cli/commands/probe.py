@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,6 +12,7 @@ import typer
 from gradlab.errors import InvalidInput, described
 
 RANK = 18
+QUIET = "This pass shows nothing wrong. Next: can it learn one batch by heart?"
 
 
 def command(
@@ -49,6 +51,7 @@ def command(
             show.frames([("Before and after", change.table())], str(change), sys.stdout)
         return
     found = probe.diagnose(overfit=batch, loss=loss) if overfit else probe.diagnose()
+    found = replace(found, quiet=f"{QUIET} gradlab probe {target} --overfit")
     if figure is not None:
         _draw(probe, figure)
     tables = {"modules": probe.table(), "parameters": probe.parameters()}

@@ -98,6 +98,10 @@ class Chart(ABC):
         """The chart with the scheme's names, strokes and panels; of most kinds nothing changes."""
         return self
 
+    def with_layers(self, names: Sequence[str]) -> Chart:
+        """The chart with the names of modules along its axis of layers; of charts without such an axis the same."""
+        return self
+
     @abstractmethod
     def draw_marks(self, ax: Any) -> None:
         """Draw lines, boxes or other marks on the axes, without title, labels and note."""

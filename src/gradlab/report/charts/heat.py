@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ import numpy as np
 
 from gradlab.report.charts.base import Chart, Numbers, Rows
 from gradlab.report.charts.panels import Panels
+from gradlab.report.layer_names import LAYER, MODULE, MOST, MOST_IN_PANELS, ticks_of
 from gradlab.report.log_axis import log_y
 from gradlab.report.look import SOFT, pt
 from gradlab.spec.numerals import written
@@ -29,6 +31,8 @@ class HeatPanel:
     values: Numbers
     steps: tuple[int, ...]
     group: str = ""
+    layers: tuple[str, ...] = ()
+    """Names of the layers, if they are modules."""
 
     @property
     def label(self) -> str:
@@ -43,6 +47,7 @@ class HeatMap(Chart):
     panel: HeatPanel
     limits: tuple[float, float]
     value_label: str = ""
+    most_names: int = MOST
 
     @property
     def has_key(self) -> bool:
@@ -64,7 +69,7 @@ class HeatMap(Chart):
         ax.set_xlim(-0.5, moments - 0.5)
         ax.set_ylim(0.5, layers + 0.5)
         ax.set_xticks(range(moments), [f"{step:,}" for step in steps])
-        _set_layers(ax)
+        _set_layers(ax, self.panel.layers, self.most_names)
         ax.grid(visible=False)
 
     def draw_key(self, ax: Any) -> str:
@@ -86,17 +91,18 @@ class HeatMap(Chart):
 
     def table(self) -> Rows:
         """One row per layer and step."""
+        names = self.panel.layers or range(1, len(self.panel.values) + 1)
         rows = [
-            (layer + 1, step, float(self.panel.values[layer, moment]))
+            (names[layer], step, float(self.panel.values[layer, moment]))
             for layer in range(len(self.panel.values))
             for moment, step in enumerate(self.panel.steps)
         ]
-        return ("layer", "step", self.value_label), rows
+        return (self.y_label, "step", self.value_label), rows
 
     def describe(self) -> str:
         """The first layer, from the first step to the last."""
         first, last = (float(self.panel.values[0, moment]) for moment in (0, -1))
-        return f"in the first layer {written(first)} at the first step, {written(last)} at the last."
+        return f"in the first {self.y_label} {written(first)} at the first step, {written(last)} at the last."
 
 
 @dataclass(frozen=True)
@@ -121,6 +127,12 @@ class HeatChart(Chart):
         )
         return replace(self, heats=kept, left_out=scheme.left_out) if kept else self
 
+    def with_layers(self, names: Sequence[str]) -> Chart:
+        """Modules along the y axis; of a panel with other layers their numbers."""
+        if not names or self.y_label != LAYER or any(len(panel.values) != len(names) for panel in self.heats):
+            return self
+        return replace(self, heats=tuple(replace(panel, layers=tuple(names)) for panel in self.heats), y_label=MODULE)
+
     @property
     def each_group(self) -> bool:
         """One heat map per group."""
@@ -129,8 +141,9 @@ class HeatChart(Chart):
     @property
     def panels(self) -> tuple[Chart, ...]:
         """One heat map per group."""
+        most = MOST if len(self.heats) == 1 else MOST_IN_PANELS
         return tuple(
-            HeatMap(panel.label, self.x_label, self.y_label, panel, self._limits, self.value_label)
+            HeatMap(panel.label, self.x_label, self.y_label, panel, self._limits, self.value_label, most)
             for panel in self.heats
         )
 
@@ -154,14 +167,17 @@ class HeatChart(Chart):
         rows = [
             (panel.label, *row) for panel, one in zip(self.heats, self.panels, strict=True) for row in one.table()[1]
         ]
-        return (self.by, "layer", "step", self.value_label), rows
+        return (self.by, self.y_label, "step", self.value_label), rows
 
     def describe(self) -> str:
         """The first layer of every panel, from its first step to its last."""
         return " ".join(f"{panel.title}: {panel.describe()}" for panel in self.panels)
 
 
-def _set_layers(ax: Any) -> None:
+def _set_layers(ax: Any, names: Sequence[str], most: int) -> None:
     from matplotlib.ticker import MaxNLocator
 
+    if names:
+        ax.set_yticks(*zip(*ticks_of(names, most), strict=True))
+        return
     ax.yaxis.set_major_locator(MaxNLocator(integer=True))

@@ -13,6 +13,7 @@ import numpy as np
 
 from gradlab.report.charts.base import Chart, End, Level, Numbers, Points, Rows, draw_levels, draw_points, legend_text
 from gradlab.report.charts.panels import Panels
+from gradlab.report.layer_names import LAYER, MODULE, ticks_of
 from gradlab.report.log_axis import log_x, log_y
 from gradlab.report.look import GHOST, GROUND, INK, Stroke, pt, stroke
 from gradlab.spec.numerals import written
@@ -58,6 +59,12 @@ class LineChart(Chart):
     """What theory predicts for the same groups: thin and dotted, with its band over seeds."""
     floor: float | None = None
     """Where exact zeros are drawn on a log axis; None: a decade or more below the smallest positive value."""
+    layers: tuple[str, ...] = ()
+    """Names of places 1, 2, … of the x axis, if they are modules."""
+
+    def with_layers(self, names: Sequence[str]) -> Chart:
+        """Modules along the x axis."""
+        return replace(self, layers=tuple(names), x_label=MODULE) if names and self.x_label == LAYER else self
 
     def arranged(self, scheme: Scheme) -> Chart:
         """Names and strokes of the scheme; panels, where it has any."""
@@ -109,6 +116,9 @@ class LineChart(Chart):
         ax.margins(x=0.02)
         if self.whole_x:
             _set_whole_ticks(ax, (*self.lines, *self.ghosts))
+        if self.layers:
+            ax.set_xlim(0.5, len(self.layers) + 0.5)
+            ax.set_xticks(*zip(*ticks_of(self.layers), strict=True))
         draw_levels(self.levels, ax)
         if floor is not None and any((line.low == 0).any() for line in self.lines):
             ax.axhline(floor, color=INK, linewidth=pt(0.8), linestyle=(0, (1, 1)), label="exactly 0", zorder=1)
@@ -129,7 +139,7 @@ class LineChart(Chart):
     def table(self) -> Rows:
         """One row per point of a line, published points after them."""
         rows: list[tuple[Any, ...]] = [
-            (line.label, *map(float, point))
+            (line.label, self._place(point[0]), *map(float, point[1:]))
             for line in self.lines
             for point in zip(line.x, line.y, line.low, line.high, strict=True)
         ]
@@ -143,15 +153,19 @@ class LineChart(Chart):
 
     def describe(self) -> str:
         """Every line from its first point to its last."""
-        return "; ".join(_describe_ends(line.label, line.x, line.y) for line in self.lines) + "."
+        return "; ".join(self._describe_ends(line.label, line.x, line.y) for line in self.lines) + "."
 
+    def _place(self, x: float) -> float | str:
+        """A place of the x axis: the name of a module, or the number."""
+        return self.layers[round(x) - 1] if 1 <= x <= len(self.layers) else float(x)
 
-def _describe_ends(label: str, x: Numbers, y: Numbers) -> str:
-    there = np.flatnonzero(np.isfinite(y))
-    if len(there) == 0:
-        return f"{label}: no numbers"
-    first, last = there[0], there[-1]
-    return f"{label}: {written(float(y[first]))} at {x[first]:g}, {written(float(y[last]))} at {x[last]:g}"
+    def _describe_ends(self, label: str, x: Numbers, y: Numbers) -> str:
+        there = np.flatnonzero(np.isfinite(y))
+        if len(there) == 0:
+            return f"{label}: no numbers"
+        places = [self._place(x[end]) for end in (there[0], there[-1])]
+        first, last = (place if isinstance(place, str) else f"{place:g}" for place in places)
+        return f"{label}: {written(float(y[there[0]]))} at {first}, {written(float(y[there[-1]]))} at {last}"
 
 
 def _draw_line(line: Line, ax: Any, floor: float | None, *, named: bool) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gradlab.errors import InvalidInput
@@ -49,6 +50,12 @@ class Panels(Chart):
             f"{self.title!r} has {len(self.charts)} panels, which need a figure of their own; leave out ax, or choose "
             "groups for one panel"
         )
+
+    def with_layers(self, names: Sequence[str]) -> Chart:
+        """Every panel with them."""
+        charts = tuple(chart.with_layers(names) for chart in self.charts)
+        same = all(new is old for new, old in zip(charts, self.charts, strict=True))
+        return self if same else replace(self, charts=charts, x_label=charts[0].x_label, y_label=charts[0].y_label)
 
     def table(self) -> Rows:
         """The rows of all panels, each with its panel's title."""

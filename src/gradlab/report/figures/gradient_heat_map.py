@@ -49,7 +49,7 @@ def _finding(measured: Measured, panels: list[HeatPanel]) -> str:
     ends = [end for end in found if np.isfinite(end[1]) and np.isfinite(end[2])]
     if not ends:
         return ""
-    begin = "In layer 1, the weight gradient goes"
+    begin = f"In {'the first module' if measured.study.watched else 'layer 1'}, the weight gradient goes"
     if len(measured.group_names) == 1:
         return f"{begin} from {written(ends[0][1])} to {written(ends[0][2])} during training."
     if len(ends) <= MOST_NAMED:

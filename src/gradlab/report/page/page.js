@@ -108,6 +108,7 @@
     const span = spec.span || extent(series.map((s) => s.values), spec.log);
     const expected = spec.theory || [];
     const floor = spec.log && span ? span.floor : null;
+    const named = spec.layers && spec.layers.length;
     const names = [...new Set([...series.map((s) => s.name), ...expected.map(() => THEORY)])];
     const needed = names.reduce((sum, name) => sum + 48 + 7 * Math.min(name.length, 44), 0);
     const rows = Math.min(4, Math.ceil(needed / Math.max(made.getWidth(), 1)));
@@ -118,13 +119,13 @@
       animation: false, aria: { enabled: true },
       graphic: empty ? [{ type: "text", left: "center", top: "40%", style: { text: "nothing to show at this step", fill: soft, fontSize: 12 } }] : [],
       title: { text: spec.title, textStyle: { fontSize: 13, color: css("--ink") }, left: 0, top: 0 },
-      grid: { left: 66, right: 14, top: 38, bottom: 44 + 19 * rows },
+      grid: { left: 66, right: 14, top: 38, bottom: (named ? 122 : 44) + 19 * rows },
       legend: { data: names.map((name) => (name === THEORY ? { name, itemStyle: { opacity: 0 } } : { name })), bottom: 0, left: 0, itemWidth: 26, itemHeight: 9, type: "plain", textStyle: { color: css("--ink"), fontSize: 12 }, selectedMode: false, formatter: (name) => (name.length > 44 ? name.slice(0, 43) + "…" : name) },
       tooltip: {
         trigger: "axis", confine: true, backgroundColor: css("--ground"), borderColor: line, textStyle: { color: css("--ink"), fontSize: 12 },
         formatter: (points) => {
           const box = document.createElement("div");
-          box.append(`${spec.x} ${points[0].value[0]}`);
+          box.append(named ? spec.layers[points[0].value[0] - 1] : `${spec.x} ${points[0].value[0]}`);
           for (const p of points.filter((one) => !one.data.edge)) {
             const row = document.createElement("div");
             row.textContent = p.data.said || `${p.seriesName}: ${short(p.data.raw)}`;
@@ -133,8 +134,10 @@
           return box;
         },
       },
-      xAxis: { type: "value", name: spec.x, nameLocation: "middle", nameGap: 26, min: 1, max: Math.max(2, ...series.map((s) => s.values.length)), minInterval: 1,
-        axisLabel: { color: soft }, nameTextStyle: { color: soft }, splitLine: { show: false }, axisLine: { lineStyle: { color: line } } },
+      xAxis: { type: "value", name: spec.x, nameLocation: "middle", nameGap: named ? 102 : 26, min: 1, max: Math.max(2, ...series.map((s) => s.values.length)), minInterval: 1,
+        interval: named ? Math.max(1, Math.ceil((20 * spec.layers.length) / Math.max(made.getWidth() - 170, 20))) : undefined,
+        axisLabel: named ? { color: soft, rotate: 40, showMaxLabel: true, formatter: (at) => spec.short[at - 1] || "" } : { color: soft },
+        nameTextStyle: { color: soft }, splitLine: { show: false }, axisLine: { lineStyle: { color: line } } },
       yAxis: { type: floor !== null ? "log" : "value", min: span ? span.low : null, max: span ? span.high : null, name: spec.y, nameLocation: "middle", nameGap: 52, nameTextStyle: { color: soft },
         axisLabel: { color: soft, formatter: tick, hideOverlap: true }, splitLine: { lineStyle: { color: line } } },
       series: [...series.map((s) => ({
@@ -239,7 +242,7 @@
       const known = m.theory.map((t, i) => (t && inside(i) ? { ...t, i, name: spec.groups[i], stroke: spec.strokes[i] } : null)).filter(Boolean);
       const ever = [...m.values.flatMap((frames, i) => (inside(i) ? frames : [])), ...known.flatMap((t) => [t.center, t.low, t.high])];
       const theory = spec.steps[moment] === 0 ? known.filter((t) => arms.on[t.i]) : [];
-      lines(made, { title: m.label, x: "layer", y: m.label, log: m.log, span: extent(ever, m.log), theory }, series);
+      lines(made, { title: m.label, x: spec.layers.length ? "module" : "layer", layers: spec.layers, short: spec.short, y: m.label, log: m.log, span: extent(ever, m.log), theory }, series);
     };
     select.addEventListener("change", draw);
     controls.append(labeled("measure", select));

@@ -1,0 +1,93 @@
+"""The loss and other curves: what is said of them, and what a long training keeps in memory and on the disk."""
+
+from __future__ import annotations
+
+import gc
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from torch_zoo import batch, mlp
+
+import gradlab
+import torch
+from gradlab.comparing.live import read_live
+from gradlab.torch.history import judge_curves
+from torch import nn
+
+
+def judged(values: Sequence[float], **others: Sequence[float]) -> dict[str, str]:
+    curves = {"loss": dict(enumerate(values)), **{name: dict(enumerate(each)) for name, each in others.items()}}
+    return {finding.name: finding.evidence for finding in judge_curves(curves, ())}
+
+
+def test_what_a_loss_does_is_said_with_its_numbers() -> None:
+    falling = [2.0 * 0.97**step for step in range(60)]
+    assert judged(falling) == {}
+    assert "goes from 1 to 4.9" in judged([1 + step / 10 for step in range(40)])["loss rises"]
+    assert (
+        "1.39 at first and 1.388 after 40 steps"
+        in judged([1.39 - step / 20000 for step in range(40)])["loss does not fall"]
+    )
+    spiky = [*falling[:30], 40.0, *falling[31:]]
+    assert "jumps to 40 at step 30" in judged(spiky)["loss spikes"]
+    broken = [*falling[:17], math.nan, *falling[18:]]
+    assert judged(broken)["NaN or infinity"].startswith("the loss is nan at step 17")
+    assert "falls without bound" in judged([-(1.1**step) for step in range(60)])["wrong sign of the loss"]
+    worse = [2.0 + step / 20 for step in range(60)]
+    assert "does not generalize" in judged(falling, validation_loss=worse)
+    assert judged(falling[:5]) == {}, "too few to be judged"
+
+
+def train(steps: int, rates: Any, **options: Any) -> Any:
+    torch.manual_seed(0)
+    model, (x, y) = mlp(2), batch()
+    optimizer = torch.optim.Adam(model.parameters(), 1e-3)
+    with gradlab.watch(model, optimizer, quiet=True, **options) as watch:
+        for step in range(steps):
+            optimizer.param_groups[0]["lr"] = rates(step)
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(model(x), y).backward()
+            optimizer.step()
+    return watch
+
+
+def test_a_fault_of_the_first_step_is_not_forgotten_by_the_last() -> None:
+    watch = train(31, lambda step: 1.0 if step == 0 else 1e-4, every=10)
+    assert "steps too large" not in watch.moments[-1].probe.diagnose().names
+    (found,) = (one for one in watch.diagnose().found if one.name == "steps too large")
+    assert found.when == "at step 0"
+
+
+def tensors_alive() -> int:
+    gc.collect()
+    return sum(type(each) is torch.Tensor for each in gc.get_objects())
+
+
+@pytest.mark.parametrize("every", [1, 2])
+def test_moments_keep_numbers_and_no_tensors(every: int) -> None:
+    model, (x, y) = mlp(4), batch()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    counts = []
+    with gradlab.watch(model, optimizer, every=every, quiet=True) as watch:
+        for step in range(12):
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(model(x), y).backward()
+            optimizer.step()
+            if step in (5, 11):
+                watch.curves()  # losses are read, which until then are tensors
+                counts.append(tensors_alive())
+    assert counts[1] == counts[0]
+
+
+def test_the_file_of_a_watch_has_every_loss_once(tmp_path: Path) -> None:
+    watch = train(40, lambda _: 1e-3, every=5, out=tmp_path)
+    lines = [json.loads(line) for line in (tmp_path / "watch.jsonl").read_text().splitlines()]
+    told = [int(step) for line in lines for step in (line.get("scalars") or {}).get("loss", {})]
+    assert told == list(range(40))
+    (tmp_path / "watch.jsonl").write_text("\n".join(map(json.dumps, lines[:-1])) + "\n")  # killed before it was closed
+    curve = read_live(tmp_path).curves()["loss"]
+    assert curve == {step: pytest.approx(watch.curves()["loss"][step]) for step in range(36)}
