@@ -91,3 +91,25 @@ def test_the_file_of_a_watch_has_every_loss_once(tmp_path: Path) -> None:
     (tmp_path / "watch.jsonl").write_text("\n".join(map(json.dumps, lines[:-1])) + "\n")  # killed before it was closed
     curve = read_live(tmp_path).curves()["loss"]
     assert curve == {step: pytest.approx(watch.curves()["loss"][step]) for step in range(36)}
+
+
+def test_a_fault_of_the_first_steps_is_still_told_by_the_file_of_a_watch(tmp_path: Path) -> None:
+    """Steps a hundred times too large, then none: the last probed step alone shows nothing of it."""
+    watch = train(40, lambda step: 3.0 if step < 4 else 1e-3, every=2, out=tmp_path)
+    named = [str(finding) for finding in watch.diagnose().found]
+    assert any("too large" in one for one in named)
+    live = read_live(tmp_path)
+    assert live.findings == named
+    assert live.to_json()["diagnosis"] == named
+    lines = (tmp_path / "watch.jsonl").read_text().splitlines()
+    (tmp_path / "watch.jsonl").write_text("\n".join(lines[:-1]) + "\n")  # killed before it was closed
+    assert any("too large" in one for one in read_live(tmp_path).findings)
+
+
+def test_a_long_watch_is_judged_ever_more_rarely(tmp_path: Path) -> None:
+    train(200, lambda _: 1e-3, every=1, out=tmp_path)
+    lines = [json.loads(line) for line in (tmp_path / "watch.jsonl").read_text().splitlines()]
+    judged_at = [line["step"] for line in lines if "findings" in line]
+    assert judged_at[:20] == list(range(20))
+    assert len(judged_at) < 100
+    assert judged_at[-1] == 200  # when it was closed

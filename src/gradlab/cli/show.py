@@ -245,7 +245,7 @@ def live(found: Live, stream: TextIO) -> None:
         return
     loss = "" if state["loss"] is None else f", loss {number(float(state['loss']), 4)}"
     to.print(f"{state['moments']:,} steps probed, the latest is step {state['step']:,}{loss}", highlight=False)
-    for line in state["diagnosis"] or ["The latest probed step shows nothing wrong."]:
+    for line in state["diagnosis"] or ["No step probed so far shows anything wrong."]:
         to.print(escape(str(line)), highlight=False)
 
 

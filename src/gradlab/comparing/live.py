@@ -76,6 +76,12 @@ class Live:
         """The names of layers 1, 2, …"""
         return tuple(self.probed[-1]["names"]) if self.probed else ()
 
+    @property
+    def findings(self) -> list[str]:
+        """What was found in all steps up to the latest judgement."""
+        judged = [line["findings"] for line in self.moments if "findings" in line]
+        return list(judged[-1]) if judged else []
+
     def close(self) -> None:
         """Nothing to remove: it only reads."""
 
@@ -98,7 +104,7 @@ class Live:
             "moments": len(self.probed),
             "step": last.get("step"),
             "loss": last.get("loss"),
-            "diagnosis": list(last.get("findings", ())),
+            "diagnosis": self.findings,
         }
 
 
@@ -134,7 +140,7 @@ def save_live(folder: Path, *, figures: bool = True) -> Result:
         raise StoreError(f"{folder}: the watch has not recorded a step yet")
     name = str(live.header["model"])
     code = Code(function=name, sha256=str(live.header["sha256"]), text=str(live.header["code"]))
-    remarks: Sequence[str] = live.probed[-1].get("findings") or ["Nothing was found at the last probed step."]
+    remarks: Sequence[str] = live.findings or ["At no probed step is anything wrong that the probe can see."]
     return save_recorded(
         out,
         code,

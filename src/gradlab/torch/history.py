@@ -8,7 +8,7 @@ from statistics import fmean, median
 from typing import TYPE_CHECKING
 
 from gradlab.spec.numerals import written
-from gradlab.torch.diagnosis import SYMPTOMS, describe_limits, diagnose_probe, rank_of
+from gradlab.torch.diagnosis import SYMPTOMS, describe_limits, rank_of
 from gradlab.torch.findings import Finding, Findings
 from gradlab.torch.rules import inside, signals, steps
 
@@ -32,7 +32,7 @@ QUIET = (
 
 def diagnose_history(moments: Sequence[Moment], curves: Mapping[str, Mapping[int, float]]) -> Findings:
     """Merge the findings of all moments, and judge the curves."""
-    by_moment = [(moment.step, diagnose_probe(moment.probe)) for moment in moments]
+    by_moment = [(moment.step, moment.findings) for moment in moments]
     found: list[Finding] = []
     for name in dict.fromkeys(one.name for _, each in by_moment for one in (*each.found, *each.noted)):
         hits = [(step, one) for step, each in by_moment for one in (*each.found, *each.noted) if one.name == name]

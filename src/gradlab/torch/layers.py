@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -111,3 +111,15 @@ def _update_ratio(weights: Sequence[Weight]) -> float | None:
     if not present or not size:
         return None
     return math.sqrt(sum((ratio * norm) ** 2 for ratio, norm in present)) / size
+
+
+def describe_moment(step: int, probe: ModuleProbe) -> dict[str, Any]:
+    """One probed step for the file of a watch: its loss and its layers."""
+    table = layer_table([(step, probe)])
+    rows = zip(table.layer.tolist(), table.measure, table.value.tolist(), strict=True)
+    return {
+        "step": step,
+        "loss": probe.loss,
+        "names": [layer.name for layer in find_layers(probe)],
+        "layers": [list(row) for row in rows],
+    }

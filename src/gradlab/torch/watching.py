@@ -11,6 +11,7 @@ import io
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from time import perf_counter
 from types import TracebackType
@@ -25,11 +26,11 @@ from gradlab.engines.torch.tensors import optimizers_of, scaler_of
 from gradlab.errors import InvalidInput, described
 from gradlab.notices import say, say_once
 from gradlab.torch.backward import listen, stop_listening
-from gradlab.torch.diagnosis import check_overfit
+from gradlab.torch.diagnosis import check_overfit, diagnose_probe
 from gradlab.torch.figure import MEASURES, watch_figure
 from gradlab.torch.history import diagnose_history
 from gradlab.torch.hooks import Hook
-from gradlab.torch.layers import find_layers, layer_table
+from gradlab.torch.layers import describe_moment, find_layers, layer_table
 from gradlab.torch.names import is_compiled, unwrap_model
 from gradlab.torch.overfitting import STEPS, try_overfitting
 from gradlab.torch.probing import ModuleProbe
@@ -45,9 +46,10 @@ if TYPE_CHECKING:
     from gradlab.report.result import Result
     from gradlab.torch.findings import Findings
 
-
 SAMPLED = 4_096
 """Entries of a large activation or gradient that a watch measures: an eighth of what a probe does."""
+JUDGED = 20
+"""Up to so many moments, a watch on the disk is judged at each; later, so many times until their number doubles."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,11 @@ class Moment:
     step: int
     """Number of optimizer steps before it."""
     probe: ModuleProbe
+
+    @cached_property
+    def findings(self) -> Findings:
+        """What this step alone shows."""
+        return diagnose_probe(self.probe)
 
 
 class Watch:
@@ -195,7 +202,8 @@ class Watch:
     def _keep(self, moment: Moment) -> None:
         self.moments.append(moment)
         if self._live is not None:
-            self._live.append(self._describe_moment(moment))
+            line = {**describe_moment(moment.step, moment.probe), **self._judge()}
+            self._live.append({**line, "scalars": self.scalars.take_fresh()})
         if self._on_moment is not None:
             self._on_moment(moment)
 
@@ -239,7 +247,8 @@ class Watch:
         self._release()
         if was_on and self._live is not None:
             with suppress(OSError):
-                self._live.append({"closed": True, "step": self.step, "scalars": self.scalars.take_fresh()})
+                ended = {"closed": True, "step": self.step, "scalars": self.scalars.take_fresh()}
+                self._live.append({**ended, **self._judge()})
         if announces:
             say(self.summary)
 
@@ -271,17 +280,12 @@ class Watch:
             {"model": type(self._model).__name__, "every": self.every, "sha256": code.sha256, "code": code.text},
         )
 
-    def _describe_moment(self, moment: Moment) -> dict[str, Any]:
-        table = layer_table([(moment.step, moment.probe)])
-        rows = zip(table.layer.tolist(), table.measure, table.value.tolist(), strict=True)
-        return {
-            "step": moment.step,
-            "loss": moment.probe.loss,
-            "findings": [str(finding) for finding in moment.probe.diagnose().found],
-            "names": [layer.name for layer in find_layers(moment.probe)],
-            "layers": [list(row) for row in rows],
-            "scalars": self.scalars.take_fresh(),
-        }
+    def _judge(self) -> dict[str, list[str]]:
+        """The diagnosis so far; of many moments only now and then, because it reads them all."""
+        count = len(self.moments)
+        if self._on and count % max(1, count // JUDGED):
+            return {}
+        return {"findings": [str(finding) for finding in self.diagnose().found] if self.moments else []}
 
     def curves(self) -> dict[str, dict[int, float]]:
         """All scalars: name -> step -> value."""
