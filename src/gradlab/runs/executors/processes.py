@@ -34,6 +34,7 @@ class Processes(Executor):
 
     name = "processes"
     isolated = True
+    bundle_seconds: ClassVar[float] = 0.3
     costs: ClassVar[Costs] = Costs(start=2.0, trip=1e-3, bundle=5e-4, trial=5e-4)
     workers: Annotated[int, Field(ge=1)] | None = None
 
