@@ -70,6 +70,17 @@ def test_a_scripted_module_is_named_as_skipped() -> None:
     assert "not supported on ScriptModules" in words
 
 
+def test_the_modules_of_a_traced_model_are_named_as_not_looked_into() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        traced: Any = torch.jit.trace(mlp(1), batch()[0])
+    found = probed(traced)
+    assert found.loss is not None
+    assert len(found.parameters()) == 4
+    assert "Not looked into" in str(found.diagnose())
+    assert "probe the model that was traced" in str(found.diagnose())
+
+
 def test_lazy_and_meta_modules_can_be_probed() -> None:
     lazy = nn.Sequential(nn.LazyLinear(8), nn.ReLU(), nn.Linear(8, 4))
     assert len(probed(lazy).modules) == 3

@@ -39,10 +39,11 @@ from gradlab.torch.weights import (
     measure_gradients,
     take_samples,
 )
-from torch import Tensor, nn
+from torch import Tensor, jit, nn
 
 MAX_ENTRIES = 32_768
 """Maximum number of entries of an activation that are measured: every k-th of a larger one."""
+TRACED = "a traced model runs its modules without their hooks; probe the model that was traced"
 BYPASSED = "its class has a __call__ of its own, which does not run hooks"
 
 
@@ -213,6 +214,9 @@ class ModuleProbe(ProbeResults):
     def _attach(self, name: str, module: nn.Module) -> None:
         if not is_called_by_hooks(module):
             self.skipped[name] = BYPASSED
+            return
+        if isinstance(module, jit.TracedModule) and module is not self.model:
+            self.skipped[name] = TRACED
             return
         begin = self._make_hook(name, ModuleProbe._on_begin, name)
         end = self._make_hook(name, ModuleProbe._on_end, name)
