@@ -14,7 +14,7 @@ from torch_zoo import batch, mlp
 
 import gradlab
 import torch
-from gradlab.comparing.live import read_live
+from gradlab.comparing.live import read_live, save_live
 from gradlab.torch.history import judge_curves
 from torch import nn
 
@@ -113,3 +113,12 @@ def test_a_long_watch_is_judged_ever_more_rarely(tmp_path: Path) -> None:
     assert judged_at[:20] == list(range(20))
     assert len(judged_at) < 100
     assert judged_at[-1] == 200  # when it was closed
+
+
+def test_the_page_of_a_watch_begins_with_what_the_loss_did(tmp_path: Path) -> None:
+    watch = train(12, lambda _: 1e-2, every=4, out=tmp_path / "live")
+    losses = watch.curves()["loss"]
+    answer = save_live(tmp_path / "live", figures=False).answer
+    assert losses[11] < losses[0]
+    assert answer.startswith("The loss falls from ")
+    assert answer.endswith(" in 12 steps.")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from gradlab.analysis.claims import judge
 from gradlab.analysis.claims.verdict import Outcome, Verdict
 from gradlab.analysis.collapse import collapse_of
@@ -13,7 +15,7 @@ from gradlab.analysis.formatting import interval, where
 from gradlab.analysis.measured import Measured
 from gradlab.analysis.ranking import ranked
 from gradlab.analysis.telling import name_metric, tell, tell_two
-from gradlab.spec.numerals import counted, written
+from gradlab.spec.numerals import counted, rounded, written
 from gradlab.spec.phrasing import capital
 from gradlab.spec.study import Answers, Headline
 
@@ -95,6 +97,19 @@ def _word(outcomes: set[Outcome], says: str | None) -> str:
     return "Not settled" if "not settled" in outcomes else "Not tested"
 
 
+def _tell_course(measured: Measured, headline: Headline) -> str | None:
+    """Where the curve of a single run begins and ends; None if there is none, or several."""
+    curves = measured.curve(headline.metric, measured.group_names[0])
+    if len(curves) != 1 or headline.at.layer is not None:
+        return None
+    ((steps, values),) = curves
+    if len(values) < 2 or not np.isfinite(values[[0, -1]]).all():
+        return None
+    verb = "falls" if values[-1] < values[0] else "rises" if values[-1] > values[0] else "goes"
+    what = f"the {name_metric(measured.metric(headline.metric))} {verb}"
+    return f"{capital(what)} from {rounded(values[0])} to {rounded(values[-1])} in {steps[-1] - steps[0] + 1:,} steps."
+
+
 def describe_headline(measured: Measured) -> list[str]:
     """Every group's number, then each other group against the first."""
     headline = headline_of(measured)
@@ -105,6 +120,8 @@ def describe_headline(measured: Measured) -> list[str]:
         told = tell_two(measured, headline.metric, headline.at, groups[0], groups[1])
         if told is not None:
             return [told]
+    if len(groups) == 1 and (told := _tell_course(measured, headline)) is not None:
+        return [told]
     shown, seeds, metric = groups, measured.seeds_done, measured.metric(headline.metric)
     place = "" if headline.at.layer is None else f", {where('', headline.at)[2:]}"
     first = f"{capital(name_metric(metric))}{place}: "
