@@ -12,10 +12,13 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from textwrap import dedent
+from typing import Any
 
 import pytest
 
 import gradlab
+from gradlab.errors import EnvironmentFault
+from gradlab.runs.executors import ray as executors
 from gradlab.runs.store.folder import chunk_paths
 from gradlab.trials.result import TrialResult
 
@@ -39,6 +42,41 @@ def test_of_two_nodes_one_is_killed_and_no_trial_is_lost_or_doubled(tmp_path: Pa
     rows = committed_trials(tmp_path / "run")
     assert len(rows) == len(set(rows)) == 80
     assert found.measured.hash == gradlab.run(study, executor="inline").measured.hash
+
+
+def losing(times: int, folder: Path) -> Any:
+    """A task that, so many times, does not get at the object store; each is a file in the folder."""
+
+    def run(shared: Any, board: Any, tickets: Any) -> Any:
+        import ray
+
+        from gradlab.runs.executors.ray_worker import run_in_ray
+
+        lost = len(list(folder.iterdir()))
+        if lost < times:
+            (folder / str(lost)).touch()
+            raise ray.exceptions.ObjectLostError("00", b"", "")
+        return run_in_ray(shared, board, tickets)
+
+    return run
+
+
+@pytest.mark.clusters
+def test_a_bundle_whose_worker_cannot_fetch_the_study_is_handed_out_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study = long_tree(seeds=5, steps=50)
+    (tmp_path / "lost").mkdir()
+    (tmp_path / "always").mkdir()
+    with ray_cluster(nodes=1) as cluster:
+        monkeypatch.setattr(executors, "run_in_ray", losing(3, tmp_path / "lost"))
+        found = run_on(cluster, study)
+        assert len(list((tmp_path / "lost").iterdir())) == 3
+        assert found.measured.hash == gradlab.run(study, executor="inline").measured.hash
+        monkeypatch.setattr(executors, "run_in_ray", losing(10_000, tmp_path / "always"))
+        monkeypatch.setattr(executors, "MOST_LOSSES", 4)
+        with pytest.raises(EnvironmentFault, match="cannot fetch the study"):
+            run_on(cluster, study)
 
 
 DEADLY = """

@@ -38,6 +38,8 @@ AHEAD = 2
 """Bundles handed out per core: one in training and one waiting."""
 MOST_DEATHS = 3
 """Worker processes that a trial may end before it is recorded as failed."""
+MOST_LOSSES = 20
+"""Bundles in a row whose worker could not fetch what it shares with the others."""
 _Bundle = tuple[tuple[int, Ticket], ...]
 
 
@@ -93,12 +95,11 @@ class _Dispatch:
     def __init__(self, ray: Any, how: Ray, bundles: Sequence[Bundle], monitor: Monitor) -> None:
         self._ray, self._how, self._monitor = ray, how, monitor
         self._trials: dict[str, Trial] = {trial.id: trial for bundle in bundles for trial in bundle}
-        cargo, tickets = pack(bundles, mixed=how.mixed)
+        self._packed, tickets = pack(bundles, mixed=how.mixed)
         self._packer: Packer[Ticket] = Packer(
             [[(ticket[0], ticket) for ticket in own] for own in tickets], how.bundle_seconds
         )
-        self._cargo = ray.put(cargo)
-        self._data = {source: ray.put(arrays) for source, arrays in cargo.read_data().items()}
+        self._place()
         here = ray.get_runtime_context().get_node_id()
         pinned = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(here, soft=True)
         self._board = ray.remote(Board).options(num_cpus=0, scheduling_strategy=pinned, max_restarts=-1).remote()
@@ -106,11 +107,17 @@ class _Dispatch:
         self._out: dict[Any, tuple[_Bundle, int]] = {}
         """Bundles in the cluster, each with the number of machines that were dead when it was handed out."""
         self._deaths: dict[str, int] = {}
+        self._losses = 0
         self._refused: dict[str, str] = {}
         self._nodes: list[dict[str, Any]] = []
         self._looked = 0.0
         self._asked: Any = None
         """The answer of the board that is on its way."""
+
+    def _place(self) -> None:
+        """Put configurations and data into the object store: once, and anew if they get lost."""
+        self._cargo = self._ray.put(self._packed)
+        self._data = {source: self._ray.put(arrays) for source, arrays in self._packed.read_data().items()}
 
     def run(self) -> Generator[list[TrialResult]]:
         told = False
@@ -166,12 +173,15 @@ class _Dispatch:
         errors = self._ray.exceptions
         try:
             answer, node = self._ray.get(reference)
-        except errors.RayTaskError as error:  # a defect, or Gradlab is missing over there
+        except errors.RayTaskError as error:
+            if isinstance(error.cause, errors.RayError):
+                return self._lost(bundle, error)  # otherwise a defect, or Gradlab is missing over there
             raise EnvironmentFault(f"a worker of the Ray cluster failed: {_cause(error)}") from error
         except errors.RuntimeEnvSetupError as error:
             raise EnvironmentFault(f"Ray cannot start a worker: {described(error)}") from None
         except errors.RayError as error:
             return self._died(bundle, dead, error)
+        self._losses = 0
         if answer.refused is not None:
             self._refuse(node, answer)
             self._packer.put_back(bundle)
@@ -187,6 +197,16 @@ class _Dispatch:
         if len(done) < len(bundle) and not self._monitor.stopping:
             self._packer.put_back(item for item in bundle if item[1][2] not in done)
         return results
+
+    def _lost(self, bundle: _Bundle, error: BaseException) -> list[TrialResult]:
+        """Hand a bundle out again whose worker did not get at the object store."""
+        self._losses += 1
+        if self._losses > MOST_LOSSES:
+            raise EnvironmentFault(f"workers of the Ray cluster cannot fetch the study: {_cause(error)}") from error
+        sleep(POLL_SECONDS)
+        self._place()
+        self._packer.put_back(bundle)
+        return []
 
     def _died(self, bundle: _Bundle, dead: int, error: BaseException) -> list[TrialResult]:
         """Hand a bundle out again, in halves; a trial that alone ends its worker again and again has failed."""

@@ -7,12 +7,14 @@ an address of this machine, and elsewhere if RAY_AUTH_MODE=token says so.
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from importlib import import_module
 from typing import Any
 
 from gradlab.errors import EnvironmentFault
@@ -42,30 +44,27 @@ def connected(ray: Any, address: str, workers: int | None) -> Iterator[None]:
         return
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
     wanted = address or os.environ.get(ADDRESS, "")
-    _reach(wanted)
-    try:
-        if wanted:
-            with _signals_kept():
-                ray.init(address=wanted, **quiet)
-        else:
-            with _loopback(), _signals_kept():
-                ray.init(address="local", num_cpus=workers, include_dashboard=False, **quiet)
-    except Exception as error:  # Ray raises many kinds, also bare ones
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        where = f"the Ray cluster at {wanted} cannot be reached" if wanted else "Ray cannot be started on this machine"
-        asks = "; if it asks for a token, set RAY_AUTH_MODE=token" if wanted and AUTH_MODE not in os.environ else ""
-        raise EnvironmentFault(f"{where}: {reason}{asks}") from None
-    try:
-        yield
-    finally:
-        ray.shutdown()
+    with _token_mode_kept():
+        _reach(wanted)
+        try:
+            if wanted:
+                with _signals_kept():
+                    ray.init(address=wanted, **quiet)
+            else:
+                with _loopback(), _signals_kept():
+                    ray.init(address="local", num_cpus=workers, include_dashboard=False, **quiet)
+        except Exception as error:  # Ray raises many kinds, also bare ones
+            reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+            where = f"the Ray cluster at {wanted} cannot be reached" if wanted else "Ray cannot be started here"
+            raise EnvironmentFault(f"{where}: {reason}") from None
+        try:
+            yield
+        finally:
+            ray.shutdown()
 
 
 def _reach(address: str) -> None:
-    """Raise an error if nobody answers there; let Ray show a cluster of this machine the user's token.
-
-    The token is shown if there is one and the user has not decided about it.
-    """
+    """Raise an error if nobody answers there, or only with a token; a cluster of this machine is shown the user's."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     host = host.strip("[]")
     if not host or not port.isdigit():
@@ -74,13 +73,57 @@ def _reach(address: str) -> None:
         socket.create_connection((host, int(port)), REACH_SECONDS).close()
     except OSError as error:
         raise EnvironmentFault(f"the Ray cluster at {address} cannot be reached: {error.strerror or error}") from None
-    if AUTH_MODE in os.environ or not _is_here(host):
+    if AUTH_MODE in os.environ or address.startswith("ray://") or not _asks_for_token(address):
         return
+    if not (_is_here(host) and _show_token()):
+        raise EnvironmentFault(
+            f"the Ray cluster at {address} asks for a token: copy the cluster's to ~/.ray/auth_token and set "
+            f"{AUTH_MODE}=token"
+        )
+
+
+def _asks_for_token(address: str) -> bool:
     try:
-        from ray._private.authentication.authentication_token_setup import maybe_enable_token_auth_if_token_available
+        from ray.exceptions import AuthenticationError
     except ImportError:  # a Ray without tokens
-        return
-    maybe_enable_token_auth_if_token_available(warn_if_disabled=False)
+        return False
+    try:
+        import_module("ray._raylet").GcsClient(address=address)
+    except AuthenticationError:
+        return True
+    except Exception:  # `ray.init` will say it better
+        return False
+    return False
+
+
+def _show_token() -> bool:
+    """Let Ray send the user's token; whether there is one."""
+    from ray._private.authentication import authentication_token_setup as setup
+
+    with _quiet(setup.logger):
+        return bool(setup.maybe_enable_token_auth_if_token_available(warn_if_disabled=False))
+
+
+@contextmanager
+def _quiet(logger: logging.Logger) -> Iterator[None]:
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
+
+
+@contextmanager
+def _token_mode_kept() -> Iterator[None]:
+    """Undo what Ray decides about tokens for this run: the next cluster of this process may be another one."""
+    undecided = AUTH_MODE not in os.environ
+    try:
+        yield
+    finally:
+        if undecided and os.environ.pop(AUTH_MODE, None) is not None:
+            with suppress(Exception):
+                import_module("ray._raylet").Config.initialize("")
 
 
 def _is_here(host: str) -> bool:
