@@ -46,7 +46,7 @@ def train(steps: int, rates: Any, **options: Any) -> Any:
     torch.manual_seed(0)
     model, (x, y) = mlp(2), batch()
     optimizer = torch.optim.Adam(model.parameters(), 1e-3)
-    with gradlab.watch(model, optimizer, quiet=True, **options) as watch:
+    with gradlab.watch(model, optimizer, **{"quiet": True, **options}) as watch:
         for step in range(steps):
             optimizer.param_groups[0]["lr"] = rates(step)
             optimizer.zero_grad()
@@ -115,8 +115,9 @@ def test_a_long_watch_is_judged_ever_more_rarely(tmp_path: Path) -> None:
     assert judged_at[-1] == 200  # when it was closed
 
 
-def test_the_page_of_a_watch_begins_with_what_the_loss_did(tmp_path: Path) -> None:
-    watch = train(12, lambda _: 1e-2, every=4, out=tmp_path / "live")
+def test_the_page_of_a_watch_begins_with_what_the_loss_did(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    watch = train(12, lambda _: 1e-2, every=4, out=tmp_path / "live", quiet=False)
+    assert f"its page: gradlab report {tmp_path / 'live'}" in capsys.readouterr().err
     losses = watch.curves()["loss"]
     answer = save_live(tmp_path / "live", figures=False).answer
     assert losses[11] < losses[0]

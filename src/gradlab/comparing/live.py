@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import shlex
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -33,6 +34,11 @@ class LiveFile:
         self._path = folder / FILE
         self._path.write_text("", encoding="utf8")
         self.append({"format": FORMAT, "pid": os.getpid(), **header})
+
+    @property
+    def hint(self) -> str:
+        """The command that makes a page of what is there."""
+        return f"gradlab report {shlex.quote(str(self._path.parent))}"
 
     def append(self, line: Mapping[str, Any]) -> None:
         """Write one line and flush it."""

@@ -250,7 +250,7 @@ class Watch:
                 ended = {"closed": True, "step": self.step, "scalars": self.scalars.take_fresh()}
                 self._live.append({**ended, **self._judge()})
         if announces:
-            say(self.summary)
+            say(self.summary if self._live is None else f"{self.summary}; its page: {self._live.hint}")
 
     def _release(self) -> None:
         """Let go of model and optimizer. Idempotent."""
