@@ -350,7 +350,7 @@ def _with_frame(widths: Iterable[int]) -> int:
 def audit_line(found: Audit) -> None:
     """Answer 1 before the run begins, on stderr."""
     notes = console(sys.stderr)
-    notes.print(escape(f"same set-up except the factor? {found.answer}"), soft_wrap=True)
+    notes.print(escape(f"same set-up except the factor? {found.answer}"), soft_wrap=not notes.is_terminal)
 
 
 def begins(planned: Outline, left: int) -> None:
@@ -359,7 +359,7 @@ def begins(planned: Outline, left: int) -> None:
     to = console(sys.stderr)
     planned_trials = len(planned.all_trials)
     trials = f"{left:,} of {planned_trials:,} trials" if left < planned_trials else f"{left:,} trials"
-    to.print(f"[bold]{escape(study.name)}[/bold]: {escape(study.question)} ({trials})", soft_wrap=True)
+    to.print(f"[bold]{escape(study.name)}[/bold]: {escape(study.question)} ({trials})", soft_wrap=not to.is_terminal)
 
 
 def scoreboard(board: Scoreboard, folder: Path, stream: TextIO) -> None:
