@@ -9,7 +9,7 @@ CPU    core seconds per trial of this process and of all that it has started, da
        mark (all workers have started and the kernels are loaded) to the last result. The overhead is what remains
        beyond bare trials: `run_trial` in a plain loop, in as many processes at once as the executor has workers.
        Others' work hardly changes it.
-time   seconds from the start to the last result, beside the simulation of `gradlab.runs.scaling` for the same trials.
+time   seconds from the start to the last result, beside the forecast of `gradlab.runs.bundles` for the same trials.
        It means little on a machine that is busy with something else.
 
 The executors take turns; of several rounds the one with the least CPU counts. `slurm` is submitit's local mode. The
@@ -34,10 +34,9 @@ from typing import Any
 import gradlab
 from gradlab.engines.base import one_blas_thread
 from gradlab.plans.plan import Plan
-from gradlab.runs.bundles import execute, named_executor
+from gradlab.runs.bundles import execute, forecast, named_executor
 from gradlab.runs.coordinator import conduct
 from gradlab.runs.executors.base import Executor
-from gradlab.runs.scaling import forecast
 from gradlab.runs.store.environment import environment
 from gradlab.runs.store.folder import RunFolder
 from gradlab.runs.worker import run_trial

@@ -20,8 +20,7 @@ from typing import Any
 
 import gradlab
 from gradlab.runs.bundles import bundle_trials
-from gradlab.runs.packing import Packer
-from gradlab.runs.parcels import pack
+from gradlab.runs.remote import pack_trials
 from gradlab.runs.store.environment import environment
 from gradlab.runs.store.folder import RunFolder
 from gradlab.runs.worker import run_trial
@@ -42,9 +41,8 @@ def hold(trials: int, folder: Path) -> dict[str, Any]:
     """Plan, bundle and pack for 1,000 cores: what the coordinator holds before the first result."""
     plan = plan_trials(trials)
     bundles = bundle_trials(plan, plan.trials, CORES, 0.5)
-    _, tickets = pack(bundles)
-    packer: Packer[Any] = Packer([[(ticket[0], ticket) for ticket in own] for own in tickets], 0.5)
-    return {"trials": len(packer), "bundles": len(bundles)}
+    _, batches = pack_trials(bundles)
+    return {"trials": sum(map(len, batches)), "bundles": len(bundles)}
 
 
 def store(trials: int, folder: Path) -> dict[str, Any]:

@@ -13,9 +13,10 @@ from collections.abc import Callable
 from statistics import median
 from time import process_time
 
-import gradlab
 import torch
 from torch import nn
+
+import gradlab
 
 EVERY = (1, 10, 100)
 WARM, STEPS, DENSE = 3, 40, 10
@@ -112,7 +113,7 @@ def run_process(name: str, every: int) -> float:
 
 def print_peak(name: str, every: int) -> None:
     """Train a few steps and print the peak of this process in MB, with the watch's code loaded either way."""
-    import gradlab.torch.watching
+    import gradlab.torch.watch
 
     torch.set_num_threads(1)
     model, optimizer, step = prepare(NETWORKS[name])

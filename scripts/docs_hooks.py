@@ -1,20 +1,30 @@
-"""Hooks of the documentation site: links to files of the repository outside docs/ become their paths.
+"""Hooks of the documentation site: links that leave it become paths, and results are found after the guides.
 
-The pages are read in the repository, too, where such links open the file; the site holds only docs/.
+The pages are read in the repository, too, where such links open the file; the site holds only docs/. What a page weighs
+in the search is said here, because the repository would show front matter as a table.
 """
 
 from __future__ import annotations
 
 import posixpath
 import re
+from fnmatch import fnmatch
 from typing import Any
 
 _LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)\s#]+)(?:#[^)]*)?\)")
 _FENCE = re.compile(r"(```.*?```)", re.DOTALL)
+SEARCH = {
+    "theory-table.md": {"exclude": True},
+    "results/*": {"boost": 0.2},
+}
+"""Pages (as patterns) -> how the search treats them; all others count 1."""
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Rewrite the links of a page that leave docs/."""
+    """Set the weight of a page in the search, and rewrite its links that leave docs/."""
+    for pattern, weight in SEARCH.items():
+        if fnmatch(page.file.src_uri, pattern):
+            page.meta["search"] = weight
     folder = posixpath.dirname(page.file.src_uri)
     pieces = _FENCE.split(markdown)
     return "".join(piece if piece.startswith("```") else _rewrite(piece, folder) for piece in pieces)

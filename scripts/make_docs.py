@@ -11,7 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from gradlab.parts import BUILT_IN, FOLDERS
+from gradlab.parts import BUILT_IN, HOMES
 from reference_pages import fields_page, metrics_page
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -40,11 +40,12 @@ def cli_page() -> str:
 def parts_list() -> str:
     """Return every built-in part with its summary and its parameters."""
     lines = [START, ""]
-    for kind, folder in FOLDERS.items():
+    for kind, home in HOMES.items():
+        place = f"src/{home.replace('.', '/')}"
         lines += [
             f"### {kind}",
             "",
-            f"In `src/{folder.replace('.', '/')}/`.",
+            f"In `{place}.py`." if (DOCS.parent / f"{place}.py").exists() else f"In `{place}/`.",
             "",
             "| name | what | parameters |",
             "| --- | --- | --- |",

@@ -4,6 +4,9 @@ python scripts/make_results.py              # resumes an earlier call; takes an 
 python scripts/make_results.py --no-run     # trains nothing: finished runs in runs/, else the tables in docs/results
 python scripts/make_results.py --rebuild    # trains nothing: reports from the tables in docs/results
 
+Kept tables are judged by the studies of this version, as far as these need no further trial; the ledger beside the
+tables records what changed.
+
 Of every run, the folder without weights goes to docs/results/STUDY/run, so that its report can be rebuilt by
 `gradlab report`; the report (Markdown and figures) and the scoreboard lie beside it. Verdicts and run times go to the
 package (`studies/index`): `gradlab reproduce --quick` shows them for claims that it leaves untested. The index gives
@@ -24,13 +27,18 @@ from PIL import Image
 import gradlab
 from gradlab import studies
 from gradlab.analysis.claims.numbers import compare_numbers
-from gradlab.analysis.findings import findings
 from gradlab.analysis.formatting import number
 from gradlab.analysis.scoreboard import Scoreboard
+from gradlab.plans.freezing import frozen
+from gradlab.plans.saving import papers, saved
 from gradlab.report.gallery import first_screen, further_sentences
 from gradlab.report.scoreboard import render_scoreboard
 from gradlab.report.story import Story
+from gradlab.runs.store.ledger import Account, read_ledger
+from gradlab.runs.store.report_folder import AUDIT, PLAN, ReportFolder
+from gradlab.runs.store.status import OpenedRun
 from gradlab.studies.reproduce import make_scoreboard
+from gradlab.tell.findings import findings
 
 ROOT = Path(__file__).parent.parent
 RESULTS, RUNS = ROOT / "docs/results", ROOT / "runs"
@@ -131,6 +139,28 @@ def renew(name: str) -> None:
     gradlab.run(name, out=RUNS / name, command=f"gradlab run {name}", figures=False)
 
 
+def rejudge(name: str) -> bool:
+    """Give kept tables the study and the audit of this version; False where the study has trials that are not kept.
+
+    A run without weights cannot be continued, which `renew` would do, so its papers and its ledger are written here.
+    """
+    folder, plan = RESULTS / name / "run", gradlab.plan(name)
+    run = OpenedRun(folder)
+    ledger = read_ledger(folder)
+    assert ledger is not None
+    if ledger.of("plan")[-1].data["id"] == frozen(plan)["id"]:
+        return True
+    if plan.tuning is not None or not {trial.id for trial in plan.all_trials} <= run.records.finished:
+        return False
+    Account(folder).begin(plan, run.records.chunks, required=True)
+    place = ReportFolder(folder)
+    place.write_sealed(PLAN, {**run.plan, **saved(plan)})
+    place.write_sealed(AUDIT, gradlab.audit(name).to_json())
+    for path, content in papers(plan).items():
+        place.write_file(path, content)
+    return True
+
+
 def is_finished(folder: Path) -> bool:
     """Whether a run is there and complete."""
     return (folder / "plan.json").is_file() and gradlab.status(folder).finished
@@ -173,6 +203,8 @@ def main() -> None:
         if source == RUNS / name:
             renew(name)
             keep_tables(name)
+        elif not rejudge(name):
+            print(f"{name}: its study has trials that are not kept; judged as it was run. gradlab run {name} runs them")
     results, entries, kept = {}, [], {}
     times = {name: float(f"{estimate_seconds(name):.2g}") for name in gradlab.list_studies()}
     for name, source in sources.items():

@@ -1,4 +1,4 @@
-"""Write the table of docs/cluster.md that says how far a run scales: a model, simulated from measured costs.
+"""Write the table of docs/cluster.md that says how far a run scales: a model, computed from measured costs.
 
 python scripts/make_scaling.py             # write
 python scripts/make_scaling.py --check     # exit 1 if it is out of date
@@ -11,8 +11,8 @@ from pathlib import Path
 
 from gradlab.cli.output import duration
 from gradlab.parts import BUILT_IN
+from gradlab.runs.bundles import forecast
 from gradlab.runs.executors.base import Executor
-from gradlab.runs.scaling import forecast
 
 PAGE = Path(__file__).parent.parent / "docs" / "cluster.md"
 START, END = "<!-- generated: scaling -->", "<!-- end of generated -->"
@@ -26,7 +26,7 @@ CASES = [
 
 
 def make_table() -> str:
-    """Simulate every case on Ray."""
+    """Compute every case on Ray."""
     part = BUILT_IN.get("executor", "ray")
     assert issubclass(part, Executor)
     lines = [

@@ -15,7 +15,7 @@ from gradlab.spec.choice import Choice
 from gradlab.spec.config import Config
 from gradlab.spec.metric import Metric
 from gradlab.spec.schema import study_schema
-from gradlab.spec.study import Study
+from gradlab.spec.study import Code, Study
 from gradlab.trials.recorder import FROM_CURVES, METRICS
 
 ABOUT = {
@@ -30,7 +30,7 @@ ABOUT = {
     "test_accuracy": "accuracy on the test data after the last epoch",
     "steps_to_target": "steps until `measure.target` is reached; missing if it never is",
     "epochs_to_target": "epochs until `measure.target` is reached; missing if it never is",
-    "collapsed": "1 if the accuracy is at most 1.5 times chance, else 0",
+    "collapsed": "1 unless the accuracy is better than always answering the most common class (binomial test at 1 %)",
     "diverged_step": "the step at which the loss stopped being finite; missing if it never did",
     "parameters": "trainable numbers of the network",
     "flops": "FLOPs of the matrix products of the whole training",
@@ -59,6 +59,8 @@ def fields_page() -> str:
             key, inner = field.alias or name, _models(field.annotation)
             if model is Config and name == "measure":
                 continue  # it belongs to the study
+            if model is Study and key not in properties:
+                continue  # not written by people
             if inner and not issubclass(inner[0], Choice):
                 repeated = properties.get(key, {}).get("type") == "array"
                 value = f"{'list of ' if repeated else ''}[{headings[inner[0]]}](#{_anchor(headings[inner[0]])})"
@@ -68,7 +70,8 @@ def fields_page() -> str:
                 value = _value(properties.get(key, {}), field.annotation)
             if not about.get(name) and inner:
                 about[name] = (inner[0].__doc__ or "").strip().split("\n")[0]
-            default = "required" if field.is_required() else _default(field.get_default(call_default_factory=True))
+            required = field.is_required() or (model is Study and key in schema["required"])
+            default = "required" if required else _default(field.get_default(call_default_factory=True))
             lines.append(f"| `{key}` | {value} | {default} | {_cell(about.get(name, ''))} |")
     return "\n".join(lines) + "\n"
 
@@ -122,6 +125,8 @@ def _sections() -> list[tuple[str, type[BaseModel], str]]:
         for name, field in model.model_fields.items():
             key = field.alias or name
             for inner in _models(field.annotation):
+                if inner is Code:  # not written by people
+                    continue
                 if inner not in seen and not issubclass(inner, Choice):
                     seen.add(inner)
                     found.append((f"{path}{key}", inner, f"{path}{key}"))

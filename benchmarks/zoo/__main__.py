@@ -5,7 +5,7 @@ python benchmarks/zoo first [NAME …]       # the faults that the rules were ma
 python benchmarks/zoo second [NAME …]      # the faults written down before; the first result is kept
 python benchmarks/zoo seeds                # all of it again with other seeds; kept apart
 python benchmarks/zoo say NAME …           # print the whole diagnosis of faults by name; nothing is kept
-python benchmarks/zoo docs                 # write docs/zoo.md from what was kept
+python benchmarks/zoo docs                 # write the zoo's section of docs/pytorch.md from what was kept
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any
 import torch
 
 HERE = Path(__file__).parent
-RESULTS, DOCS = HERE / "results", HERE.parents[1] / "docs" / "zoo.md"
+RESULTS, PAGE = HERE / "results", HERE.parents[1] / "docs" / "pytorch.md"
 SEEDS = (1, 2, 3)
 PACKAGES = {
     "timm": "timm", "transformers": "transformers", "peft": "peft", "torch_geometric": "torch_geometric",
@@ -32,11 +32,22 @@ PACKAGES = {
 
 
 def stamp_rules() -> str:
-    """Return a fingerprint of the doctor's code, so that the page can say which results are of one version."""
+    """Return a fingerprint of the doctor's code, so that the page can say which version a result is of."""
     digest = hashlib.sha256()
     for path in sorted((HERE.parents[1] / "src" / "gradlab" / "torch").rglob("*.py")):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:12]
+
+
+def package_versions() -> dict[str, str]:
+    """Return the version of each installed package that networks come from."""
+    versions = {}
+    for module, package in PACKAGES.items():
+        try:
+            versions[module] = version(package)
+        except PackageNotFoundError:
+            continue
+    return versions
 
 
 def keep(name: str, found: dict[str, Any]) -> None:
@@ -60,7 +71,8 @@ def run_healthy(names: list[str]) -> None:
 
     stamp = stamp_rules()
     if not names:
-        forget("healthy", "unexamined")
+        forget("healthy", "unexamined", "versions")
+    keep("versions", package_versions())
     for name in [each for each in HEALTHY if not names or any(part in each for part in names)]:
         if missing(name):
             print(f"{name}: {PACKAGE[name]} is not installed")
@@ -136,16 +148,11 @@ def say(names: list[str]) -> None:
 
 
 def write_docs() -> None:
-    """Write the page."""
-    from page import write_page
+    """Write the zoo's section of the page."""
+    from page import END, START, write_section
 
-    versions = {}
-    for module, package in PACKAGES.items():
-        try:
-            versions[module] = version(package)
-        except PackageNotFoundError:
-            continue
-    DOCS.write_text(write_page(RESULTS, versions, stamp_rules()), encoding="utf8")
+    text = PAGE.read_text(encoding="utf8")
+    PAGE.write_text(text.split(START)[0] + write_section(RESULTS) + text.split(END)[1], encoding="utf8")
 
 
 def main() -> None:

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from cases import MakeOptimizer
 from healthy import HEALTHY, missing
 
 import gradlab
-import torch
 
 STEPS = {"AdamW": 10, "SGD": 5}
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass
 
+import torch
 from training import Faults
 
 import gradlab
-import torch
 
 
 @dataclass(frozen=True)

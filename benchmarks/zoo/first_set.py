@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import torch
 from networks import Attending, Encoder, LastState, Mixture, PlainConvolutions, next_words, sentences, sequences, task
+from torch import Tensor, nn
 from training import (
     ENTROPY,
     Faults,
@@ -17,9 +19,6 @@ from training import (
     train_on,
     words,
 )
-
-import torch
-from torch import Tensor, nn
 
 FAULTS: Faults = {}
 named = name_into(FAULTS)

@@ -9,12 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 import plain_torch  # noqa: F401 (registers its networks)
+import torch
 from cases import HEALTHY, PACKAGE, Case, healthy, labels, missing
 from packages import allow_missing_torchvision
-from training import ENTROPY
-
-import torch
 from torch import Tensor, nn
+from training import ENTROPY
 
 __all__ = ["HEALTHY", "PACKAGE", "missing"]
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from training import ENTROPY, batches_of, features, perceptron, words
-
 import torch
 from torch import Tensor, nn
+from training import ENTROPY, batches_of, features, perceptron, words
 
 
 def task() -> Callable[[int], tuple[Tensor, Tensor]]:

@@ -1,4 +1,4 @@
-"""The page of the zoo, from the results that were kept."""
+"""The zoo's section of docs/pytorch.md, from the results that were kept."""
 
 from __future__ import annotations
 
@@ -10,11 +10,14 @@ from typing import Any
 from alarms import STEPS
 from healthy import HEALTHY
 
-INTRO = f"""# The zoo: what the doctor names, and what it leaves alone
-
-Made by `python benchmarks/zoo healthy`, `first`, `second` and `docs`: counts, lists and tables are written from the
-kept results. Every network and every fault was run with one seed; what other seeds give is at the end.
-
+START, END = "<!-- generated: zoo -->", "<!-- end of generated -->"
+INTRO = """\
+The doctor names {named} of {all} faults. **Both sets of faults were written by the authors of the rules**: this says
+how much it names of what its authors thought of, not how often it would name the cause in somebody else's code. A set
+that others collected has not been tried. It raises {alarms} in {healthy} healthy networks; those listed under torch
+we wrote ourselves, all others come from public packages.
+"""
+METHOD = f"""\
 - **A fault** is a training loop of 10 to 120 steps that is watched at about ten of them. It is *named* if one of the
   findings that name its cause is in the diagnosis, as a finding or as a note; *other* if only something else was
   found; *missed* if nothing was found, or only other notes. The second set was written down before the rules were
@@ -24,6 +27,8 @@ kept results. Every network and every fault was run with one seed; what other se
   notes are not counted. Networks come from their packages, in small configurations, with random weights and random
   data; where torchvision is missing, an empty stand-in takes the place of its image transforms, which these networks
   do not use.
+- Made by `python benchmarks/zoo healthy`, `first`, `second` and `docs`, with one seed each. The third column is a
+  fingerprint of the doctor's code.
 """
 REMARKS = {
     "dla34 (timm)": "What is said is true of the network as it is built here: timm draws its classifier, a "
@@ -36,69 +41,87 @@ REMARKS = {
 }
 """What we found out about alarms, now and before."""
 SETS = (
-    ("faults the rules were made with", "First set", "first"),
-    ("faults written down before the rules, first run", "Second set, first run", "second_at_first"),
-    ("the same faults, run again", "Second set, run again", "second"),
+    ("faults the rules were made with", "first"),
+    ("faults written down before the rules, first run", "second_at_first"),
+    ("the same faults, run again", "second"),
 )
 
 
-def write_page(results: Path, versions: Mapping[str, str], rules: str) -> str:
-    """Return the page as Markdown; `rules` is the fingerprint of the doctor's code now."""
-    kept = {name: _read(results / f"{name}.json") for name in ("healthy", "first", "second", "second_at_first")}
-    again = _verdicts(kept["second"]) != _verdicts(kept["second_at_first"])
-    lines = [INTRO, *_count(kept, rules), "", "## Faults", ""]
-    for _, title, name in SETS:
-        if name != "second" or again:
-            lines += [f"### {title}", "", *_list_faults(kept[name], rules), ""]
-        elif kept["second"]:
-            lines += ["Run again, the second set gave the same findings for every fault.", ""]
-    lines += ["Findings in brackets are notes; ° is a result of an earlier version of the doctor.", ""]
-    lines += ["## Healthy networks", "", *_list_healthy(kept["healthy"], versions, rules)]
-    lines += _list_unexamined(kept["healthy"], _read(results / "unexamined.json"))
-    lines += _list_seeds(_read(results / "seeds.json"), rules)
-    return "\n".join(lines) + "\n"
+def write_section(results: Path) -> str:
+    """Return the section as Markdown, between its marks."""
+    names = ("healthy", "first", "second", "second_at_first", "seeds", "versions", "unexamined")
+    kept = {name: _read(results / f"{name}.json") for name in names}
+    faults = [
+        "**First set**",
+        "",
+        "| fault | | found |",
+        "| --- | --- | --- |",
+        *(f"| {fault} | {each['verdict']} | {_findings(each)} |" for fault, each in kept["first"].items()),
+        "",
+        "**Second set**",
+        "",
+        "| fault | first run | now | found now |",
+        "| --- | --- | --- | --- |",
+        *(
+            f"| {fault} | {kept['second_at_first'][fault]['verdict']} | {each['verdict']} | {_findings(each)} |"
+            for fault, each in kept["second"].items()
+        ),
+        "",
+        "Findings in brackets are notes.",
+    ]
+    healthy = [
+        *_list_healthy(kept["healthy"], kept["versions"]),
+        *_list_unexamined(kept["healthy"], kept["unexamined"]),
+    ]
+    lines = [START, "", _introduce(kept), *_count(kept), "", METHOD, *_list_seeds(kept["seeds"]), ""]
+    lines += [*_folded("Every fault, and what was found", faults), "", *_folded("Every healthy network", healthy)]
+    return "\n".join([*lines, "", END])
 
 
-def _count(kept: Mapping[str, Mapping[str, Any]], rules: str) -> list[str]:
-    """Return the table of counts; results of this version and of earlier ones are never added up."""
+def _introduce(kept: Mapping[str, Mapping[str, Any]]) -> str:
+    faults = [*kept["first"].values(), *kept["second"].values()]
+    alarms = sum(bool(each["found"]) for each in kept["healthy"].values())
+    return INTRO.format(
+        named=sum(each["verdict"] == "named" for each in faults),
+        all=len(faults),
+        alarms="one false alarm" if alarms == 1 else f"{alarms} false alarms",
+        healthy=len(kept["healthy"]),
+    )
+
+
+def _count(kept: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Return the table of counts; results of different versions of the doctor are never added up."""
     lines = [
-        "| | doctor | networks or faults | named | other | missed | false alarms |",
+        "| | networks or faults | doctor | named | other | missed | false alarms |",
         "| --- | --- | --- | --- | --- | --- | --- |",
     ]
-    for label, _, name in SETS:
-        for version, entries in _split(kept[name], rules):
-            counts = [sum(each["verdict"] == word for each in entries) for word in ("named", "other", "missed")]
-            lines.append(f"| {label} | {version} | {len(entries)} | {counts[0]} | {counts[1]} | {counts[2]} | |")
-    for version, entries in _split(kept["healthy"], rules):
+    for label, name in SETS:
+        for version, entries in _by_version(kept[name]).items():
+            counts = " | ".join(
+                str(sum(each["verdict"] == word for each in entries)) for word in ("named", "other", "missed")
+            )
+            lines.append(f"| {label} | {len(entries)} | {version} | {counts} | |")
+    for version, entries in _by_version(kept["healthy"]).items():
         alarms = sum(bool(each["found"]) for each in entries)
-        lines.append(f"| healthy networks | {version} | {len(entries)} | | | | {alarms} |")
+        lines.append(f"| healthy networks | {len(entries)} | {version} | | | | {alarms} |")
     return lines
 
 
-def _split(entries: Mapping[str, Any], rules: str) -> list[tuple[str, list[Any]]]:
-    now = [each for each in entries.values() if each.get("rules") == rules]
-    earlier = [each for each in entries.values() if each.get("rules") != rules]
-    return [(f"this version ({rules})", now)] * bool(now) + [("earlier versions", earlier)] * bool(earlier)
+def _by_version(entries: Mapping[str, Any]) -> dict[str, list[Any]]:
+    versions: dict[str, list[Any]] = {}
+    for each in entries.values():
+        versions.setdefault(each.get("rules", "earlier"), []).append(each)
+    return versions
 
 
-def _mark(each: Mapping[str, Any], rules: str) -> str:
-    return "" if each.get("rules") == rules else "°"
+def _findings(fault: Mapping[str, Any]) -> str:
+    return ", ".join([*fault["found"], *(f"({note})" for note in fault["noted"])]) or "–"
 
 
-def _list_faults(faults: Mapping[str, Any], rules: str) -> list[str]:
-    lines = ["| fault | | found |", "| --- | --- | --- |"]
-    for fault, each in faults.items():
-        found = ", ".join([*each["found"], *(f"({note})" for note in each["noted"])]) or "–"
-        lines.append(f"| {fault}{_mark(each, rules)} | {each['verdict']} | {found} |")
-    return lines
-
-
-def _list_healthy(healthy: Mapping[str, Any], versions: Mapping[str, str], rules: str) -> list[str]:
+def _list_healthy(healthy: Mapping[str, Any], versions: Mapping[str, str]) -> list[str]:
     by_package: dict[str, list[str]] = {}
     for name, each in healthy.items():
-        by_package.setdefault(each["package"], []).append(
-            name + _mark(each, rules) + (" **(alarm)**" if each["found"] else "")
-        )
+        by_package.setdefault(each["package"], []).append(name + (" **(alarm)**" if each["found"] else ""))
     lines = [
         f"- {package} {versions.get(package, '')} ({len(names)}): {'; '.join(sorted(names))}"
         for package, names in sorted(by_package.items())
@@ -111,19 +134,19 @@ def _list_healthy(healthy: Mapping[str, Any], versions: Mapping[str, str], rules
     return lines
 
 
-def _list_seeds(seeds: Mapping[str, Any], rules: str) -> list[str]:
+def _list_seeds(seeds: Mapping[str, Any]) -> list[str]:
     """List what came out with other seeds: faults that were not named, healthy networks with an alarm."""
+    if not seeds:
+        return []
     lines = [
+        "With other seeds (`python benchmarks/zoo seeds`; a few of the faults draw from a seed of their own):",
         "",
-        "## With other seeds",
-        "",
-        "Made by `python benchmarks/zoo seeds`; a few of the faults draw from a seed of their own whatever is asked.",
-        "",
+        "| | of | not named, or alarms |",
+        "| --- | --- | --- |",
     ]
-    lines += ["| | of | not named, or alarms |", "| --- | --- | --- |"]
     for what, each in seeds.items():
-        lines.append(f"| {what}{_mark(each, rules)} | {each['of']} | {', '.join(each['failed']) or 'none'} |")
-    return lines if seeds else []
+        lines.append(f"| {what} | {each['of']} | {', '.join(each['failed']) or 'none'} |")
+    return lines
 
 
 def _list_unexamined(healthy: Mapping[str, Any], reasons: Mapping[str, str]) -> list[str]:
@@ -131,19 +154,12 @@ def _list_unexamined(healthy: Mapping[str, Any], reasons: Mapping[str, str]) -> 
     left = [name for name in HEALTHY if name not in healthy]
     if not left:
         return []
-    lines = [
-        "",
-        "### Not examined",
-        "",
-        f"Networks of the list that have no result here and are not counted ({len(left)}):",
-        "",
-    ]
+    lines = ["", f"Not examined, and not counted ({len(left)}):", ""]
     return [*lines, *(f"- {name}: {reasons.get(name, 'not run yet')}" for name in left)]
 
 
-def _verdicts(faults: Mapping[str, Any]) -> dict[str, Any]:
-    """What was said of each fault, whatever the version."""
-    return {name: {key: value for key, value in each.items() if key != "rules"} for name, each in faults.items()}
+def _folded(title: str, lines: list[str]) -> list[str]:
+    return ['<details markdown="1">', f"<summary>{title}</summary>", "", *lines, "", "</details>"]
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from cases import Case, MakeOptimizer, healthy, labels
-from training import ENTROPY
-
 import torch
+from cases import Case, MakeOptimizer, healthy, labels
 from torch import Tensor, nn
+from training import ENTROPY
 
 
 class Sequences(nn.Module):

@@ -1,4 +1,4 @@
-"""Faults, second set: written down before the rules were made, run once at the end (docs/zoo.md has the first result).
+"""Faults, second set: written down before the rules were made, run once at the end (docs/pytorch.md has the result).
 
 Each function is one fault. Its docstring says what the person did; `named` says which findings name the cause.
 """
@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from copy import deepcopy
 
+import torch
 from networks import Attending, LastState, Mixture, next_words, sequences, task
+from torch import Tensor, nn
 from training import (
     ENTROPY,
     Faults,
@@ -22,9 +24,6 @@ from training import (
     train_on,
     words,
 )
-
-import torch
-from torch import Tensor, nn
 
 FAULTS: Faults = {}
 named = name_into(FAULTS)
