@@ -13,9 +13,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import gradlab
 import torch
 from torch import Tensor, nn
+
+import gradlab
 
 DEPTH, WIDTH, SAMPLES, BATCH, STEPS = 20, 64, 1024, 64, 500
 

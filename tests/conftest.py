@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from gradlab.testing.trials import small_tree
+from gradlab.testing.base import small_tree
 
 settings.register_profile("lab", deadline=None)  # machines differ: no test asserts a wall time
 settings.load_profile("lab")

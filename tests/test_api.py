@@ -12,8 +12,8 @@ import gradlab
 from gradlab import api
 from gradlab.errors import InvalidInput, StudyError
 from gradlab.plans.plan import Plan
-from gradlab.report import finish
 from gradlab.report.result import Result
+from gradlab.running import start
 
 FUNCTIONS = [name for name in gradlab.__all__ if name[0].islower() and not name.startswith("__")]
 
@@ -69,13 +69,13 @@ def test_a_study_a_comparison_and_a_watch_end_in_the_same_function(
 ) -> None:
     torch = pytest.importorskip("torch")
     ended: list[Path] = []
-    real = finish.finish
+    real = start.finish
 
     def counted(folder: Any, *arguments: Any, **options: Any) -> Result:
         ended.append(folder.path)
         return real(folder, *arguments, **options)
 
-    monkeypatch.setattr("gradlab.report.finish.finish", counted)
+    monkeypatch.setattr("gradlab.running.start.finish", counted)
     monkeypatch.setattr("gradlab.comparing.saving.finish", counted)
     gradlab.run(tree, out=tmp_path / "study", figures=False)
     gradlab.compare(train, {"thin": {"width": 1}, "wide": {"width": 4}}, 2, out=tmp_path / "comparison", figures=False)

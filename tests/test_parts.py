@@ -15,7 +15,7 @@ import pytest
 
 import gradlab
 from gradlab.errors import PartError
-from gradlab.parts import BASES, BUILT_IN, COMPANIONS, FOLDERS, Catalog, Figure, Part, PartFile, imports, load_file
+from gradlab.parts import BASES, BUILT_IN, COMPANIONS, HOMES, Catalog, Figure, Part, PartFile, imports, load_file
 
 HALF = """
     from gradlab.network import Skip
@@ -26,11 +26,11 @@ HALF = """
         formula = "share x + f(Wx + b)"
         share: float = 0.5
 
-        def combine(self, x, branch, alpha):
-            return self.share * x + branch
+        def forward(self, x, branch, p):
+            return self.share * x + branch, None
 
-        def backward(self, dy, branch, alpha):
-            return self.share * dy, dy, 0.0
+        def backward(self, dy, p, cache):
+            return self.share * dy, dy, {}
 """
 
 
@@ -40,8 +40,8 @@ def write(folder: Path, source: str, name: str = "mine.py") -> Path:
     return path
 
 
-@pytest.mark.parametrize("kind", FOLDERS)
-def test_a_built_in_part_is_named_like_its_file_and_described(kind: str) -> None:
+@pytest.mark.parametrize("kind", HOMES)
+def test_a_built_in_part_has_its_kind_and_its_name_and_is_described(kind: str) -> None:
     assert BUILT_IN.names(kind)
     for name in BUILT_IN.names(kind):
         part = BUILT_IN.get(kind, name)
@@ -182,7 +182,7 @@ def test_a_missing_parts_file_is_refused(tree: dict[str, Any]) -> None:
 def test_a_part_that_fails_while_training_is_a_failed_trial_and_the_others_go_on(
     tmp_path: Path, tree: dict[str, Any]
 ) -> None:
-    source = HALF.replace("return self.share * x + branch", "raise RuntimeError('no luck')")
+    source = HALF.replace("return self.share * x + branch, None", "raise RuntimeError('no luck')")
     tree["parts"] = [str(write(tmp_path, source))]
     tree["arms"]["half"] = {"model.skip": "half"}
     result = gradlab.run(tree)
@@ -190,13 +190,13 @@ def test_a_part_that_fails_while_training_is_a_failed_trial_and_the_others_go_on
     assert "2 × RuntimeError: no luck" in result.report()
 
 
-def test_no_part_is_imported_until_it_is_asked_for() -> None:
+def test_no_engine_or_tracker_is_imported_until_it_is_asked_for() -> None:
     import subprocess
     import sys
 
     code = (
-        "import sys; from gradlab.parts import BUILT_IN; BUILT_IN.names('init');"
-        "print('gradlab.network.inits.orthogonal' in sys.modules)"
+        "import sys; from gradlab.parts import BUILT_IN; BUILT_IN.names('engine'), BUILT_IN.names('tracker');"
+        "print('gradlab.engines.fused' in sys.modules or 'gradlab.trackers.mlflow' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
 
@@ -213,7 +213,7 @@ def test_catalogs_with_the_same_files_are_equal(tmp_path: Path) -> None:
     assert "half" not in BUILT_IN.names("skip")
 
 
-@pytest.mark.parametrize("kind", FOLDERS)
+@pytest.mark.parametrize("kind", HOMES)
 def test_the_base_of_every_kind_is_imported_from_parts(kind: str) -> None:
     base = getattr(importlib.import_module("gradlab.parts"), kind.capitalize())
     assert issubclass(base, Part)
@@ -223,7 +223,8 @@ def test_the_base_of_every_kind_is_imported_from_parts(kind: str) -> None:
 def test_type_checkers_see_the_names_that_are_looked_up_when_asked_for() -> None:
     source = Path(importlib.import_module("gradlab.parts").__file__ or "").read_text()
     for name, home in (BASES | COMPANIONS).items():
-        assert f"    from {home} import {name} as {name}\n" in source
+        homes = (home, f"{home}.base")
+        assert any(f"    from {module} import {name} as {name}\n" in source for module in homes)
         assert getattr(importlib.import_module("gradlab.parts"), name)
     with pytest.raises(ImportError, match="Skipp"):
         exec("from gradlab.parts import Skipp")
@@ -363,7 +364,7 @@ def test_what_a_part_is_does_not_depend_on_what_is_loaded(tmp_path: Path, monkey
     source = HALF.replace("return self.share * x", "from my_folder_3.late import K; return self.share * x")
     before, parts = load_file(write(tmp_path, source))
     assert [name for name, _ in before.helpers] == ["my_folder_3.late"]
-    parts["skip", "half"]().combine(np.ones((1, 2)), np.ones((1, 2)), 1.0)  # type: ignore[attr-defined]
+    parts["skip", "half"]().forward(np.ones((1, 2)), np.ones((1, 2)), {})  # type: ignore[attr-defined]
     assert "my_folder_3.late" in sys.modules
     assert load_file(tmp_path / "mine.py")[0] == before
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,8 +15,7 @@ from gradlab.analysis.measured import Measured
 from gradlab.analysis.scoreboard import Scoreboard
 from gradlab.audits.audit import Audit
 from gradlab.audits.study import audit_plan
-from gradlab.comparing.again import calls_again
-from gradlab.comparing.calls import Calls
+from gradlab.comparing.calls import Calls, calls_again
 from gradlab.comparing.planning import Arms, Train, plan_comparison, split_arguments
 from gradlab.comparing.saving import drop_single_seed_limit, load_audit
 from gradlab.engines.torch.require import require_torch
@@ -24,28 +24,27 @@ from gradlab.live import lab
 from gradlab.parts import blaming
 from gradlab.plans.plan import Plan
 from gradlab.plans.resources import require_address_space
-from gradlab.report.finish import Conduct, carry_out
 from gradlab.report.inside.recording import Recording
-from gradlab.report.inside.retrain import choose_pair, record_inside
-from gradlab.report.opening import look_again, open_run
+from gradlab.report.opening import open_run
 from gradlab.report.predicted import Predicted, choose_planned, predict_plan
 from gradlab.report.result import Result
-from gradlab.report.tuned import carry_out_tuned
-from gradlab.report.verify import SAMPLE, Verification, verify_run
+from gradlab.running.inside import choose_pair, look_again, record_inside
+from gradlab.running.start import RunOptions, carry_out
+from gradlab.running.verify import Sample, Verification, verify_run
 from gradlab.runs import isolation
 from gradlab.runs.bundles import execute, named_executor
-from gradlab.runs.coordinator import Start, Tally
+from gradlab.runs.coordinator import Start
 from gradlab.runs.executors.base import Executor
 from gradlab.runs.store.status import RunStatus, find_runs
 from gradlab.runs.store.status import status as read_status
 from gradlab.studies import reproduce as write_ups
 from gradlab.studies.loading import Overrides, StudyLike, load, plan, python_call
 from gradlab.trackers.exporting import Exported, LiveTracking, export_run, named_tracker
-from gradlab.trials.result import TrialResult
+from gradlab.trials.outcome import TrialResult
 
 if TYPE_CHECKING:
-    from gradlab.torch.probing import ModuleProbe
-    from gradlab.torch.watching import Moment, Watch
+    from gradlab.torch.probe import ModuleProbe
+    from gradlab.torch.watch import Moment, Watch
 
 __all__ = [
     "against",
@@ -83,7 +82,7 @@ def audit(what: Any, *, seed: int = 0, factor: str | Sequence[str] | None = None
     `what` is a study (options as for `load`): every pair of groups is realized at every seed and compared, tensor
     by tensor. Or it maps arm names to functions without arguments that return (model, optimizer, loader, loss) in
     PyTorch: each is called under the same `seed`, and what they build and compute is compared. `factor` names what the
-    arms are meant to differ in (`gradlab.audits.factories.factors.FACTORS`): `factor="optimizer"` or
+    arms are meant to differ in (`gradlab.audits.factories.code.FACTORS`): `factor="optimizer"` or
     `factor=["optimizer", "lr"]`; without it, only the connections of the forward pass may differ.
     """
     if isinstance(what, Mapping) and any(callable(value) for value in what.values()):
@@ -111,8 +110,8 @@ def audit_factories(arms: Any, seed: int = 0, factor: str | Sequence[str] | None
 def predict(study: StudyLike | Plan, *, overrides: Overrides = (), groups: Sequence[str] | None = None) -> Predicted:
     """Say what theory expects of a study before training: signal, δ and gradients by layer, with bands over seeds.
 
-    >>> found = gradlab.predict("identity")
-    >>> found.sentences("plain"), found["plain"].forecast("delta_l2", 1), found.frame(), found.figure()
+        >>> found = gradlab.predict("identity")
+        >>> found.sentences("plain"), found["plain"].forecast("delta_l2", 1), found.frame(), found.figure()
 
     Nothing is trained; what theory does not cover is simulated by drawing initial networks, and marked `simulated`.
     `groups` limits it to some groups: names, or settings such as `depth=5|20`.
@@ -130,82 +129,54 @@ def run(
     overrides: Overrides = (),
     seeds: int | Sequence[int] | None = None,
     quick: bool = False,
-    out: str | Path | None = None,
-    command: str | None = None,
-    workers: int | None = None,
-    executor: Executor | str = "pool",
-    settings: Mapping[str, Any] | None = None,
-    track: Sequence[str] = (),
-    fail_fast: bool = False,
-    force: bool = False,
-    mixed: bool = False,
-    figures: bool = True,
-    on_audit: Callable[[Audit], None] | None = None,
-    on_start: Callable[[Tally], None] | None = None,
-    on_results: Callable[[Sequence[TrialResult]], None] | None = None,
-    on_stop: Callable[[], None] | None = None,
-    on_report: Callable[[], None] | None = None,
+    **options: Any,
 ) -> Result:
     """Run a study, or its remaining trials. With `out`, write results as they finish, then figures and report.
 
-    Trials run in parallel on `workers` threads (default: all cores), or as `executor` says; the results do not depend
-    on it. `settings` are the executor's own: `{"address": "10.0.0.1:6379"}` for ray. `track` names trackers
-    (`["mlflow"]`) that show the trials as they finish, in folders inside `out`. Ctrl-C keeps the finished trials: the
-    result is then `unfinished`, and the same call resumes it later. `force` starts over and keeps the old run beside
-    it; `mixed` resumes a run that was started under other versions, and accepts such workers of a cluster.
-    Without `figures` the report has none.
+        >>> gradlab.run("identity", seeds=5, overrides={"model.depth": 40}, out="runs/deep", workers=2)
+
+    `options` are the fields of `gradlab.running.start.RunOptions`: `out` (the run's folder), `workers`, `executor` and
+    its `settings`, `track`, `fail_fast`, `force`, `mixed`, `figures`, `command`, and `on_…` callbacks. Trials run in
+    parallel on all cores, or as the executor says; the results do not depend on it. Ctrl-C keeps the finished trials:
+    the result is then `unfinished`, and the same call resumes it later.
     """
+    how = RunOptions.of(options, "run")
     planned = plan(study, overrides=overrides, seeds=seeds, quick=quick)
     require_address_space()
-    trackers = [named_tracker(name, planned.catalog) for name in dict.fromkeys(track)]
-    if trackers and out is None:
+    trackers = [named_tracker(name, planned.catalog) for name in dict.fromkeys(how.track)]
+    if trackers and how.out is None:
         raise InvalidInput("track: trackers write to the run folder; give one with `out`")
-    live = LiveTracking(trackers, planned, Path(out or "."))
-
-    def executor_of(phase: Plan) -> Executor:
-        return (
-            named_executor(executor, phase, workers, settings, mixed=mixed) if isinstance(executor, str) else executor
-        )
-
-    chosen = executor_of(planned)
-    chosen.check()
-    isolated = chosen.isolated and bool(planned.catalog.files)
+    executor = _executor(planned, how)
+    executor.check()
+    isolated = executor.isolated and bool(planned.catalog.files)
+    tracking = LiveTracking(trackers, planned, how.folder or Path("."))
 
     def audit_now(now: Plan) -> Audit | None:
-        found = _audit_before(now, isolated)
-        if on_audit is not None and found is not None and now is planned:  # once, also if arms are tuned
-            on_audit(found)
-        return found
+        audited = _audit_before(now, isolated)
+        if how.on_audit is not None and audited is not None and now is planned:  # once, also if arms are tuned
+            how.on_audit(audited)
+        return audited
 
     def pass_on(results: Sequence[TrialResult]) -> None:
-        live.add(results)
-        if on_results is not None:
-            on_results(results)
+        tracking.add(results)
+        if how.on_results is not None:
+            how.on_results(results)
 
-    conduct = Conduct(
-        command=command or python_call(study, overrides, seeds, quick),
-        out=None if out is None else Path(out),
-        force=force,
-        mixed=mixed,
-        fail_fast=fail_fast,
-        figures=figures,
-        on_start=on_start,
-        on_results=pass_on,
-        on_stop=on_stop,
-        on_report=on_report,
-    )
-    record = partial(_record, isolated=isolated)
+    def trainer(phase: Plan) -> Start:
+        return partial(execute, phase, executor if phase is planned else _executor(phase, how))
 
-    def start(phase: Plan) -> Start:
-        return partial(execute, phase, chosen if phase is planned else executor_of(phase))
-
-    with live:
-        if planned.tuning is not None:
-            result = carry_out_tuned(planned, start, conduct, audit=audit_now, record=record)
-        else:
-            result = carry_out(planned, start(planned), conduct, audit=audit_now(planned), record=record)
-    live.finish(result)
+    command = how.command or python_call(study, overrides, seeds, quick)
+    tracked = replace(how, command=command, on_results=pass_on)
+    with tracking:
+        result = carry_out(planned, trainer, tracked, audit=audit_now, record=partial(_record, isolated=isolated))
+    tracking.finish(result)
     return result
+
+
+def _executor(planned: Plan, how: RunOptions) -> Executor:
+    if isinstance(how.executor, Executor):
+        return how.executor
+    return named_executor(how.executor, planned, how.workers, how.settings, mixed=how.mixed)
 
 
 def _audit_before(planned: Plan, isolated: bool) -> Audit | None:
@@ -252,7 +223,7 @@ def export(run: Result | str | Path, to: str, out: str | Path | None = None) -> 
 def verify(
     folder: str | Path,
     *,
-    sample: int | None = SAMPLE,
+    sample: Sample = "time",
     seed: int | None = None,
     trust: bool = False,
     call: Train | None = None,
@@ -260,9 +231,10 @@ def verify(
 ) -> Verification:
     """Does a run check out? Its ledger, files and results; `sample` of its trials (None: all) are trained again.
 
-    Which trials these are is random, or decided by `seed`. Parts that came with the run are executed only with `trust`.
-    The trials of a comparison are called again with `call`, the function that it compared, and `arms` as they were
-    given (not needed where settings are plain numbers and words).
+    By default as many as fit into half a minute, at least three. Which trials these are is random, or decided by
+    `seed`. Parts that came with the run are executed only with `trust`. The trials of a comparison are called again
+    with `call`, the function that it compared, and `arms` as they were given (not needed where settings are plain
+    numbers and words).
     """
     again = None if call is None else calls_again(call, arms)
     return verify_run(folder, sample=sample, seed=seed, trust=trust, again=again)
@@ -283,68 +255,60 @@ def compare(
     metric: str | None = None,
     claims: Sequence[Mapping[str, Any]] = (),
     audit: Audit | Mapping[str, Any] | None = None,
-    out: str | Path | None = None,
-    command: str | None = None,
-    force: bool = False,
-    mixed: bool = False,
-    fail_fast: bool = False,
-    figures: bool = True,
-    on_start: Callable[[Tally], None] | None = None,
-    on_stop: Callable[[], None] | None = None,
+    **options: Any,
 ) -> Result:
     """Compare your own training code: call it for every arm and seed, keep what it returns, judge the result.
 
-    >>> def train(skip, seed):  # any framework
-    ...     ...
-    ...     return {"loss": losses, "test_accuracy": accuracy, "inside": watch}
-    >>> arms = {"plain": {"skip": False}, "residual": {"skip": True}}
-    >>> result = gradlab.compare(train, arms, seeds=5, out="runs/mine")
-    >>> result.answer, result.table(), result.verdicts, result.figure("by_seed")
+        >>> def train(skip, seed):  # any framework
+        ...     ...
+        ...     return {"loss": losses, "test_accuracy": accuracy, "inside": watch}
+        >>> arms = {"plain": {"skip": False}, "residual": {"skip": True}}
+        >>> result = gradlab.compare(train, arms, seeds=5, out="runs/mine")
+        >>> result.answer, result.table(), result.verdicts, result.figure("by_seed")
 
     An arm's settings are the function's keyword arguments (anything but a mapping is its first positional argument).
     `seed` is always passed; Python's, NumPy's and PyTorch's generators are seeded with it before each call. The
     function returns a mapping from names to numbers, lists of numbers (curves) or a `gradlab.watch` (layers). `metric`
     answers the `question` (default: the first of the usual metrics); `claims` are written as in a study file. `audit`
-    is an audit, or arms as for `gradlab.audit`. With `out`, finished trials are kept and not called again unless the
-    code or the settings change (a run is not resumed under other versions of NumPy or PyTorch); Ctrl-C keeps the
-    finished trials.
+    is an audit, or arms as for `gradlab.audit`. `options` are those of `gradlab.run` but for its executors: `out`,
+    `force`, `mixed`, `fail_fast`, `figures`, `command`. With `out`, finished trials are kept and not called again
+    unless the code or the settings change (a run is not resumed under other versions of NumPy or PyTorch); Ctrl-C
+    keeps the finished trials.
     """
+    how = RunOptions.of(options, "compare", without=("workers", "executor", "settings", "track", "on_audit"))
     planned = plan_comparison(train, arms, seeds, question=question, name=name, metric=metric, claims=claims)
     audited = audit if audit is None or isinstance(audit, Audit) else audit_factories(audit)
-    if audited is None and out is not None and not force:
-        audited = load_audit(Path(out), planned)
+    if audited is None and how.folder is not None and not how.force:
+        audited = load_audit(how.folder, planned)
     calls = Calls(planned, train, split_arguments(arms))
 
     def stop() -> None:
-        if on_stop is not None:
-            on_stop()
+        if how.on_stop is not None:
+            how.on_stop()
         calls.interrupt()
 
-    conduct = Conduct(
-        command=command
-        or f"gradlab.compare({planned.study.code.function}, {list(planned.study.arms)}, seeds={seeds!r})",
-        out=None if out is None else Path(out),
-        force=force,
-        mixed=mixed,
-        fail_fast=fail_fast,
-        figures=figures,
-        on_start=on_start,
-        on_stop=stop,
+    command = how.command or f"gradlab.compare({planned.code.function}, {list(arms)}, seeds={seeds!r})"
+    fair = drop_single_seed_limit(audited, planned)
+    return carry_out(
+        planned,
+        lambda _: calls.start,
+        replace(how, command=command, on_stop=stop),
+        audit=lambda _: fair,
+        names=calls.names,
     )
-    return carry_out(planned, calls.start, conduct, audit=drop_single_seed_limit(audited, planned), names=calls.names)
 
 
 def probe(model: Any, optimizer: Any = None, *, scaler: Any = None, histograms: bool = False) -> ModuleProbe:
     """Measure the inside of any `nn.Module` during a forward and a backward pass.
 
-    >>> with gradlab.probe(model) as p:
-    ...     loss_fn(model(x), y).backward()
-    >>> p.diagnose(), p.blocks(), p.table(), p.parameters(), p.figure()
+        >>> with gradlab.probe(model) as p:
+        ...     loss_fn(model(x), y).backward()
+        >>> p.diagnose(), p.blocks(), p.table(), p.parameters(), p.figure()
 
     Pass the optimizer, and step it inside the block, to measure updates too. A GradScaler is found by itself.
     """
     require_torch()
-    from gradlab.torch.probing import ModuleProbe
+    from gradlab.torch.probe import ModuleProbe
 
     return ModuleProbe(model, optimizer, scaler=scaler, histograms=histograms)
 
@@ -362,17 +326,17 @@ def watch(
 ) -> Watch:
     """Probe a model every `every` steps of its training loop. The loop does not change.
 
-    >>> with gradlab.watch(model, optimizer, every=100) as w:
-    ...     train(model, optimizer)
-    >>> w.diagnose(), w.figure(), w.figure("loss"), w.overhead
-    >>> w.save("runs/mine")                             # a run folder with a report
+        >>> with gradlab.watch(model, optimizer, every=100) as w:
+        ...     train(model, optimizer)
+        >>> w.diagnose(), w.figure(), w.figure("loss"), w.overhead
+        >>> w.save("runs/mine")                             # a run folder with a report
 
     `out` keeps every moment on the disk as it comes, for `gradlab status` and `gradlab report`; `on_moment` is called
     with each; `start` is the number of steps made before, of a training that is resumed. On closing, it prints its
     overhead to stderr, unless `quiet`.
     """
     require_torch()
-    from gradlab.torch.watching import Watch
+    from gradlab.torch.watch import Watch
 
     return Watch(model, optimizer, every=every, scaler=scaler, quiet=quiet, start=start, out=out, on_moment=on_moment)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gradlab.torch.watching import Moment, Watch
+    from gradlab.torch.watch import Moment, Watch
 
 
 class WatchOptions:
@@ -26,7 +26,7 @@ class WatchOptions:
 
     def begin(self, model: Any, optimizer: Any, *, start: int = 0, scaler: Any = None) -> None:
         """Start to watch; a watch that an earlier call left open is closed."""
-        from gradlab.torch.watching import Watch
+        from gradlab.torch.watch import Watch
 
         self.end()
         self.watch = Watch(

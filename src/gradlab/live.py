@@ -68,9 +68,9 @@ def lab(
 ) -> LiveLab:
     """Open the live lab, a page on which two networks learn side by side, and return at once.
 
-    >>> page = gradlab.lab()                     # opens a browser; page.url is the link
-    >>> page.stop()
-    >>> with gradlab.lab(lesson="skip"): input("Enter closes the lab")
+        >>> page = gradlab.lab()                     # opens a browser; page.url is the link
+        >>> page.stop()
+        >>> with gradlab.lab(lesson="skip"): input("Enter closes the lab")
 
     `folder` holds its runs and saved studies; `lesson` opens a lesson by its name; `port` is 8765 or the next free one.
     The lab is a process of its own, which ends when yours does. Needs the extra `[web]`.

@@ -7,16 +7,16 @@ import numpy as np
 import pytest
 
 import gradlab
-from gradlab.analysis.answer import against, answer
 from gradlab.analysis.claims.numbers import compare_numbers
 from gradlab.analysis.comparison import Comparison, compare, compare_samples
 from gradlab.analysis.estimate import Estimate
 from gradlab.analysis.formatting import interval, number, times
+from gradlab.analysis.measured import summarize
 from gradlab.analysis.sample import sample_of
-from gradlab.analysis.summary import summarize
+from gradlab.spec.claims import At
 from gradlab.spec.metric import infer
 from gradlab.spec.numerals import written
-from gradlab.spec.place import At
+from gradlab.tell.answers import answer, tell_comparison
 
 
 def summary(values: list[Any], metric: str = "final_loss") -> Estimate:
@@ -102,7 +102,7 @@ def test_published_numbers_stand_beside_measured_ones(result: gradlab.Result) ->
     for row in rows:
         assert row.prediction is not None
         inside = row.prediction.low <= row.published.high and row.published.low <= row.prediction.high
-        assert row.outcome == ("consistent" if inside else "not consistent")
+        assert row.outcome == ("says little" if inside else "not consistent")
 
 
 def test_the_answer_is_written_from_the_numbers(result: gradlab.Result) -> None:
@@ -129,12 +129,12 @@ def told(n: int, difference: Any, ratio: Any = None, zeros: int = 0) -> Comparis
     ],
 )
 def test_a_comparison_reads_as_a_sentence(ratio: float, low: float, high: float, words: str) -> None:
-    assert words in against(told(9, (0.0, None, None), (ratio, low, high)))
+    assert words in tell_comparison(told(9, (0.0, None, None), (ratio, low, high)))
 
 
 def test_a_comparison_without_a_ratio_gives_the_difference() -> None:
     c = told(3, (-0.5, -0.7, -0.3))
-    assert against(c) == "B minus a: −0.5 (95 %: −0.7 to −0.3), paired over 3 seeds."
+    assert tell_comparison(c) == "B minus a: −0.5 (95 %: −0.7 to −0.3), paired over 3 seeds."
 
 
 @pytest.mark.parametrize(
@@ -159,8 +159,8 @@ def test_ratios_over_hundreds_of_decades_do_not_overflow(
     monkeypatch.setattr(type(result.measured), "values", lambda self, metric, group, at=None: values[group])
     c = compare(result.measured, "m_loss", "plain", "residual")
     assert c.ratio.value > 1e100
-    assert "higher than plain" in against(c)
-    assert "lower than residual" in against(compare(result.measured, "m_loss", "residual", "plain"))
+    assert "higher than plain" in tell_comparison(c)
+    assert "lower than residual" in tell_comparison(compare(result.measured, "m_loss", "residual", "plain"))
 
 
 def test_a_number_that_only_some_seeds_have_says_how_many() -> None:
@@ -168,11 +168,11 @@ def test_a_number_that_only_some_seeds_have_says_how_many() -> None:
 
 
 def test_comparisons_that_settle_nothing_say_so() -> None:
-    assert "fewer than 3 pairs" in against(told(2, (0.1, -math.inf, math.inf), (2.0, 0.0, math.inf)))
-    assert "contains 0" in against(told(3, (0.1, -1.0, 1.2)))
-    assert "paired over 5 seeds; 2 pairs" in against(told(5, (1.0, 1.0, 1.0), (2.0, 1.5, 3.0), 2))
+    assert "fewer than 5 pairs" in tell_comparison(told(2, (0.1, -math.inf, math.inf), (2.0, 0.0, math.inf)))
+    assert "contains 0" in tell_comparison(told(6, (0.1, -1.0, 1.2)))
+    assert "paired over 5 seeds; 2 pairs" in tell_comparison(told(5, (1.0, 1.0, 1.0), (2.0, 1.5, 3.0), 2))
     same = Estimate(0.0, 0.0, 0.0, 5)
-    assert "do not differ" in against(Comparison("m", "a", "b", same, same, identical=True))
+    assert "do not differ" in tell_comparison(Comparison("m", "a", "b", same, same, identical=True))
 
 
 def test_a_failed_seed_is_named_in_the_comparison() -> None:
@@ -181,4 +181,4 @@ def test_a_failed_seed_is_named_in_the_comparison() -> None:
     c = compare_samples(infer("loss"), ("a", "b"), left, right)
     assert c is not None
     assert (c.n, c.unknown, c.settled) == (4, 1, False)
-    assert "paired over 4 seeds, 1 of them without a number" in against(c)
+    assert "paired over 4 seeds, 1 of them without a number" in tell_comparison(c)

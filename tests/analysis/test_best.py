@@ -3,44 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pytest
+from given_numbers import GivenNumbers
 
 import gradlab
 from gradlab.analysis.claims import judge
 from gradlab.analysis.claims.power import describe_shortfalls, list_shortfalls
-from gradlab.analysis.measured import Measured
 from gradlab.errors import StudyError
-from gradlab.spec.place import At
 
 DEPTHS = {"axes": {"model.depth": [2, 3, 4, 5]}, "arms": None, "factor": []}
 
 
-@dataclass(frozen=True)
-class Told(Measured):
-    """A result with final losses of the test's own."""
-
-    numbers: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def by_group(self) -> Mapping[str, tuple[Any, ...]]:  # type: ignore[override]
-        return dict.fromkeys(self.group_names, ())
-
-    def values(self, metric: str, group: str, at: At | None = None) -> dict[int, Any]:
-        return dict(enumerate(self.numbers[group]))
-
-    def resolution(self, metric: str) -> float:
-        return 1e-9
-
-
 def judged(tree: dict[str, Any], claim: dict[str, Any], medians: Mapping[int, float], seeds: int = 10) -> Any:
     rng = np.random.default_rng(0)
-    numbers = {f"depth={d}": (m * rng.lognormal(0, 0.05, seeds)).tolist() for d, m in medians.items()}
+    numbers = {(f"depth={d}", "final_loss"): (m * rng.lognormal(0, 0.05, seeds)).tolist() for d, m in medians.items()}
     plan = gradlab.plan({**tree, **DEPTHS, "seeds": seeds, "claims": [{"text": "t", "metric": "final_loss", **claim}]})
-    return judge(Told(plan, None, numbers))[0]  # type: ignore[arg-type]
+    return judge(GivenNumbers(plan, numbers=numbers))[0]
 
 
 LOWEST = {"op": "lowest", "along": "depth", "arms": ["depth=2", "depth=3"]}
@@ -71,8 +52,8 @@ def test_ties_are_rarely_called_settled(tree: dict[str, Any]) -> None:
     plan = gradlab.plan({**tree, **DEPTHS, "seeds": 5, "claims": [{"text": "t", "metric": "final_loss", **LOWEST}]})
     rng, settled = np.random.default_rng(1), 0
     for _ in range(200):
-        numbers = {f"depth={d}": rng.lognormal(0, 1, 5).tolist() for d in (2, 3, 4, 5)}
-        settled += judge(Told(plan, None, numbers))[0].outcome != "not settled"  # type: ignore[arg-type]
+        numbers = {(f"depth={d}", "final_loss"): rng.lognormal(0, 1, 5).tolist() for d in (2, 3, 4, 5)}
+        settled += judge(GivenNumbers(plan, numbers=numbers))[0].outcome != "not settled"
     assert settled <= 10
 
 
@@ -115,8 +96,8 @@ def test_the_fewest_seeds_do_settle_it_and_one_less_does_not(tree: dict[str, Any
     needs = max(short.needs for short in list_shortfalls(_study({**tree, **DEPTHS}, alone, 1)))
     for seeds, settled in ((needs, True), (needs - 1, False)):
         plan = gradlab.plan({**tree, **DEPTHS, "seeds": seeds, "claims": alone})
-        numbers = {f"depth={d}": [0.5] * seeds for d in (2, 3, 4, 5)}
-        verdicts = judge(Told(plan, None, numbers))  # type: ignore[arg-type]
+        numbers = {(f"depth={d}", "final_loss"): [0.5] * seeds for d in (2, 3, 4, 5)}
+        verdicts = judge(GivenNumbers(plan, numbers=numbers))
         assert {verdict.outcome for verdict in verdicts} == {"reproduced" if settled else "not settled"}
 
 

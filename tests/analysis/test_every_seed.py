@@ -9,10 +9,10 @@ import pytest
 from sweeps import ended, mnist
 
 from gradlab.analysis.claims import judge
-from gradlab.analysis.findings import findings
 from gradlab.analysis.sample import UNKNOWN, Sample, divided, pooled, sample_of
 from gradlab.report.tables import tabulate_groups
 from gradlab.spec.metric import infer
+from gradlab.tell.findings import findings
 
 ARMS = {"a": {}, "b": {"model.skip": "identity"}}
 

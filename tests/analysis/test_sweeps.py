@@ -11,13 +11,11 @@ import pytest
 from sweeps import GRID, measured, mixture, mnist
 
 import gradlab
-from gradlab.analysis.axis import axes_of, axis_view
-from gradlab.analysis.collapse import collapse_of
-from gradlab.analysis.convergence import convergence_of
-from gradlab.analysis.effects import effects_of
-from gradlab.analysis.findings import findings
-from gradlab.analysis.pareto import frontier, offers
-from gradlab.analysis.ranking import best_of
+from gradlab.analysis.claims import judge
+from gradlab.analysis.comparison import best_of, collapse_of, convergence_of, frontier, offers
+from gradlab.analysis.effects import axes_of, axis_view, cell_numbers, effects_of
+from gradlab.errors import StudyError
+from gradlab.tell.findings import findings
 
 Numbers = Mapping[str, float | int | None]
 
@@ -203,7 +201,7 @@ def test_effects_over_decades_are_taken_apart_on_logs() -> None:
 
 
 def test_a_study_of_many_groups_is_answered_by_its_best_and_worst() -> None:
-    from gradlab.analysis.answer import answer
+    from gradlab.tell.answers import answer
 
     found = measured(
         mnist(axes={"model.depth": list(range(1, 10))}), lambda s, seed: ({"test_accuracy": s["model.depth"] / 10}, {})
@@ -213,14 +211,19 @@ def test_a_study_of_many_groups_is_answered_by_its_best_and_worst() -> None:
     )
 
 
-def test_diverged_networks_are_counted_and_not_averaged_in_as_chance() -> None:
+def test_diverged_networks_are_counted_as_the_worst_there_is_and_not_as_chance() -> None:
     tree = mnist(axes={"model.depth": [2, 3], "train.lr": [0.01, 1e6]})
     tree["base"]["train"] |= {"epochs": 30}
     result = gradlab.run({"question": "Which?", **tree}, seeds=2)
     diverged = result.measured.counts()["diverged"]
     assert diverged > 0
-    assert effects_of(result.measured, "test_accuracy") is None
-    assert f"no seed has a number in every group ({diverged} trials diverged, 0 failed)" in findings(result.measured)
+    found = effects_of(result.measured, "test_accuracy")
+    assert found is not None
+    assert (found.seeds, found.left_out, found.diverged) == (2, 0, diverged)
+    table = cell_numbers(result.measured, "test_accuracy", result.measured.group_names)
+    assert sum(value == 0.0 for row in table.values() for value in row) >= diverged
+    # a loss has no worst: it cannot be averaged
+    assert effects_of(result.measured, "final_loss") is None
 
     def some(settings: Mapping[str, Any], seed: int) -> tuple[Numbers, dict[str, list[float]]]:
         gone = seed == 1 and settings["model.depth"] == 2
@@ -234,7 +237,7 @@ def test_diverged_networks_are_counted_and_not_averaged_in_as_chance() -> None:
 
 def test_a_network_that_rose_and_fell_back_did_not_escape() -> None:
     def outcome(settings: Mapping[str, Any], seed: int) -> tuple[Numbers, dict[str, list[float]]]:
-        curves = {0: [0.1, 0.3, 0.1], 1: [0.1, 0.1, 0.4]}.get(seed, [0.1, 0.1, 0.1])
+        curves = {0: [0.1, 0.3, 0.1], 1: [0.1, 0.1, 0.7]}.get(seed, [0.1, 0.1, 0.1])
         last = curves[-1]
         return {"test_accuracy": last, "collapsed": int(last < 0.15)}, {"test_accuracy": curves}
 
@@ -244,3 +247,34 @@ def test_a_network_that_rose_and_fell_back_did_not_escape() -> None:
     assert (collapse.share.count, collapse.share.n, collapse.escapes) == (4, 5, (3,))
     assert "the other escaped after epoch 3" in findings(found)
     assert "the others" not in findings(found)
+
+
+@pytest.mark.parametrize(
+    ("accuracies", "outcome"),
+    [
+        ((0.5, 0.8, 0.85, 0.86), "reproduced"),
+        ((0.5, 0.6, 0.8, 0.81), "not reproduced"),
+        ((0.5, 0.6, 0.7, 0.7), "not settled"),
+        ((0.9, 0.8, 0.5, 0.1), "reproduced"),  # each step gains less, the last ones lose
+    ],
+)
+def test_returns_diminish_if_every_step_gains_less_than_the_one_before(
+    accuracies: tuple[float, ...], outcome: str
+) -> None:
+    claim = {"text": "t", "metric": "test_accuracy", "op": "diminishing", "along": "width"}
+    study = mnist(axes={"model.width": [4, 8, 16, 32]}, claims=[claim])
+    study["base"]["data"]["test"] = 1000  # one row is far less than a gain
+
+    def numbers(settings: Mapping[str, Any], seed: int) -> tuple[Numbers, Any]:
+        place = [4, 8, 16, 32].index(settings["model.width"])
+        return {"test_accuracy": accuracies[place] + 0.002 * ((seed * 7 + place * 3) % 5)}, {}
+
+    (verdict,) = judge(measured(study, numbers, seeds=10))
+    assert verdict.outcome == outcome
+    assert len(verdict.readings) == 5
+
+
+def test_diminishing_returns_need_three_groups() -> None:
+    claim = {"text": "t", "metric": "test_accuracy", "op": "diminishing", "along": "width"}
+    with pytest.raises(StudyError, match="fewer than three groups"):
+        gradlab.plan({"question": "q", **mnist(axes={"model.width": [4, 8]}, claims=[claim])})

@@ -1,45 +1,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from given_numbers import GivenNumbers
 
 import gradlab
 from gradlab.analysis.claims import judge
 from gradlab.analysis.claims.numbers import compare_numbers
-from gradlab.analysis.measured import Measured
-from gradlab.spec.place import At
 
 GOOD = (0.97, 0.96, 0.965, 0.968, 0.962, 0.966, 0.961, 0.969)
 BAD = (0.61, 0.64, 0.62, 0.6, 0.63, 0.615, 0.625, 0.605)
 
 
-@dataclass(frozen=True)
-class Told(Measured):
-    """A result with numbers of the test's own: (group, metric, layer) -> values by seed."""
-
-    numbers: Mapping[Any, Any] = field(default_factory=dict)
-
-    @property
-    def by_group(self) -> Mapping[str, tuple[Any, ...]]:  # type: ignore[override]
-        return dict.fromkeys(self.group_names, ())
-
-    def values(self, metric: str, group: str, at: At | None = None) -> dict[int, Any]:
-        layer = None if at is None else at.layer
-        found = self.numbers.get((group, metric, layer), self.numbers.get((group, metric), ()))
-        return dict(enumerate(found))
-
-    def resolution(self, metric: str) -> float:
-        return 1e-9
-
-
 def told(tree: dict[str, Any], claims: Any, numbers: Mapping[Any, Any], **study: Any) -> tuple[Any, ...]:
     seeds = max(len(values) for values in numbers.values())
     plan = gradlab.plan({**tree, "claims": claims, "seeds": seeds, **study})
-    return judge(Told(plan, None, numbers))  # type: ignore[arg-type]
+    return judge(GivenNumbers(plan, numbers=numbers))
 
 
 def outcome(tree: dict[str, Any], claim: dict[str, Any], plain: Any, residual: Any = (), **study: Any) -> str:
@@ -250,23 +230,23 @@ def test_a_mixture_is_judged_by_its_median_not_its_mean(
     numbers = {("plain", "test_accuracy"): values, ("plain", "collapsed"): [float(v == 0.1) for v in values]}
     plan = gradlab.plan({**tree, "claims": [claim], "seeds": collapsed + healthy, "measure": {"layers": []}})
 
-    class Mixed(Told):
+    class Mixed(GivenNumbers):
         metrics = ("test_accuracy", "collapsed")
 
         def curves_by_seed(self, metric: str, group: str) -> dict[int, Any]:
             return {}
 
-    (verdict,) = judge(Mixed(plan, None, numbers))  # type: ignore[arg-type]
+    (verdict,) = judge(Mixed(plan, numbers=numbers))
     assert verdict.readings[0].estimate.what == "median"
     assert verdict.outcome == outcome
 
 
 def test_layers_are_compared_between_arms_by_their_ratio(tree: dict[str, Any]) -> None:
     numbers = {
-        ("plain", "grad_l2", 1): [1.0, 2.0, 1.5, 1.2],
-        ("plain", "grad_l2", 3): [1.0, 2.1, 1.4, 1.2],
-        ("residual", "grad_l2", 1): [100.0, 210.0, 160.0, 130.0],
-        ("residual", "grad_l2", 3): [1000.0, 2000.0, 1500.0, 1250.0],
+        ("plain", "grad_l2", 1): [1.0, 2.0, 1.5, 1.2, 1.3],
+        ("plain", "grad_l2", 3): [1.0, 2.1, 1.4, 1.2, 1.3],
+        ("residual", "grad_l2", 1): [100.0, 210.0, 160.0, 130.0, 120.0],
+        ("residual", "grad_l2", 3): [1000.0, 2000.0, 1500.0, 1250.0, 1210.0],
     }
     claim = {"text": "early layers gain most", "metric": "grad_l2", "arms": ["residual", "plain"], "op": ">"}
     (verdict,) = told(tree, [{**claim, "at": {"layer": [1, 3], "step": "start"}}], numbers)

@@ -15,12 +15,13 @@ from typer.testing import CliRunner
 
 import gradlab
 from gradlab import api
-from gradlab.audits.audit import UNDECLARED, Audit
+from gradlab.audits.audit import Audit
+from gradlab.audits.compare import UNDECLARED
 from gradlab.audits.realize import Realize
 from gradlab.audits.start import gain_of, start_of
 from gradlab.audits.study import audit_plan
 from gradlab.cli import app
-from gradlab.probes.base import l2, rms
+from gradlab.probes import l2, rms
 from gradlab.spec.yaml_text import dump
 from gradlab.trials.setup import Setup, prepare
 from gradlab.trials.trial import Trial

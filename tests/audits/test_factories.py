@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from torch import nn
 from typer.testing import CliRunner
 
 import gradlab
-import torch
 from gradlab.cli import app
 from gradlab.cli.loading import load_module
 from gradlab.errors import InvalidInput
-from gradlab.spec.place import At
-from torch import nn
+from gradlab.spec.claims import At
 
 RUNNER = CliRunner()
 

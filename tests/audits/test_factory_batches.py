@@ -9,11 +9,11 @@ import pytest
 
 pytest.importorskip("torch")
 
+import torch
+from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 import gradlab
-import torch
-from torch import Tensor, nn
 
 
 class Words(nn.Module):

@@ -6,16 +6,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
 from torch_arms import CLASSES, WIDTH, Arms
 
 import gradlab
-import torch
-from gradlab.audits.audit import BY_FACTOR, UNDECLARED
-from gradlab.audits.factories.factors import FACTORS
+from gradlab.audits.compare import BY_FACTOR, UNDECLARED
+from gradlab.audits.factories.code import FACTORS
 from gradlab.errors import InvalidInput
-from torch import Tensor, nn
 
 pytestmark = pytest.mark.thorough
 
@@ -241,7 +241,7 @@ def test_dropout_inside_attention_is_dropout_alone() -> None:
 
     found = gradlab.audit({"none": make(0.0), "some": make(0.1)}, factor="dropout")
     assert found.fair, found.answer
-    assert not any("batches" in sentence for sentence in found.cannot_see)
+    assert not any("beyond" in sentence for sentence in found.cannot_see)
     assert not gradlab.audit({"none": make(0.0), "some": make(0.1)}).fair
 
 
@@ -294,6 +294,6 @@ def test_an_unknown_factor_is_refused_with_the_nearest() -> None:
 
 
 def test_the_documentation_lists_every_factor() -> None:
-    text = (Path(__file__).parents[2] / "docs/probe.md").read_text()
+    text = (Path(__file__).parents[2] / "docs/pytorch.md").read_text()
     for name, words in FACTORS.items():
         assert f"| `{name}` | {words} |" in text

@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from torch import nn
 from torch.utils.data import DataLoader
 from torch_arms import Arms, Own
 from typer.testing import CliRunner
 
 import gradlab
-import torch
 from gradlab.cli import app
-from torch import nn
 
 BASE = Arms()
 
@@ -44,6 +44,7 @@ def state(made: Any) -> Any:
             "trained": [p.requires_grad for p in model.parameters()],
             "hooks": [(len(m._forward_hooks), len(m._forward_pre_hooks)) for m in model.modules()],
             "optimizer": repr(optimizer.state_dict()),
+            "scheduler": repr(optimizer.kept.state_dict()),
             "generator": loader.generator.get_state().tolist(),
             "counter": model.calls,
         }
@@ -60,6 +61,7 @@ def test_models_optimizers_loaders_and_generators_are_left_as_they_were_built() 
 
     arm = BASE.but(
         change=prepare,
+        then=lambda optimizer: setattr(optimizer, "kept", torch.optim.lr_scheduler.MultiStepLR(optimizer, [2, 500])),
         norm=lambda: nn.BatchNorm1d(16),
         dropout=lambda: nn.Dropout(0.2),
         loader=lambda d: DataLoader(d, 32, shuffle=True, generator=torch.Generator().manual_seed(5)),
@@ -71,7 +73,7 @@ def test_models_optimizers_loaders_and_generators_are_left_as_they_were_built() 
     generators = torch.get_rng_state().tolist(), random.getstate(), np.random.get_state()[1].tolist()
     gradlab.audit({"a": make, "b": other})
     assert (torch.get_rng_state().tolist(), random.getstate(), np.random.get_state()[1].tolist()) == generators
-    assert len(made) == len(others) == 1
+    assert len(made) == len(others) == 2  # the second time under another seed
     assert state(made[0]) == fresh
     assert state(others[0]) == fresh
 

@@ -8,7 +8,8 @@ import pytest
 from tuned import tuned_tree
 
 import gradlab
-from gradlab.audits.audit import TUNED, Audit
+from gradlab.audits.audit import Audit
+from gradlab.audits.compare import TUNED
 from gradlab.audits.study import audit_plan
 from gradlab.plans.tuning import judge_at
 

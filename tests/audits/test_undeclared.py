@@ -13,9 +13,9 @@ import pytest
 
 import gradlab
 from gradlab import api
-from gradlab.audits.audit import Status
+from gradlab.audits.compare import Status
 from gradlab.audits.study import audit_plan
-from gradlab.network.norms.layer import LayerNorm
+from gradlab.network.norms import LayerNorm
 from gradlab.spec.paths import with_all
 from gradlab.trials.setup import Setup, prepare
 from gradlab.trials.trial import Trial

@@ -20,7 +20,7 @@ from gradlab.spec.yaml_text import dump
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a study and its finished run."""
-    from gradlab.testing.trials import small_tree
+    from gradlab.testing.base import small_tree
 
     path = tmp_path_factory.mktemp("runs")
     (path / "small.yaml").write_text(dump({**small_tree(), "figures": ["training_loss"]}))

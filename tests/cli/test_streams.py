@@ -226,7 +226,7 @@ def test_an_interrupt_during_the_report_names_the_command_that_writes_it(
 
     (tmp_path / "small.yaml").write_text(dump(tree))
     with monkeypatch.context() as patched:
-        patched.setattr("gradlab.report.finish.write_report", pressed)
+        patched.setattr("gradlab.running.start.write_report", pressed)
         done = command("run", "small.yaml", cwd=tmp_path)
     assert done.returncode == 130
     assert "write the report with `gradlab report runs/small`" in done.stderr

@@ -46,13 +46,13 @@ def folder(tree: dict[str, Any], tmp_path: Path) -> Path:
 def test_a_run_that_checks_out_is_exit_code_0_within_80_columns(folder: Path) -> None:
     done = command("verify", "runs/study", "--seed", "1", cwd=folder)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "3 of 4 trials trained again, the same bits" in " ".join(done.stdout.split())
+    assert "4 of 4 trials trained again, the same bits" in " ".join(done.stdout.split())
     assert "Nothing was found." in done.stdout
     assert all(len(line) <= 80 for line in done.stdout.splitlines())
     whole = command("verify", "runs/study", "--all", "--json", cwd=folder)
     told = json.loads(whole.stdout)
     assert (whole.returncode, told["ok"], told["complete"]) == (0, True, True)
-    assert [check["result"] for check in told["checks"]] == ["ok"] * 7
+    assert [check["result"] for check in told["checks"]] == ["ok"] * 8
     assert gradlab.verify(folder / "runs/study", sample=0).checks[-1].result == "not checked"
 
 
@@ -76,7 +76,7 @@ def test_usage_is_exit_code_2_and_what_is_no_run_is_1(words: tuple[str, ...], co
 
 
 def test_another_machine_is_refused_with_a_sentence(folder: Path) -> None:
-    from gradlab.runs.store.sealed import sealed
+    from gradlab.runs.store.files import sealed
 
     path = folder / "runs/study/environment.json"
     known = json.loads(path.read_bytes())

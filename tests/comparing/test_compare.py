@@ -20,11 +20,11 @@ from typer.testing import CliRunner
 
 import gradlab
 from gradlab.analysis.claims import judge
-from gradlab.analysis.findings import findings
 from gradlab.audits.audit import ONE_SEED, Audit
 from gradlab.cli import app
 from gradlab.errors import GradlabError, InvalidInput, StudyError
 from gradlab.spec.claims import Claim
+from gradlab.tell.findings import findings
 
 RUNNER = CliRunner()
 ARMS = {"slow": {"rate": 0.1}, "fast": {"rate": 0.3}}
@@ -53,11 +53,11 @@ def test_every_arm_is_called_with_every_seed_and_the_same_draws(tmp_path: Path) 
     claim = {"text": "fast is better", "metric": "miss", "arms": ["fast", "slow"], "op": "<"}
     wrong = {"text": "slow is better", "metric": "miss", "arms": ["slow", "fast"], "op": "<"}
     out = tmp_path / "run"
-    result = gradlab.compare(train, ARMS, 4, metric="miss", claims=[claim, wrong], question="Which rate?", out=out)
-    assert sorted(CALLS) == sorted((arm["rate"], seed) for arm in ARMS.values() for seed in range(4))
+    result = gradlab.compare(train, ARMS, 5, metric="miss", claims=[claim, wrong], question="Which rate?", out=out)
+    assert sorted(CALLS) == sorted((arm["rate"], seed) for arm in ARMS.values() for seed in range(5))
     drawn = result.trials().pivot(index="seed", columns="group", values="drawn")
     assert (drawn["slow"] == drawn["fast"]).all()
-    assert drawn["slow"].nunique() == 4
+    assert drawn["slow"].nunique() == 5
     assert [verdict.outcome for verdict in result.verdicts] == ["reproduced", "not reproduced"]
     assert result.answer.startswith("Miss is ")
     assert ": 0.135 higher" in result.answer
@@ -68,7 +68,7 @@ def test_every_arm_is_called_with_every_seed_and_the_same_draws(tmp_path: Path) 
     assert "Not audited" in text
     assert "def train" in (out / "code.py").read_text()
     assert (out / "report.html").read_text().count("Which rate?") >= 2
-    assert len(result.curves().query("metric == 'loss'")) == 2 * 4 * 20
+    assert len(result.curves().query("metric == 'loss'")) == 2 * 5 * 20
 
 
 def test_the_callers_random_state_is_restored() -> None:
@@ -325,7 +325,8 @@ def test_nan_counts_as_worse_if_the_direction_is_known_and_settles_nothing_other
         result = of(metric, good=[0.8, 0.7, 0.9, 0.8, 0.7] * 2, broken=[nan] * 10)
         claim = {"text": "good wins", "metric": metric, "arms": ["good", "broken"], "op": ">"}
         study = result.study.model_copy(update={"claims": (Claim.model_validate(claim),)})  # type: ignore[attr-defined]
-        plan = dataclasses.replace(result.measured.plan, study=study)  # type: ignore[type-var]
+        plan = result.measured.plan
+        plan = dataclasses.replace(plan, resolved=dataclasses.replace(plan.resolved, study=study))
         (verdict,) = judge(dataclasses.replace(result.measured, plan=plan))
         assert verdict.outcome == outcome
 
@@ -349,15 +350,15 @@ def test_the_command_compares_saves_and_resumes(tmp_path: Path, monkeypatch: pyt
     (tmp_path / "own.py").write_text(FILE)
     (tmp_path / "claims.yaml").write_text("- {text: two wins, metric: accuracy, arms: [one, two], op: '>'}\n")
     done = RUNNER.invoke(
-        app(), ["compare", "own.py:train", "--seeds", "3", "--json", "--claims", "claims.yaml", "--check"]
+        app(), ["compare", "own.py:train", "--seeds", "5", "--json", "--claims", "claims.yaml", "--check"]
     )
     assert done.exit_code == 4, done.output
     printed = json.loads(done.stdout)
-    assert printed["trials"]["done"] == 6
+    assert printed["trials"]["done"] == 10
     assert printed["claims"][0]["verdict"] == "not reproduced"
-    shown = RUNNER.invoke(app(), ["compare", "own.py:train", "--seeds", "3"])
+    shown = RUNNER.invoke(app(), ["compare", "own.py:train", "--seeds", "5"])
     assert shown.exit_code == 0
-    assert "Two reaches an accuracy of 0.701, one 0.601: 0.1 higher (95 %: " in shown.stdout.replace("\n", " ")
+    assert "Two reaches an accuracy of 0.702, one 0.602: 0.1 higher (95 %: " in shown.stdout.replace("\n", " ")
     assert (tmp_path / "runs/train/figures/returned_curves.png").is_file()
     named = RUNNER.invoke(app(), ["compare", "own.py:train", "--arm", "third: {power: 3}", "--arm", "one: {power: 1}"])
     assert named.exit_code == 0, named.output
@@ -396,3 +397,18 @@ def test_a_comparison_resumes_although_a_secondary_file_is_damaged(name: str, tm
     result = gradlab.compare(train, arms, seeds=3, out=tmp_path / "run", figures=False)
     assert len(result.trials()) == 6
     assert gradlab.open_run(tmp_path / "run").notes == ()
+
+
+@pytest.mark.parametrize("size", [5e-324, 1e-300, 1e-170, 1e170, 1e300])
+@pytest.mark.parametrize("metric", ["score", "made_up", "loss"])
+def test_numbers_whose_squares_are_none_are_judged_like_any_other(metric: str, size: float) -> None:
+    def train(k: int, seed: int) -> dict[str, float]:
+        return {metric: size * (k + seed / 10)}
+
+    claims = [{"text": "t", "metric": metric, "arms": ["b", "a"], "op": ">"}]
+    result = gradlab.compare(
+        train, {"a": {"k": 1}, "b": {"k": 2}}, seeds=5, metric=metric, claims=claims, figures=False
+    )
+    (verdict,) = result.verdicts
+    assert verdict.outcome == ("not settled" if size < 1e-320 else "reproduced")
+    assert result.report()

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradlab.comparing.source import describe_setting, hash_code
+from gradlab.comparing.planning import describe_setting, hash_code
 from gradlab.errors import InvalidInput
 
 SOURCE = """

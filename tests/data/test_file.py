@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import io
 import os
 import pickle
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -238,3 +240,32 @@ def test_a_csv_row_longer_than_the_header_is_refused(tmp_path: Path) -> None:
     (tmp_path / "long.csv").write_text("a,y\n1,2,3\n4,5,6\n")
     with pytest.raises(DataError, match=r"long\.csv"):
         File(path=str(tmp_path / "long.csv")).facts()
+
+
+def test_what_numpy_would_advise_to_load_all_the_same_is_refused_with_the_reason(tmp_path: Path) -> None:
+    np.savez(tmp_path / "objects.npz", x=np.ones((3, 2)), y=np.array([{}, 1, "a"], object))
+    (tmp_path / "pickle.npz").write_bytes(pickle.dumps({"x": 1}))
+    for name, where in (("objects.npz", "the array 'y'"), ("pickle.npz", "it")):
+        with pytest.raises(DataError) as refused:
+            File.parse({"path": str(tmp_path / name)}).facts()
+        words = str(refused.value)
+        assert f"{name}: {where} holds Python objects" in words
+        assert "can run code" in words
+        assert "allow_pickle" not in words
+
+
+def test_an_impossible_shape_is_named_with_its_array_and_value(tmp_path: Path) -> None:
+    good, bad = io.BytesIO(), io.BytesIO()
+    np.save(good, np.arange(3))
+    np.save(bad, np.ones((3, 2)))
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
+        archive.writestr("x.npy", bad.getvalue().replace(b"(3, 2)", b"(-3,2)"))
+        archive.writestr("y.npy", good.getvalue())
+    with pytest.raises(DataError, match=r"a.npz: the array 'x' of shape \(-3,2\)"):
+        File.parse({"path": str(tmp_path / "a.npz")}).facts()
+
+
+def test_a_single_class_is_named_with_its_column_even_if_it_is_empty(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", x=np.ones((3, 2)), kind=np.array(["", "", ""]))
+    with pytest.raises(DataError, match=r"a.npz: all targets \(kind\) are ''"):
+        File.parse({"path": str(tmp_path / "a.npz"), "target": "kind"}).facts()

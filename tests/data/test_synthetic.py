@@ -3,13 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gradlab.data.circles import Circles
 from gradlab.data.identity import Identity
-from gradlab.data.moons import Moons
 from gradlab.data.one_sample import OneSample
-from gradlab.data.plane import Plane
-from gradlab.data.spirals import Spirals
-from gradlab.data.xor import Xor
+from gradlab.data.plane import Circles, Moons, Plane, Spirals, Xor
 
 
 def test_identity_draws_uniform_vectors_whose_target_is_the_input() -> None:

@@ -5,14 +5,17 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 import gradlab
+from gradlab.running.start import RunOptions
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
+REFERENCE = (DOCS / "reference/python.md").read_text(encoding="utf8")
 RUNNABLE = [
     "reference/python.md",
     "tutorials/first-study.md",
@@ -37,10 +40,18 @@ def sections(text: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("name", gradlab.__all__)
 def test_a_public_name_has_an_entry_and_an_example_in_the_reference(name: str) -> None:
-    found = sections((DOCS / "reference/python.md").read_text(encoding="utf8"))
+    found = sections(REFERENCE)
     assert name in found
     assert re.search(rf"^::: gradlab\.{name}$", found[name], re.MULTILINE)
     assert any(f"gradlab.{name}" in block for block in python_blocks(found[name]))
+
+
+def test_every_option_of_a_run_is_in_the_reference() -> None:
+    listed = re.search(
+        r"^::: gradlab\.running\.start\.RunOptions\n.*?members: \[(.*?)\]", REFERENCE, re.DOTALL | re.MULTILINE
+    )
+    assert listed is not None
+    assert listed[1].split(", ") == [option.name for option in fields(RunOptions)]
 
 
 def test_every_page_is_reachable_from_the_navigation() -> None:
@@ -50,11 +61,24 @@ def test_every_page_is_reachable_from_the_navigation() -> None:
     assert missing == []
 
 
+def anchors(text: str) -> set[str]:
+    """What can be jumped to in a page: its headings, as both the site and the repository name them."""
+    headings = re.findall(r"^#+ (.+)$", re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE), re.MULTILINE)
+    return {re.sub(r"\s", "-", re.sub(r"[^\w\s-]", "", heading.lower()).strip()) for heading in headings}
+
+
 def test_every_relative_link_of_a_page_resolves() -> None:
-    for page in [*DOCS.glob("*.md"), *DOCS.glob("[!r]*/*.md"), *DOCS.glob("reference/*.md")]:
-        for link in re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text(encoding="utf8")):
-            if not re.match(r"[a-z]+:", link):
-                assert (page.parent / link).exists(), f"{page.relative_to(DOCS)}: {link}"
+    for page in [*ROOT.glob("*.md"), *DOCS.rglob("*.md")]:
+        text = page.read_text(encoding="utf8")
+        for link, anchor in re.findall(r"\]\(([^)#\s]*)(?:#([^)\s]+))?\)", text):
+            if re.match(r"[a-z]+:", link):
+                continue
+            target = page.parent / link if link else page
+            assert target.exists(), f"{page.relative_to(ROOT)}: {link}"
+            if anchor and target.suffix == ".md":
+                assert anchor in anchors(target.read_text(encoding="utf8")), (
+                    f"{page.relative_to(ROOT)}: {link}#{anchor}"
+                )
 
 
 def test_the_pages_name_no_other_site() -> None:
@@ -92,12 +116,28 @@ def test_the_study_of_the_tutorial_can_be_planned(tmp_path: Path) -> None:
 
 @pytest.mark.shipped
 def test_the_part_of_the_guide_passes_its_contract(tmp_path: Path) -> None:
-    text = (DOCS / "how-to/write-a-part.md").read_text(encoding="utf8")
-    block = re.search(r"^    ```python\n(.*?)^    ```", text, re.DOTALL | re.MULTILINE)
+    text = (DOCS / "parts.md").read_text(encoding="utf8")
+    block = re.search(r"^```python\n# my_activation\.py\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
     assert block is not None
-    path = tmp_path / "swish.py"
-    path.write_text("\n".join(line[4:] for line in block[1].splitlines()) + "\n", encoding="utf8")
+    path = tmp_path / "my_activation.py"
+    path.write_text(block[1], encoding="utf8")
     found = subprocess.run(
         [sys.executable, "-m", "gradlab", "check-part", str(path)], cwd=tmp_path, capture_output=True, text=True
     )
     assert found.returncode == 0, found.stdout + found.stderr
+
+
+def test_the_architecture_page_names_files_and_functions_that_exist() -> None:
+    """A path is relative to the package, to the repository, or to the folder named last."""
+    text = (DOCS / "architecture.md").read_text(encoding="utf8")
+    text = re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)
+    package, missing = ROOT / "src/gradlab", []
+    for path, _, name in re.findall(r"`([\w./]+(?:/|\.(?:py|yaml)))(: (\w+))?[\w.]*`", text):
+        files = [base / path for base in (package, ROOT) if (base / path).exists()]
+        if not files and "/" not in path:
+            files = list(package.rglob(path))
+        if not files:
+            missing.append(path)
+        elif name and not any(re.search(rf"\b{name}\b", file.read_text(encoding="utf8")) for file in files):
+            missing.append(f"{path}: {name}")
+    assert missing == []

@@ -14,10 +14,10 @@ from gradlab.engines.loop import State, Stretch, Trainer
 from gradlab.errors import StudyError
 from gradlab.parts import BUILT_IN
 from gradlab.runs.worker import run_trial
+from gradlab.spec.claims import At
 from gradlab.spec.config import EarlyStopping
-from gradlab.spec.place import At
 from gradlab.trials import Outcome, Setup, prepare
-from gradlab.trials.epochs import BestSoFar, Stopper
+from gradlab.trials.recorder import BestSoFar, Stopper
 
 BASE: dict[str, Any] = {
     "data": {"task": "mnist", "train": 40, "validation": 20, "test": 20},

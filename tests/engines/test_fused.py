@@ -21,7 +21,7 @@ from gradlab.engines.fused import Fused
 from gradlab.engines.fused.kernels.supported import explain_unsupported
 from gradlab.engines.reference import Reference
 from gradlab.parts import BUILT_IN
-from gradlab.testing.trials import small_tree
+from gradlab.testing.base import small_tree
 from gradlab.trials import Setup, prepare
 
 SKIPS, ACTIVATIONS, NORMS, OPTIMIZERS = (
@@ -248,7 +248,7 @@ def test_without_numba_auto_chooses_the_reference_engine_and_says_so(tmp_path: P
     code = (
         "import sys, importlib.util as u; find = u.find_spec;"
         "u.find_spec = lambda name, *a: None if name == 'numba' else find(name, *a);"
-        "import gradlab; from gradlab.testing.trials import small_tree;"
+        "import gradlab; from gradlab.testing.base import small_tree;"
         "p = gradlab.plan(small_tree()); print(p.groups[0].engine, '-', p.groups[0].reason);"
         "print(gradlab.run(p).measured.counts()['done'], 'numba' in sys.modules)"
     )
@@ -265,7 +265,7 @@ def test_the_cache_is_outside_the_package_and_reused_by_the_next_process(tmp_pat
         "    def on_start(self, e): compiled.append(e)\n"
         "    def on_end(self, e): pass\n"
         "event.register('numba:compile', Listener())\n"
-        "from gradlab.testing.trials import small_setup\nfrom gradlab.engines.fused import Fused\n"
+        "from gradlab.testing.base import small_setup\nfrom gradlab.engines.fused import Fused\n"
         "Fused().train(small_setup())\nprint(len(compiled))"
     )
     first, second = (

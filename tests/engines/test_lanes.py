@@ -12,7 +12,7 @@ from agreement import difference, losses
 
 import gradlab
 from gradlab.engines.fused import LANES, Fused, lanes
-from gradlab.engines.fused.kernels.lane_rows import NETS
+from gradlab.engines.fused.kernels.lanes import NETS
 from gradlab.engines.reference import Reference
 from gradlab.parts import BUILT_IN
 from gradlab.runs.monitor import Monitor

@@ -13,7 +13,7 @@ from gradlab.engines import loop
 from gradlab.engines.loop import State, Stretch, Trainer
 from gradlab.parts import BUILT_IN
 from gradlab.runs.monitor import Stopped
-from gradlab.testing.trials import small_tree
+from gradlab.testing.base import small_tree
 from gradlab.trials import Setup, prepare
 
 

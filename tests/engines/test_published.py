@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 import gradlab
-import torch
 from gradlab.engines.reference import Reference
 from gradlab.trials import prepare
 

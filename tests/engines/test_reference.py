@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import gradlab
-import torch
 from gradlab.engines.base import require_denormals
 from gradlab.engines.reference import Reference
 from gradlab.errors import EnvironmentFault

@@ -17,7 +17,7 @@ import gradlab
 from gradlab.engines.fused import Fused
 from gradlab.engines.fused.trainer import describe_data, make_nonzero
 from gradlab.engines.reference import Reference
-from gradlab.testing.trials import small_tree
+from gradlab.testing.base import small_tree
 from gradlab.trials import Setup, prepare
 
 
@@ -68,11 +68,11 @@ def test_batches_of_any_size_agree_with_the_reference(model: dict[str, Any], mor
 
 
 def test_lists_hold_every_pixel_that_is_not_zero() -> None:
-    from gradlab.engines.fused.kernels.nonzero import BLOCK, RUN, address, hold
+    from gradlab.engines.fused.kernels.sparse import BLOCK, RUN, fill_address, hold
 
     s = setup(batch=300)
     rows, held = s.dataset.train[:300], make_nonzero(s, 16, sparse=True)
-    hold(address(), describe_data(s), rows, 784, held)
+    hold(fill_address(), describe_data(s), rows, 784, held)
     found = np.zeros((300, 784), np.uint8)
     plane, bounds = len(held.samples), held.bounds.reshape(2, 784 // RUN + 1)
     for block, ends in enumerate(bounds):
@@ -88,9 +88,9 @@ def test_machines_without_compressing_instructions_give_the_same_bits() -> None:
     code = (
         "from hashlib import sha256\nfrom gradlab.bench.workloads import WORKLOADS\n"
         "from gradlab.engines.fused.trainer import describe_data, make_nonzero\n"
-        "from gradlab.engines.fused.kernels.nonzero import address, hold\n"
+        "from gradlab.engines.fused.kernels.sparse import fill_address, hold\n"
         "s = WORKLOADS['C'].setup()\nheld = make_nonzero(s, 16, sparse=True)\n"
-        "hold(address(), describe_data(s), s.dataset.train[:29], 784, held)\n"
+        "hold(fill_address(), describe_data(s), s.dataset.train[:29], 784, held)\n"
         "end, plane = held.bounds[-1], len(held.samples)\n"
         "parts = [held.samples[:end], *(held.levels[p * plane : p * plane + end] for p in range(4))]\n"
         "print(end, sha256(b''.join(part.tobytes() for part in parts)).hexdigest())"

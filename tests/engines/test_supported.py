@@ -2,43 +2,36 @@
 
 from __future__ import annotations
 
-import sys
+import importlib
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
 import numpy as np
 import pytest
 
-from gradlab import parts
 from gradlab.engines.fused import Fused
 from gradlab.engines.fused.kernels import supported
 from gradlab.engines.fused.kernels.supported import Kernel, explain_unsupported
 from gradlab.engines.reference import Reference
-from gradlab.parts import BUILT_IN
+from gradlab.parts import BUILT_IN, catalog
 from gradlab.plans.plan import make_plan
 from gradlab.runs.worker import run_trial
 from gradlab.spec.files import resolve
 from gradlab.testing import check_part
-from gradlab.testing.trials import small_tree
+from gradlab.testing.base import small_tree
 
 NEW = {
     ("skip", "halved"): """
-        from gradlab.network.skips.base import Skip
-
         class Halved(Skip):
             '''y = x/2 + F(x).'''
             name = "halved"
             formula = "x/2 + f(Wx + b)"
-            def combine(self, x, branch, alpha): return 0.5 * x + branch
-            def backward(self, dy, branch, alpha): return 0.5 * dy, dy, 0.0
+            def forward(self, x, branch, p): return 0.5 * x + branch, None
+            def backward(self, dy, p, cache): return 0.5 * dy, dy, {}
     """,
     ("activation", "cubed"): """
-        import numpy as np
-        from gradlab.network.activations.base import Activation
-
         class Cubed(Activation):
             '''f(x) = x + 0.01 x³.'''
             name = "cubed"
@@ -49,25 +42,26 @@ NEW = {
 
 
 @pytest.fixture
-def new_files(tmp_path: Path) -> Iterator[None]:
-    """A new file in the folder of its kind is all that a new built-in part needs."""
-    folders = []
-    for (kind, name), source in NEW.items():
-        folder = sys.modules.get(parts.FOLDERS[kind]) or __import__(parts.FOLDERS[kind], fromlist=["_"])
-        (tmp_path / kind).mkdir()
-        (tmp_path / kind / f"{name}.py").write_text(dedent(source))
-        folder.__path__.append(str(tmp_path / kind))
-        folders.append(folder)
-    parts.built_in_names.cache_clear()
+def new_classes() -> Iterator[None]:
+    """A new class in the file of its kind is all that a new built-in part needs."""
+
+    def forget() -> None:
+        for cached in (catalog.built_in_names, catalog.built_in, catalog._family):
+            cached.cache_clear()
+
+    homes = {kind: importlib.import_module(catalog.HOMES[kind]) for kind, _ in NEW}
+    before = {kind: dict(vars(home)) for kind, home in homes.items()}
+    for (kind, _), source in NEW.items():
+        exec(dedent(source), vars(homes[kind]))
+    forget()
     yield
-    for folder in folders:
-        folder.__path__.pop()
-    for kind, name in NEW:
-        sys.modules.pop(f"{parts.FOLDERS[kind]}.{name}", None)
-    parts.built_in_names.cache_clear()
+    for kind, home in homes.items():
+        for name in set(vars(home)) - set(before[kind]):
+            delattr(home, name)
+    forget()
 
 
-@pytest.mark.usefixtures("new_files")
+@pytest.mark.usefixtures("new_classes")
 @pytest.mark.parametrize(("kind", "name"), NEW)
 def test_a_new_built_in_part_is_trained_by_the_reference_engine(kind: str, name: str) -> None:
     assert name in BUILT_IN.names(kind)
@@ -81,7 +75,7 @@ def test_a_new_built_in_part_is_trained_by_the_reference_engine(kind: str, name:
     assert check_part(BUILT_IN.make(kind, name, {})).problems == []
 
 
-@pytest.mark.usefixtures("new_files")
+@pytest.mark.usefixtures("new_classes")
 def test_an_entry_without_a_working_kernel_is_caught_by_the_contract(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         "gradlab.engines.fused.kernels.layout.SKIPS", {**supported.SKIPS, "halved": Kernel(supported.ADDS)}

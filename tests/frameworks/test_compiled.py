@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import torch
+from torch import nn
 from torch_zoo import batch, mlp
 
 import gradlab
-import torch
-from torch import nn
 
 pytestmark = [pytest.mark.frameworks, pytest.mark.filterwarnings("ignore")]
 BACKENDS = ("eager", "aot_eager", "inductor")

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 from torch_zoo import mlp
 
 import gradlab
-import torch
-from torch import nn
 
 pytestmark = [pytest.mark.frameworks, pytest.mark.filterwarnings("ignore")]
 

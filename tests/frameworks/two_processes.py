@@ -11,12 +11,12 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import torch
 import torch.distributed as dist
+from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 
 import gradlab
-import torch
-from torch import nn
 
 STEPS = 6
 

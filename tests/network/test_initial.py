@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 import pytest
-
 import torch
+
 from gradlab.errors import StudyError
 from gradlab.network.initial import initial_parameters
 from gradlab.network.mlp import MLP

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradlab.network.losses.mse import Mse
+from gradlab.network.losses import Mse
 from gradlab.parts import BUILT_IN
 from gradlab.spec.config import Model
-from gradlab.testing.gradients import TOLERANCE, gradient_error
+from gradlab.testing.base import TOLERANCE, gradient_error
 
 TAPERED = {"skip": "identity", "widths": [4, 3, 5]}
 MUTATIONS = [
@@ -41,23 +41,23 @@ MUTATIONS = [
         "through(self.head, dh)",
         {"head_activation": "tanh"},
     ),
-    ("network.activations.gelu_tanh", "1 - t * t", "1 + t * t", {"activation": "gelu_tanh"}),
-    ("network.norms.layer", "- x_hat * np.mean", "+ x_hat * np.mean", {"norm": "layer"}),
-    ("network.norms.layer", "u - u.mean(1, keepdims=True)", "u", {"norm": "layer"}),
-    ("network.norms.rms", 'u = p["gain"] * dy', "u = dy", {"norm": "rms"}),
-    ("network.norms.batch", "u - u.mean(0)", "u", {"norm": "batch"}),
-    ("network.skips.scaled", 'return dy, p["alpha"] * dy, {}', "return dy, dy, {}", {"skip": "scaled"}),
-    ("network.skips.rezero", "np.vdot(dy, cache)", "np.vdot(dy, dy)", {"skip": "rezero"}),
-    ("network.skips.gated", 'return dy, p["gate"] * dy', "return dy, dy", {"skip": "gated"}),
-    ("network.skips.highway", '+ d @ p["gate_weight"].T', "", {"skip": "highway"}),
-    ("network.skips.highway", "(branch - x) * gate", "(branch + x) * gate", {"skip": "highway"}),
-    ("network.norms.dynamic_tanh", "(1 - t * t)", "(1 + t * t)", {"norm": "dynamic_tanh"}),
-    ("network.norms.dynamic_tanh", "np.vdot(u, x)", "np.vdot(dy, x)", {"norm": "dynamic_tanh"}),
-    ("network.activations.tanh", "1 - y * y", "1 + y * y", {"activation": "tanh"}),
-    ("network.activations.gelu", "+ x * np.exp", "- x * np.exp", {"activation": "gelu"}),
-    ("network.activations.silu", "s + y * (1 - s)", "s + y * s", {"activation": "silu"}),
-    ("network.activations.sigmoid", "return y * (1 - y)", "return y * (1 + y)", {"activation": "sigmoid"}),
-    ("network.losses.mse", "error * (2 / error.size)", "error * (1 / error.size)", {}),
+    ("network.activations", "1 - t * t", "1 + t * t", {"activation": "gelu_tanh"}),
+    ("network.norms", "- x_hat * np.mean", "+ x_hat * np.mean", {"norm": "layer"}),
+    ("network.norms", "u - u.mean(1, keepdims=True)", "u", {"norm": "layer"}),
+    ("network.norms", 'u = p["gain"] * dy', "u = dy", {"norm": "rms"}),
+    ("network.norms", "u - u.mean(0)", "u", {"norm": "batch"}),
+    ("network.skips", 'return dy, p["alpha"] * dy, {}', "return dy, dy, {}", {"skip": "scaled"}),
+    ("network.skips", "np.vdot(dy, cache)", "np.vdot(dy, dy)", {"skip": "rezero"}),
+    ("network.skips", 'return dy, p["gate"] * dy', "return dy, dy", {"skip": "gated"}),
+    ("network.skips", '+ d @ p["gate_weight"].T', "", {"skip": "highway"}),
+    ("network.skips", "(branch - x) * gate", "(branch + x) * gate", {"skip": "highway"}),
+    ("network.norms", "(1 - t * t)", "(1 + t * t)", {"norm": "dynamic_tanh"}),
+    ("network.norms", "np.vdot(u, x)", "np.vdot(dy, x)", {"norm": "dynamic_tanh"}),
+    ("network.activations", "1 - y * y", "1 + y * y", {"activation": "tanh"}),
+    ("network.activations", "+ x * np.exp", "- x * np.exp", {"activation": "gelu"}),
+    ("network.activations", "s + y * (1 - s)", "s + y * s", {"activation": "silu"}),
+    ("network.activations", "return y * (1 - y)", "return y * (1 + y)", {"activation": "sigmoid"}),
+    ("network.losses", "error * (2 / error.size)", "error * (1 / error.size)", {}),
 ]
 
 
@@ -90,7 +90,7 @@ def test_mutant_is_caught(
         mlp_module = importlib.import_module("gradlab.network.mlp")
         mlp = mlp_module.MLP.of(model, 4, 4, BUILT_IN)
         theta = 0.6 * np.random.default_rng(0).standard_normal(mlp.layout.size)
-        loss = importlib.import_module("gradlab.network.losses.mse").Mse()
+        loss = importlib.import_module("gradlab.network.losses").Mse()
         return gradient_error(mlp, loss, theta, x, y)
 
     assert error() <= TOLERANCE, "the healthy code has to pass first"

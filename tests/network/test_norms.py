@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 import numpy as np
-
 import torch
-from gradlab.network.norms.batch import BatchNorm
+
+from gradlab.network.norms import BatchNorm
 
 
 def test_batch_norm_running_statistics_and_evaluation_agree_with_torch() -> None:

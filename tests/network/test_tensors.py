@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
-from textwrap import dedent
 from typing import Any
 
 import numpy as np
@@ -16,63 +14,21 @@ from gradlab.engines.reference import Reference
 from gradlab.engines.torch import Torch
 from gradlab.errors import PartError
 from gradlab.network.initial import initial_parameters
+from gradlab.network.layout import Tensor
 from gradlab.network.mlp import MLP
-from gradlab.network.skips.base import Skip
-from gradlab.network.skips.identity import IdentitySkip
-from gradlab.network.skips.rezero import ReZero
-from gradlab.network.tensors import Tensor
+from gradlab.network.skips import ReZero
 from gradlab.parts import BUILT_IN, Catalog
 from gradlab.runs.worker import run_trial
 from gradlab.spec.config import Model
 from gradlab.streams import Streams
-from gradlab.testing import check_file, check_part
 from gradlab.trials.setup import prepare
 
 NEW = [("skip", "highway"), ("skip", "gated"), ("norm", "dynamic_tanh")]
-
-EARLIER = """
-    import numpy as np
-    from gradlab.network import Norm, Skip
-
-    class Leaned(Skip):
-        '''y = 0.9 x + α F.'''
-        name = "leaned"
-        learned = True
-        formula = "0.9 x + α f(Wx + b)"
-        def alpha(self, depth): return 1 / depth
-        def combine(self, x, branch, alpha): return 0.9 * x + alpha * branch
-        def backward(self, dy, branch, alpha): return 0.9 * dy, alpha * dy, np.vdot(dy, branch)
-
-    class Fixed(Leaned):
-        '''The same with a fixed α.'''
-        name = "fixed"
-        learned = False
-
-    class Affine(Norm):
-        '''y = g x + s.'''
-        name = "affine"
-        def forward(self, x, gain, shift, running, training): return gain * x + shift, x, running
-        def backward(self, dy, gain, cache): return gain * dy, np.sum(dy * cache, 0), dy.sum(0)
-
-    class Factor(Norm):
-        '''y = g x.'''
-        name = "factor"
-        has_shift = False
-        def forward(self, x, gain, shift, running, training): return gain * x, x, running
-        def backward(self, dy, gain, cache): return gain * dy, np.sum(dy * cache, 0), None
-"""
 
 
 def network(catalog: Catalog = BUILT_IN, **fields: Any) -> MLP:
     model = Model.model_validate({"depth": 3, "width": 4, **fields}, context={"catalog": catalog})
     return MLP.of(model, 4, 2, catalog)
-
-
-@pytest.fixture
-def earlier(tmp_path: Path) -> Path:
-    path = tmp_path / "earlier.py"
-    path.write_text(dedent(EARLIER))
-    return path
 
 
 def test_names_order_and_shapes_follow_from_the_declaration() -> None:
@@ -151,97 +107,3 @@ def test_a_tensor_that_cannot_stand_beside_the_layers_own_is_refused(name: str) 
     outer = name
     with pytest.raises(PartError, match="the skip 'clash' calls a tensor"):
         network(Catalog((), {("skip", "clash"): Clash}), skip="clash")
-
-
-# ---------------------------------------------------------------------- parts of earlier versions
-
-
-def test_parts_of_earlier_versions_keep_their_contract(earlier: Path) -> None:
-    for report in check_file(earlier):
-        assert report.problems == []
-
-
-def test_parts_of_earlier_versions_have_the_same_tensors_as_ever(earlier: Path) -> None:
-    catalog = Catalog.with_files([earlier])
-    learned = network(catalog, skip="leaned", norm="affine")
-    assert [slot.name for slot in learned.layout.slots][:4] == [
-        "layer1.weight",
-        "layer1.bias",
-        "layer1.gain",
-        "layer1.shift",
-    ]
-    assert [slot.name for slot in learned.layout.slots][-2:] == ["block1.alpha", "block2.alpha"]
-    fixed = network(catalog, skip="fixed", norm="factor")
-    assert fixed.constants == {"alpha": 1 / 3}
-    assert {slot.role for slot in fixed.layout.slots} == {"weight", "bias", "gain"}
-    assert fixed.skip.written(4, 3) == "0.9 x + 0.3333 f(Wx + b)"
-
-
-def test_an_earlier_skip_that_extends_one_with_an_alpha_is_refused_when_its_class_is_made() -> None:
-    with pytest.raises(TypeError, match="Start declares tensors or constants: write `forward`"):
-
-        class Start(ReZero):
-            """Starts elsewhere."""
-
-            name = "start"
-
-            def alpha(self, depth: int) -> float:
-                return 0.5
-
-    with pytest.raises(TypeError, match="Twice declares tensors or constants"):
-
-        class Twice(ReZero):
-            """Twice the branch."""
-
-            name = "twice"
-
-            def combine(self, x: Any, branch: Any, alpha: Any) -> Any:
-                return x + 2 * alpha * branch
-
-
-def test_a_new_skip_may_have_a_helper_called_combine() -> None:
-    class Mine(Skip):
-        """y = x + F."""
-
-        name = "mine"
-        formula = "x + f(Wx + b)"
-
-        def combine(self, x: Any, branch: Any) -> Any:
-            return x + branch
-
-        def forward(self, x: Any, branch: Any, p: Any) -> Any:
-            return self.combine(x, branch), None
-
-        def backward(self, dy: Any, p: Any, cache: Any) -> Any:
-            return dy, dy, {}
-
-    class Other(Mine):
-        """y = x − F."""
-
-        name = "other"
-
-        def combine(self, x: Any, branch: Any) -> Any:
-            return x - branch
-
-        def backward(self, dy: Any, p: Any, cache: Any) -> Any:
-            return dy, -dy, {}
-
-    assert Mine().forward(1.0, 2.0, {}) == (3.0, None)
-    assert Other().forward(1.0, 2.0, {}) == (-1.0, None)
-    assert Other().backward(1.0, {}, None) == (1.0, -1.0, {})
-    assert not Other.is_earlier
-
-
-def test_an_earlier_skip_may_extend_a_built_in_one() -> None:
-    class Doubled(IdentitySkip):
-        """y = x + 2 F, in the words of an earlier version."""
-
-        name = "doubled"
-
-        def combine(self, x: Any, branch: Any, alpha: Any) -> Any:
-            return x + 2 * branch
-
-        def backward(self, dy: Any, branch: Any, alpha: Any) -> Any:  # type: ignore[override]
-            return dy, 2 * dy, 0.0
-
-    assert check_part(Doubled()).problems == []

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-
 import torch
-from gradlab.optim.clipping import clip_gradient
+
+from gradlab.optim.optimizers import clip_gradient
 from gradlab.parts import BUILT_IN
 
 CASES: list[tuple[str, dict[str, Any], Any]] = [

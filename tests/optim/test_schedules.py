@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import torch
-from gradlab.optim.rates import learning_rates
-from gradlab.optim.schedules.base import Horizon
+from gradlab.optim.schedules import Horizon, learning_rates
 from gradlab.parts import BUILT_IN
 
 STEPS, PER_EPOCH, LR = 60, 4, 0.2

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import gradlab
-import torch
 from gradlab.engines.reference import Reference
 from gradlab.trials import prepare
 
@@ -77,14 +77,14 @@ def _one_step(setup: Any) -> Any:
 
 
 def test_norms_of_denormal_gradients_do_not_underflow() -> None:
-    from gradlab.probes.base import l2
+    from gradlab.probes import l2
 
     assert l2(np.full((10, 10), 1e-40, np.float32)) == pytest.approx(1e-39, rel=1e-4)
 
 
 def test_dead_units_are_counted() -> None:
     from gradlab.parts import BUILT_IN
-    from gradlab.probes.base import LayerView
+    from gradlab.probes import LayerView
 
     slope = np.array([[0, 1, 0, 0], [0, 0, 0, 1.0]])
     nothing = np.zeros((2, 4))

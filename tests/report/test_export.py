@@ -15,13 +15,13 @@ import pytest
 
 import gradlab
 from gradlab.errors import InvalidInput
-from gradlab.report.latex import escape, render_latex_table
+from gradlab.report.export import escape, render_latex_table
 from gradlab.report.tables import Table
 
 
 @pytest.fixture(scope="module")
 def result() -> gradlab.Result:
-    from gradlab.testing.trials import small_tree
+    from gradlab.testing.base import small_tree
 
     tree = small_tree()
     tree["arms"] = {"a_b & 50 %": {}, "x^2 <$y$> \\": {"model.skip": "identity"}}
@@ -70,7 +70,7 @@ def test_what_cannot_be_exported_is_refused(to: str, table: str, message: str, r
 
 
 def test_frames_of_a_run_from_its_folder_are_those_of_the_run(tmp_path: Path) -> None:
-    from gradlab.testing.trials import small_tree
+    from gradlab.testing.base import small_tree
 
     tree: dict[str, Any] = {**small_tree(), "figures": []}
     ran = gradlab.run(tree, out=tmp_path / "run")
@@ -94,7 +94,7 @@ def test_a_row_that_begins_with_a_bracket_or_a_star_is_no_argument_of_the_line_b
 
 def test_csv_holds_names_as_they_are(tmp_path: Path) -> None:
     """The policy: data for programs are not altered; docs/security.md says so."""
-    from gradlab.testing.trials import small_tree
+    from gradlab.testing.base import small_tree
 
     tree = {**small_tree(), "arms": {"=1+1": {}, "@x": {"model.skip": "identity"}}, "seeds": 1}
     frame = pd.read_csv(io.BytesIO(gradlab.run(tree).export("csv", "trials")))

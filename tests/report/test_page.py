@@ -15,10 +15,10 @@ from typer.testing import CliRunner
 import gradlab
 from gradlab.cli import app
 from gradlab.errors import StoreError
-from gradlab.report.explorer import make_explorer
 from gradlab.report.figures.base import MOST_POINTS, thinned
 from gradlab.report.markdown import relative_links
-from gradlab.testing.trials import small_tree
+from gradlab.report.story import make_explorer
+from gradlab.testing.base import small_tree
 
 RUNNER = CliRunner()
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>"

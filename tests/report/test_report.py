@@ -218,8 +218,8 @@ def test_a_figure_that_cannot_be_drawn_is_named_and_the_report_is_written(
 def test_a_mixture_of_collapsed_and_healthy_networks_is_not_told_by_its_mean() -> None:
     from sweeps import GRID, measured, mixture, mnist
 
-    from gradlab.analysis.answer import answer
     from gradlab.report.tables import tabulate_groups
+    from gradlab.tell.answers import answer
 
     found = measured(mnist(axes=GRID), mixture)
     assert "30 layers, no skip 4 of 5 at chance, median 0.1" in str(answer(found))

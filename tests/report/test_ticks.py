@@ -109,3 +109,8 @@ def test_long_text_is_wrapped_or_cut_to_its_width() -> None:
     assert cut(text, 60, 8).endswith("…")
     assert text_width(cut(text, 60, 8), 8) <= 60
     assert np.isclose(text_width("a\nbb", 8), text_width("bb", 8))
+
+
+@pytest.mark.parametrize("ends", [(0.0, 5e-324), (1e-320, 2e-320), (-1.7e308, 1.7e308), (0.0, 1e308)])
+def test_an_axis_of_the_smallest_or_largest_numbers_still_has_a_tick(ends: tuple[float, float]) -> None:
+    assert linear_ticks(*ends, 6)

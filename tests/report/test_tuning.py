@@ -14,7 +14,7 @@ from tuned import tuned_tree
 import gradlab
 from gradlab.errors import InvalidInput
 from gradlab.report.charts import BesideChart, Panels, SensitivityChart
-from gradlab.spec.canonical import plain_json
+from gradlab.spec.base import plain_json
 
 FIGURES = ["tuning_curves", "tuned_beside_untuned"]
 

@@ -16,7 +16,7 @@ from gradlab.runs.coordinator import Tally, conduct
 from gradlab.runs.monitor import Monitor
 from gradlab.runs.store.folder import RunFolder
 from gradlab.runs.worker import run_trial
-from gradlab.trials.result import TrialResult
+from gradlab.trials.outcome import TrialResult
 
 Start = Callable[[Collection[str], Monitor], Generator[list[TrialResult]]]
 

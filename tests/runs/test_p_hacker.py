@@ -13,9 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import gradlab
+from gradlab.running import verify
 from gradlab.runs.store.ledger import LEDGER
-from gradlab.spec.canonical import canonical_json
-from gradlab.testing.trials import small_tree
+from gradlab.spec.base import canonical_json
+from gradlab.testing.base import small_tree
 
 CLAIM = {"text": "The skip ends lower", "metric": "final_loss", "arms": ["residual", "plain"], "op": "<"}
 STUDY = {**small_tree(), "figures": [], "claims": [CLAIM], "measure": {"layers": ["end"]}}
@@ -120,7 +121,7 @@ def test_a_claim_edited_after_the_run_is_told(claims: list[Any], told: str, copy
 
 
 def test_a_claim_edited_in_the_plan_by_hand_does_not_check_out(copy: Path) -> None:
-    from gradlab.runs.store.sealed import sealed
+    from gradlab.runs.store.files import sealed
 
     plan = json.loads((copy / "plan.json").read_bytes())
     del plan["sha256"]
@@ -238,7 +239,7 @@ def test_results_swapped_between_arms_do_not_check_out(copy: Path) -> None:
 
 
 def test_arms_swapped_in_the_plan_do_not_check_out(copy: Path) -> None:
-    from gradlab.runs.store.sealed import sealed
+    from gradlab.runs.store.files import sealed
 
     plan = json.loads((copy / "plan.json").read_bytes())
     del plan["sha256"]
@@ -329,3 +330,67 @@ def test_a_run_that_is_being_written_to_is_not_verified(tmp_path: Path) -> None:
             gradlab.verify(tmp_path / "run")
 
     run(tmp_path / "run", on_results=verify)
+
+
+# ---------------------------------------------------------------------- what a reader sees
+
+
+@pytest.fixture(scope="module")
+def reported(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run with its report and figures."""
+    folder = tmp_path_factory.mktemp("reported") / "run"
+    gradlab.run({**STUDY, "figures": ["training_loss"]}, out=folder, executor="inline")
+    return folder
+
+
+SEEN = ("report.html", "report.md", "study.yaml", "resolved.yaml", "tables.tex", "figures/training_loss.svg")
+
+
+@pytest.mark.parametrize("name", SEEN)
+def test_an_edited_file_that_a_reader_sees_is_named(name: str, reported: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(reported, tmp_path / "run"))
+    assert found(copy) == ""
+    path = copy / name
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    assert f"{name} is not what was written" in found(copy)
+    gradlab.open_run(copy).rewrite()
+    assert (found(copy) == "") == (name not in ("study.yaml", "resolved.yaml"))  # a report does not bless these
+
+
+def test_a_removed_figure_is_no_edit_and_another_format_keeps_its_hash(reported: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(reported, tmp_path / "run"))
+    (copy / "figures/training_loss.pdf").unlink()
+    assert found(copy) == ""
+    (copy / "report.html").write_text("better")
+    gradlab.open_run(copy).rewrite(("md",))
+    assert "report.html is not what was written" in found(copy)
+    assert gradlab.verify(copy, sample=0).history.looks == 1
+
+
+def test_verify_retrains_every_trial_that_there_is_time_for(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def retrained(**options: Any) -> str:
+        return gradlab.verify(copy, seed=1, **options).checks[-1].summary
+
+    assert retrained().startswith("8 of 8 trials")
+    monkeypatch.setattr(verify, "SECONDS", -1.0)
+    assert retrained().startswith("3 of 8 trials")
+    assert retrained(sample=5).startswith("5 of 8 trials")
+    assert retrained(sample=None).startswith("8 of 8 trials")
+
+
+def test_labels_changed_after_results_are_told(copy: Path) -> None:
+    run(copy, {**STUDY, "labels": {"plain": "good"}}, seeds=4)
+    result = run(copy, {**STUDY, "labels": {"plain": "bad"}}, seeds=4)
+    assert [change.what for change in result.history.changes if "labels" in change.what] == ["labels changed"] * 2
+    assert "Labels were changed after results were known: plain was good, is bad." in result.remarks
+
+
+@pytest.mark.parametrize(
+    ("seeds", "told"), [([0, 1, 2], ()), ([2, 0, 1], ()), ([3, 17], (3, 17)), ([1], (1,)), (2, ())]
+)
+def test_seeds_that_were_listed_by_hand_are_remarked_on(seeds: Any, told: tuple[int, ...], tmp_path: Path) -> None:
+    result = run(tmp_path / "run", {**STUDY, "seeds": seeds})
+    assert result.history.picked == told
+    assert any("listed by hand" in remark for remark in result.remarks) == bool(told)

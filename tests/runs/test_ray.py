@@ -18,8 +18,8 @@ import gradlab
 from gradlab.errors import EnvironmentFault, InvalidInput
 from gradlab.runs import extras
 from gradlab.runs.coordinator import Tally
-from gradlab.runs.executors import ray_worker
-from gradlab.runs.executors.ray_worker import MOST_REPORTS, REPORT_SECONDS, Board
+from gradlab.runs.executors import ray as ray_executor
+from gradlab.runs.executors.ray import MOST_REPORTS, REPORT_SECONDS, Board
 
 pytest.importorskip("ray", reason="needs the extra: pip install 'gradlab[ray]'")
 
@@ -46,7 +46,7 @@ def test_workers_of_a_large_cluster_report_less_often_and_all_learn_to_stop(monk
     assert pauses[-1] == pytest.approx(1001 / MOST_REPORTS)
     assert board.read() == [("trial", 5, 0.5, 1.0)]
     later = time.monotonic() + 1000
-    monkeypatch.setattr(ray_worker, "monotonic", lambda: later)
+    monkeypatch.setattr(ray_executor, "monotonic", lambda: later)
     assert board.read() == []  # nobody has reported for long
     board.stop()
     assert board.report("w", ()) is None

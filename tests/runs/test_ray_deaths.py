@@ -20,7 +20,7 @@ import gradlab
 from gradlab.errors import EnvironmentFault
 from gradlab.runs.executors import ray as executors
 from gradlab.runs.store.folder import chunk_paths
-from gradlab.trials.result import TrialResult
+from gradlab.trials.outcome import TrialResult
 
 pytest.importorskip("ray", reason="needs the extra: pip install 'gradlab[ray]'")
 
@@ -47,16 +47,16 @@ def test_of_two_nodes_one_is_killed_and_no_trial_is_lost_or_doubled(tmp_path: Pa
 def losing(times: int, folder: Path) -> Any:
     """A task that, so many times, does not get at the object store; each is a file in the folder."""
 
-    def run(shared: Any, board: Any, tickets: Any) -> Any:
+    def run(stored: Any, board: Any, batch: Any) -> Any:
         import ray
 
-        from gradlab.runs.executors.ray_worker import run_in_ray
+        from gradlab.runs.executors.ray import run_in_ray
 
         lost = len(list(folder.iterdir()))
         if lost < times:
             (folder / str(lost)).touch()
             raise ray.exceptions.ObjectLostError("00", b"", "")
-        return run_in_ray(shared, board, tickets)
+        return run_in_ray(stored, board, batch)
 
     return run
 

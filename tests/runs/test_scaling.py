@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from commands import gradlab as command
 
-from gradlab.runs.scaling import Costs, forecast
+from gradlab.runs.bundles import forecast
+from gradlab.runs.executors.base import Costs
 
 FREE = Costs(trial=0.0)
 

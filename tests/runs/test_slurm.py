@@ -16,13 +16,11 @@ import pytest
 
 import gradlab
 from gradlab.errors import EnvironmentFault, InvalidInput
-from gradlab.runs import parcels
-from gradlab.runs.executors.slurm import parse_minutes
-from gradlab.runs.executors.slurm_jobs import call_aside
-from gradlab.runs.executors.spool import Spool
-from gradlab.runs.parcels import Answer
+from gradlab.runs import remote
+from gradlab.runs.executors.slurm import Spool, call_aside, parse_minutes
+from gradlab.runs.remote import Answer
 from gradlab.runs.store.folder import chunk_paths
-from gradlab.trials.result import TrialResult
+from gradlab.trials.outcome import TrialResult
 
 pytest.importorskip("submitit", reason="needs the extra: pip install 'gradlab[slurm]'")
 
@@ -38,16 +36,20 @@ def settings(folder: Path, **more: Any) -> dict[str, Any]:
 def test_a_bundle_is_taken_once_and_freed_when_its_job_is_gone(tmp_path: Path) -> None:
     spool = Spool(tmp_path / "spool")
     spool.path.mkdir()
-    spool.make(None, [[(0, 0, "a")], [(0, 1, "b")]])  # type: ignore[arg-type]
+    spool.make(None)  # type: ignore[arg-type]
+    names = {spool.add(((0, 0, "a"),)), spool.add(((0, 1, "b"),))}
     first, second = spool.take("7.0"), spool.take("8.0")
     assert first is not None
     assert second is not None
-    assert {first[0], second[0]} == {"0000000", "0000001"}
+    assert {first[0], second[0]} == names
     assert spool.take("9.0") is None
-    spool.answer("7.0", first[0], Answer(node="here"))
-    assert spool.put_back("7") == []  # answered, so nothing is left of this job
-    assert spool.put_back("8") == [second[0]]
+    spool.answer("7.0", first[0], Answer())
+    spool.put_back("7")  # answered, so nothing is left of this job
+    assert spool.take("9.0") is None
+    spool.put_back("8")
     assert spool.take("9.1") == second
+    assert spool.remove_claims("9") == [second[0]]
+    assert spool.take("9.1") is None
     assert [name for name, _ in spool.answers()] == [first[0]]
     assert list(spool.answers()) == []
 
@@ -55,7 +57,7 @@ def test_a_bundle_is_taken_once_and_freed_when_its_job_is_gone(tmp_path: Path) -
 def test_workers_end_when_they_are_told_to_or_the_coordinator_is_gone(tmp_path: Path) -> None:
     spool = Spool(tmp_path / "spool")
     spool.path.mkdir()
-    spool.make(None, [])  # type: ignore[arg-type]
+    spool.make(None)  # type: ignore[arg-type]
     assert not spool.stopping
     os.utime(spool.path / "alive", (0, 0))
     assert spool.stopping
@@ -169,8 +171,8 @@ def test_results_that_a_killed_driver_left_are_not_run_again(tmp_path: Path) -> 
 
 @pytest.mark.clusters
 def test_a_job_of_another_kind_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    fingerprint = parcels.take_fingerprint()
-    monkeypatch.setattr(parcels, "take_fingerprint", lambda: {**fingerprint, "processor": "abacus"})
+    fingerprint = remote.take_fingerprint()
+    monkeypatch.setattr(remote, "take_fingerprint", lambda: {**fingerprint, "processor": "abacus"})
     with pytest.raises(EnvironmentFault, match="processor was abacus"):
         gradlab.run(long_tree(2, 20), executor="slurm", settings=settings(tmp_path))
 

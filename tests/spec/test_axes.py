@@ -8,7 +8,7 @@ import pytest
 
 import gradlab
 from gradlab.errors import StudyError
-from gradlab.spec.axes import Range
+from gradlab.spec.study import Range
 
 
 @pytest.mark.parametrize(

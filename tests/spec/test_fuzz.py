@@ -15,7 +15,7 @@ import gradlab
 from gradlab.errors import InvalidInput
 from gradlab.parts import BUILT_IN
 from gradlab.spec import files, yaml_text
-from gradlab.testing.trials import small_tree
+from gradlab.testing.base import small_tree
 
 WORDS = [
     "none", "linear", "relu", "identity", "mnist", "adam", "full", "start", "log", "end", "fresh", "train", "kind",

@@ -10,7 +10,7 @@ import pytest
 
 import gradlab
 from gradlab.parts import BUILT_IN
-from gradlab.probes.base import Probe
+from gradlab.probes import Probe
 from gradlab.spec.metric import TRAITS, Metric, Metrics, infer
 from gradlab.trials.recorder import EVALUATED, METRICS
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from gradlab.parts import BUILT_IN, FOLDERS
+from gradlab.parts import BUILT_IN, HOMES
 from gradlab.spec.config import BASE_SECTIONS
+from gradlab.spec.naming import short
 from gradlab.spec.paths import choices, flatten, label, naming_key, with_value
-from gradlab.spec.short import short
 
 
 def test_every_choice_of_the_models_is_known_with_its_kind_of_part() -> None:
@@ -22,7 +22,7 @@ def test_every_choice_of_the_models_is_known_with_its_kind_of_part() -> None:
         "train.schedule": "schedule",
         "train.engine": "engine",
     }
-    assert {choice.part for choice in choices().values()} <= set(FOLDERS)
+    assert {choice.part for choice in choices().values()} <= set(HOMES)
     assert BASE_SECTIONS == ("data", "model", "train")
 
 

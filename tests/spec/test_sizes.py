@@ -10,7 +10,7 @@ import pytest
 import gradlab
 from gradlab.errors import StudyError
 from gradlab.spec.config import Model
-from gradlab.testing.trials import small_tree
+from gradlab.testing.base import small_tree
 
 DEEP = {"stem": "linear", "head": "linear", "layers_per_block": 2}
 

@@ -11,7 +11,7 @@ import gradlab
 from gradlab import studies
 from gradlab.errors import StudyError
 from gradlab.spec import files
-from gradlab.spec.canonical import canonical_json, content_id
+from gradlab.spec.base import canonical_json, content_id
 from gradlab.spec.paths import flatten, with_all
 
 

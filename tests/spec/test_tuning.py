@@ -11,8 +11,7 @@ from tuned import tuned_tree
 import gradlab
 from gradlab.errors import StudyError
 from gradlab.spec.schema import study_schema
-from gradlab.spec.study import Study
-from gradlab.spec.tuning import Tune
+from gradlab.spec.study import Study, Tune
 
 
 def tune_of(**options: Any) -> Tune:

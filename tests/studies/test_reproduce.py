@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -12,6 +13,8 @@ import gradlab
 from gradlab import studies
 from gradlab.cli import app
 from gradlab.errors import StudyError
+from gradlab.report.scoreboard import summarize
+from gradlab.studies.reproduce import make_scoreboard
 
 RUNNER = CliRunner()
 
@@ -38,6 +41,34 @@ def test_every_confound_is_shown_by_claims_that_exist() -> None:
             for study, texts in confound.shown.items():
                 assert study in writeup.studies
                 assert set(texts) <= {claim.text for claim in gradlab.load(study).study.claims}
+
+
+def test_every_conclusion_rests_on_claims_that_exist() -> None:
+    for writeup in studies.writeups().values():
+        for conclusion in writeup.conclusions:
+            for study, texts in (*conclusion.rests_on.items(), *conclusion.limited_by.items()):
+                assert study in writeup.studies
+                assert set(texts) <= {claim.text for claim in gradlab.load(study).study.claims}
+
+
+def test_every_sentence_of_a_write_up_says_how_it_was_read() -> None:
+    silent = [
+        (name, claim.text)
+        for name in gradlab.list_studies()
+        for claim in gradlab.load(name).study.claims
+        if claim.origin is not None and claim.note is None
+    ]
+    assert not silent
+
+
+def test_studies_of_one_write_up_agree_on_what_can_be_compared() -> None:
+    """What was published for other data is judged as such in every study that judges it."""
+    for writeup in studies.writeups().values():
+        held = [gradlab.load(name).study for name in writeup.studies]
+        judging = [study for study in held if any(claim.origin for claim in study.claims)]
+        assert len({study.other_data for study in judging}) == 1
+        printing = [study for study in judging if study.published]
+        assert len({study.not_comparable for study in printing}) <= 1
 
 
 def test_stored_verdicts_match_the_current_claims() -> None:
@@ -74,3 +105,20 @@ def test_reproduce_writes_a_scoreboard_and_exits_with_0_although_one_audit_fails
 def test_an_unknown_write_up_is_refused_with_the_nearest() -> None:
     with pytest.raises(StudyError, match="did you mean 'identity'"):
         gradlab.reproduce(["identty"], quick=True)
+
+
+def test_the_scoreboard_counts_what_is_not_comparable_apart_and_last(tree: dict[str, Any]) -> None:
+    reason = "measured on other data"
+    entry = {"metric": "initial_loss", "arms": "plain", "value": "1e9"}
+    first = gradlab.run({**tree, "seeds": 3, "published": [entry]}, figures=False)
+    second = gradlab.run(
+        {**tree, "seeds": 3, "published": [entry, {**entry, "from": "code"}], "not_comparable": reason}, figures=False
+    )
+    writeup = studies.WriteUp("w", "A write-up", ("one", "two"), (), (), ())
+    board = make_scoreboard([writeup], {"one": first, "two": second}, quick=False, command="c")
+    assert board.counts["numbers"] == {"not comparable": 2, "not consistent": 1}
+    assert board.incomparable == {reason: 2}
+    assert board.to_json()["not_comparable"] == {reason: 2}
+    said = summarize(board)
+    assert "1 published number: 0 of 1 consistent" in said
+    assert said.index("0 of 1 consistent") < said.index(f"2 more are not comparable: {reason}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gradlab.testing.trials import small_tree
+from gradlab.testing.base import small_tree
 
 
 def diverging_tree() -> dict[str, Any]:

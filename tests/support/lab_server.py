@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 
 from gradlab.web.serve import Address, bind, make_server
-from gradlab.web.sessions import Sessions
+from gradlab.web.session import Sessions
 
 TINY = {"depth": 3, "width": 8, "batch": 32}
 """An arm that trains in no time."""

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from gradlab.runs.store.status import committed
-from gradlab.testing.trials import small_tree
+from gradlab.testing.base import small_tree
 
 
 def long_tree(seeds: int, steps: int) -> dict[str, Any]:

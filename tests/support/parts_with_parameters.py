@@ -8,6 +8,7 @@ import numpy as np
 
 from gradlab.network import Activation, Init, Loss, Norm, Skip
 from gradlab.optim import Optimizer, Schedule
+from gradlab.parts import Tensor
 
 
 class Bent(Activation):
@@ -27,21 +28,19 @@ class QuietNorm(Norm):
     """Acts in evaluation (`held_out`), in the backward pass (`back`) or in the running mean (`keep`) only."""
 
     name = "quiet"
-    has_gain = False
-    has_shift = False
     has_memory = True
     held_out: float = 1.0
     back: float = 1.0
     keep: float = 0.5
 
-    def forward(self, x: Any, gain: Any, shift: Any, running: Any, training: bool) -> Any:
+    def forward(self, x: Any, p: Any, running: Any, training: bool) -> Any:
         if not training:
             return x * x.dtype.type(self.held_out), None, running
         mean, variance = running
         return x, None, (mean + x.dtype.type(self.keep) * (x.mean(0) - mean), variance)
 
-    def backward(self, dy: Any, gain: Any, cache: Any) -> Any:
-        return dy * dy.dtype.type(self.back), None, None
+    def backward(self, dy: Any, p: Any, cache: Any) -> Any:
+        return dy * dy.dtype.type(self.back), {}
 
 
 class QuietSkip(Skip):
@@ -53,30 +52,30 @@ class QuietSkip(Skip):
     back: float = 1.0
     beyond: float = 1.0
 
-    def combine(self, x: Any, branch: Any, alpha: Any) -> Any:
-        return x.dtype.type(self.weight) * np.where(np.abs(x) > 1e6, x * x.dtype.type(self.beyond), x) + branch
+    def forward(self, x: Any, branch: Any, p: Any) -> Any:
+        kept = np.where(np.abs(x) > 1e6, x * x.dtype.type(self.beyond), x)
+        return x.dtype.type(self.weight) * kept + branch, None
 
-    def backward(self, dy: Any, branch: Any, alpha: Any) -> Any:
-        return dy * dy.dtype.type(self.weight * self.back), dy, 0.0
+    def backward(self, dy: Any, p: Any, cache: Any) -> Any:
+        return dy * dy.dtype.type(self.weight * self.back), dy, {}
 
 
 class Closed(Skip):
     """y = x + α·gate·F(x), α learned from 0: the gate shows in no output before training."""
 
     name = "closed"
-    learned = True
     formula = "x + α f(Wx + b), α learned from 0"
     gate: float = 1.0
 
-    def alpha(self, depth: int) -> float:
-        return 0.0
+    def tensors(self, width: int, depth: int) -> Any:
+        return {"alpha": Tensor((), 0.0, "skip scales")}
 
-    def combine(self, x: Any, branch: Any, alpha: Any) -> Any:
-        return x + alpha * x.dtype.type(self.gate) * branch
+    def forward(self, x: Any, branch: Any, p: Any) -> Any:
+        return x + p["alpha"] * x.dtype.type(self.gate) * branch, branch
 
-    def backward(self, dy: Any, branch: Any, alpha: Any) -> Any:
+    def backward(self, dy: Any, p: Any, branch: Any) -> Any:
         gate = dy.dtype.type(self.gate)
-        return dy, alpha * gate * dy, gate * np.vdot(dy, branch)
+        return dy, p["alpha"] * gate * dy, {"alpha": gate * np.vdot(dy, branch)}
 
 
 class Late(Optimizer):

@@ -6,10 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from torch.utils.data import DataLoader, Dataset, TensorDataset
-
 import torch
 from torch import Tensor, nn
+from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 SAMPLES, FEATURES, WIDTH, CLASSES = 200, 6, 16, 4
 CROSS_ENTROPY = nn.CrossEntropyLoss()

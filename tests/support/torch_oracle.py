@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch.nn.functional as F
-
 import torch
+import torch.nn.functional as F
 
 ACTIVATIONS = {
     "identity": lambda x: x,

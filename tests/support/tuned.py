@@ -8,8 +8,8 @@ from typing import Any
 from gradlab.plans.plan import Plan
 from gradlab.runs.store.chunks import MemoryChunk
 from gradlab.runs.store.records import Records
-from gradlab.testing.trials import small_tree
-from gradlab.trials.result import TrialResult
+from gradlab.testing.base import small_tree
+from gradlab.trials.outcome import TrialResult
 from gradlab.trials.trial import Trial
 
 CLAIM = {"text": "The skip ends lower", "metric": "final_loss", "arms": ["residual", "plain"], "op": "<"}

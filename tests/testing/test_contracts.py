@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from gradlab.data.file import File
-from gradlab.parts import BUILT_IN, FOLDERS, Part
+from gradlab.parts import BUILT_IN, HOMES, Part
 from gradlab.testing import check_file, check_part
-from gradlab.testing.trials import small_comparison, small_result, small_sweep, small_tuning
+from gradlab.testing.base import small_comparison, small_result, small_sweep, small_tuning
 
-PARTS = [(kind, name) for kind in FOLDERS for name in BUILT_IN.names(kind)]
+PARTS = [(kind, name) for kind in HOMES for name in BUILT_IN.names(kind)]
 SLOWER = {("executor", "ray"): pytest.mark.clusters, ("executor", "slurm"): pytest.mark.clusters}
 """Parts that need seconds to start something else."""
 
@@ -82,8 +82,8 @@ BROKEN = {
             '''Forgets the factor on the way back.'''
             name = "bad"
             formula = "x + 2 f(Wx + b)"
-            def combine(self, x, branch, alpha): return x + 2 * branch
-            def backward(self, dy, branch, alpha): return dy, dy, 0.0
+            def forward(self, x, branch, p): return x + 2 * branch, None
+            def backward(self, dy, p, cache): return dy, dy, {}
     """,
     "declares its tensors": """
         class Bad(Skip):

@@ -7,15 +7,8 @@ from math import pi, sqrt
 import numpy as np
 import pytest
 
-from gradlab.network.activations.base import Activation
-from gradlab.network.activations.gelu import Gelu
-from gradlab.network.activations.identity import Identity
-from gradlab.network.activations.leaky_relu import LeakyRelu
-from gradlab.network.activations.relu import Relu
-from gradlab.network.activations.sigmoid import Sigmoid
-from gradlab.network.activations.silu import Silu
-from gradlab.network.activations.tanh import Tanh
-from gradlab.theory.laws import Elementwise, law_of
+from gradlab.network.activations import Activation, Gelu, Identity, LeakyRelu, Relu, Sigmoid, Silu, Tanh
+from gradlab.theory.laws import Elementwise, expectation, law_of, nodes
 from gradlab.theory.phase import (
     critical_weight,
     fixed_overlap,
@@ -24,7 +17,6 @@ from gradlab.theory.phase import (
     pair_slope,
     plain_phase,
 )
-from gradlab.theory.quadrature import expectation, nodes
 
 AT_ONE = {  # M, V, D at q = 1
     Relu(): (0.39894, 0.5, 0.5),

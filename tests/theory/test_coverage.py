@@ -10,7 +10,7 @@ import pytest
 
 import gradlab
 from gradlab.errors import StudyError
-from gradlab.spec.canonical import content_id
+from gradlab.spec.base import content_id
 from gradlab.spec.config import Config
 from gradlab.studies import names
 from gradlab.theory.predicting import predict_config

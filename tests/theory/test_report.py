@@ -5,21 +5,22 @@ from __future__ import annotations
 import io
 import json
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from commands import gradlab as command
 
 import gradlab
-from gradlab.analysis.theory import agreements, predictions_of
+from gradlab.analysis.measured import Measured
+from gradlab.analysis.theory import agreements, predictions_of, theory_sentence
 from gradlab.cli import show
 from gradlab.errors import StudyError
 from gradlab.report.charts import LineChart
-from gradlab.report.explorer import make_explorer
-from gradlab.report.inside.expected import expect
-from gradlab.report.inside.retrain import record_inside
-from gradlab.report.inside.views import make_views
+from gradlab.report.inside.views import expect, make_views
+from gradlab.report.story import make_explorer
 from gradlab.report.tables import tabulate_layers
+from gradlab.running.inside import record_inside
 
 LOWERED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789")
 CLAIM = {"text": "as theory says", "metric": "delta_l2", "arms": "plain", "at": {"layer": [1, 3], "step": "start"}}
@@ -193,3 +194,20 @@ def test_the_layer_table_has_a_column_of_theory_before_training_and_none_after()
     later = tabulate_layers(gradlab.run(after, figures=False).measured)
     assert later is not None
     assert not any("theory" in column for column in later.header)
+
+
+@pytest.mark.parametrize(
+    ("depth", "width", "words"),
+    [(4, 32, "discovery or a bug"), (33, 32, "33 layers"), (4, 16, "16 units")],
+)
+def test_a_deviation_is_a_discovery_only_where_the_band_should_hold(depth: int, width: int, words: str) -> None:
+    raw = study(seeds=3)
+    raw["base"]["model"] |= {"depth": depth, "width": width}
+    raw["base"]["data"]["dim"] = width
+    raw["base"]["train"]["steps"] = 0
+    measured = gradlab.run(raw, figures=False).measured
+    off = [replace(one, ratio=4.0, outside=tuple(range(1, one.layers + 1))) for one in agreements(measured)]
+    seen = Measured(measured.plan, measured.records)
+    seen.remember("agreements", lambda _: off)
+    assert words in theory_sentence(seen)
+    assert ("discovery" in theory_sentence(seen)) == (words == "discovery or a bug")

@@ -5,15 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gradlab.network.activations.relu import Relu
-from gradlab.network.activations.sigmoid import Sigmoid
-from gradlab.network.activations.tanh import Tanh
-from gradlab.network.inits.he_normal import HeNormal
-from gradlab.network.inits.torch_default import TorchDefault
+from gradlab.network.activations import Relu, Sigmoid, Tanh
+from gradlab.network.inits import HeNormal, TorchDefault
+from gradlab.theory.delta import Gathered
 from gradlab.theory.laws import Elementwise, correlation, law_of
-from gradlab.theory.returning import Gathered
-from gradlab.theory.spreads import Spread, behind_function, shift
-from gradlab.theory.weights import _entry
+from gradlab.theory.signal import Spread, _entry, behind_function, shift
 
 COVARIANCE = 1.3 * np.array([[1.0, 0.4], [0.4, 1.0]])
 N, DRAWS = 50, 4000

@@ -10,18 +10,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from torch import nn
 from torch_zoo import batch, mlp
 
 import gradlab
-import torch
 from gradlab.comparing.live import read_live, save_live
-from gradlab.torch.history import judge_curves
-from torch import nn
+from gradlab.torch.diagnosis import diagnose_history
 
 
 def judged(values: Sequence[float], **others: Sequence[float]) -> dict[str, str]:
     curves = {"loss": dict(enumerate(values)), **{name: dict(enumerate(each)) for name, each in others.items()}}
-    return {finding.name: finding.evidence for finding in judge_curves(curves, ())}
+    return {finding.name: finding.evidence for finding in diagnose_history((), curves).all}
 
 
 def test_what_a_loss_does_is_said_with_its_numbers() -> None:

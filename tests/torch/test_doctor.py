@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from torch import Tensor, nn
 from torch_zoo import Transformer, batch, mlp
 from typer.testing import CliRunner
 
 import gradlab
-import torch
 from gradlab.cli import app
-from gradlab.torch.noise import estimate_noise_scale
-from gradlab.torch.probing import ModuleProbe
-from torch import Tensor, nn
+from gradlab.torch.overfit import estimate_noise_scale
+from gradlab.torch.probe import ModuleProbe
 
 RUNNER = CliRunner()
 ENTROPY = nn.functional.cross_entropy

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import gradlab
-import torch
 from gradlab.engines.reference import Reference
 from gradlab.engines.torch import Torch
 from gradlab.engines.torch.require import MISSING

@@ -10,14 +10,14 @@ import warnings
 from typing import Any
 
 import pytest
+import torch
+from torch import nn
 from torch_zoo import batch, mlp
 
 import gradlab
-import torch
 from gradlab.errors import InvalidInput
-from gradlab.torch.overfitting import try_overfitting
+from gradlab.torch.overfit import try_overfitting
 from gradlab.torch.statistics import sample_entries
-from torch import nn
 
 ENTROPY = nn.functional.cross_entropy
 

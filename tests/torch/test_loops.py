@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import torch
+from torch import nn
 from torch.optim.swa_utils import AveragedModel
 from torch.utils.checkpoint import checkpoint
 from torch_zoo import batch, mlp
 
 import gradlab
-import torch
-from torch import nn
 
 
 def test_an_optimizer_that_steps_and_clears_inside_the_backward_pass_loses_no_gradient() -> None:

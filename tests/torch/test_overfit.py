@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from torch import nn
 from torch_zoo import BROKEN, Cnn, Recurrent, Residual, Transformer, batch, mlp
 from typer.testing import CliRunner
 
 import gradlab
-import torch
 from gradlab.cli import app
-from gradlab.torch.overfitting import try_overfitting
-from torch import nn
+from gradlab.torch.overfit import try_overfitting
 
 RUNNER = CliRunner()
 ENTROPY = nn.functional.cross_entropy

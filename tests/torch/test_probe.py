@@ -10,15 +10,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from torch import nn
 from torch_zoo import BROKEN, HEALTHY, LogOfZero, Transformer, batch, mlp
 from typer.testing import CliRunner
 
 import gradlab
-import torch
 from gradlab.cli import app
 from gradlab.spec.numerals import written
-from gradlab.torch.rules.signals import first_to_last as _first_to_last
-from torch import nn
+from gradlab.torch.rules import first_to_last
 
 RUNNER = CliRunner()
 
@@ -221,9 +221,9 @@ def test_the_diagnosis_quotes_the_numbers_of_the_table() -> None:
 
 
 def test_one_odd_module_at_an_end_is_not_a_trend() -> None:
-    assert _first_to_last([1e-9, *[1.0] * 19]) == 1.0
-    assert _first_to_last([1.0] * 19 + [1e-9]) == 1.0
-    assert _first_to_last([0.1**k for k in range(20)]) == pytest.approx(1e19)
+    assert first_to_last([1e-9, *[1.0] * 19]) == 1.0
+    assert first_to_last([1.0] * 19 + [1e-9]) == 1.0
+    assert first_to_last([0.1**k for k in range(20)]) == pytest.approx(1e19)
 
 
 def test_the_names_of_the_torch_module_can_be_imported() -> None:

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from torch import Tensor, nn
 from torch_zoo import Transformer, batch, mlp
 
 import gradlab
-import torch
 from gradlab.report.layer_names import MOST, shorten_names, ticks_of
-from torch import Tensor, nn
 
 ENTROPY = nn.functional.cross_entropy
 
@@ -109,8 +109,8 @@ def test_the_load_of_experts_is_counted() -> None:
     model = Router()
     with gradlab.probe(model) as p:
         model(torch.randn(64, 8)).sum().backward()
-    (load,) = p.records.loads.values()
-    assert load.counts == torch.bincount(model.chosen.flatten(), minlength=4).tolist()
+    (counts,) = p.records.loads.values()
+    assert counts == torch.bincount(model.chosen.flatten(), minlength=4).tolist()
 
 
 def test_the_share_of_entries_that_moved_is_small_for_bfloat16_at_a_small_rate() -> None:

@@ -10,10 +10,11 @@ import pytest
 
 pytest.importorskip("torch")
 
-import gradlab
 import torch
-from gradlab.errors import InvalidInput
 from torch import Tensor, nn
+
+import gradlab
+from gradlab.errors import InvalidInput
 
 WIDTH = 64
 cross_entropy = nn.functional.cross_entropy

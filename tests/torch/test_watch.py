@@ -11,16 +11,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import torch
+from torch import nn
 from torch_zoo import Residual, Transformer, batch, mlp
 from typer.testing import CliRunner
 
 import gradlab
-import torch
 from gradlab.cli import app
-from gradlab.spec.place import At
-from gradlab.torch.layers import find_layers
+from gradlab.spec.claims import At
+from gradlab.torch import watch
+from gradlab.torch.tables import find_layers
 from gradlab.trials.setup import prepare
-from torch import nn
 
 RUNNER = CliRunner()
 
@@ -250,7 +251,7 @@ def test_a_watch_is_saved_as_an_ordinary_run(tmp_path: Path) -> None:
 
 def test_a_returned_watch_gives_a_comparison_its_layers(tmp_path: Path) -> None:
     def train(scale: float, seed: int) -> dict[str, Any]:
-        return {"inside": trained(mlp(4, he=True, scale=scale), 4, every=2), "loss": scale}
+        return {"inside": trained(mlp(4, he=True, scale=scale), 4, every=2), "loss": scale + seed / 100}
 
     arms = {"he": {"scale": 1.0}, "small": {"scale": 0.3}}
     claim = {
@@ -260,7 +261,7 @@ def test_a_returned_watch_gives_a_comparison_its_layers(tmp_path: Path) -> None:
         "at": {"layer": 1, "step": "start"},
         "op": "<",
     }
-    result = gradlab.compare(train, arms, 3, claims=[claim], out=tmp_path / "run", figures=False)
+    result = gradlab.compare(train, arms, 5, claims=[claim], out=tmp_path / "run", figures=False)
     assert result.verdicts[0].outcome == "reproduced"
     assert {"gradient_by_layer", "gradient_at_start_by_layer"} <= set(result.charts)
     assert gradlab.open_run(tmp_path / "run").layer_names["he"][0] == "0"
@@ -320,3 +321,28 @@ def test_numbers_are_there_before_a_probe_ends() -> None:
     after = p.table().set_index("name")
     assert (inside["rms"] > 0).all()
     assert (inside["rms"] == after["rms"]).all()
+
+
+def test_a_watch_of_every_step_keeps_a_bounded_number_of_moments_and_no_fault_is_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(watch, "MOST_MOMENTS", 8)
+    model, (x, y) = mlp(2), batch()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    most = 0
+    with gradlab.watch(model, optimizer, every=1, quiet=True) as w:
+        for step in range(60):
+            optimizer.zero_grad()
+            loss = nn.functional.cross_entropy(model(x), y)
+            (loss * float("nan") if step == 33 else loss).backward()
+            if step == 33:
+                optimizer.zero_grad()
+            optimizer.step()
+            most = max(most, len(w.moments))
+    assert most <= 8 + 1
+    assert w.moments[0].step == 0
+    assert w.moments[-1].step >= 58
+    assert any(moment.step == 33 for moment in w.moments)
+    assert "NaN or infinity" in [finding.name for finding in w.diagnose().found]
+    assert "60 of 60 steps probed" in w.summary
+    assert len(w.curves()["loss"]) == 60

@@ -10,9 +10,9 @@ import pytest
 from lab_server import TINY, Lab, hear, open_session, served, wait_for
 
 from gradlab.runs.worker import run_trial
-from gradlab.web import app, limits
-from gradlab.web.planning import plan_settings
-from gradlab.web.settings import read_settings
+from gradlab.web import app
+from gradlab.web import settings as limits
+from gradlab.web.settings import plan_settings, read_settings
 
 
 @pytest.fixture

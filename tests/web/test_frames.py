@@ -10,13 +10,10 @@ import pytest
 from lab_server import TINY
 
 from gradlab.trials.measuring import measure
-from gradlab.web.frames import MOST_POINTS, Curve
-from gradlab.web.layers import Inside
-from gradlab.web.pacing import BUSY, IDLE, LATEST, SOONEST, Effort, Moment, Pace
+from gradlab.web.frames import MOST_LOSSES, TESTED, Curve, EvaluatedSamples, NetworkView
 from gradlab.web.pair import Pair
-from gradlab.web.planning import plan_settings
-from gradlab.web.scenes import TESTED, Asked
-from gradlab.web.settings import read_settings
+from gradlab.web.session import BUSY, IDLE, LATEST, SOONEST, Effort, Moment, Pace
+from gradlab.web.settings import plan_settings, read_settings
 from gradlab.web.uploads import Uploads
 
 
@@ -41,9 +38,9 @@ def pair_of(uploads: Uploads, task: str, steps: int, **arm: Any) -> Pair:
 def test_the_layer_view_has_the_numbers_of_the_probes(uploads: Uploads, arm: dict[str, Any]) -> None:
     pair = pair_of(uploads, "xor", 7, **arm)
     for setup, trainer, state in zip(pair.setups, pair._trainers, pair.state().arms, strict=True):
-        inside = Inside(setup)
-        inside.take(state)
-        seen = inside.measure()
+        view = NetworkView(setup)
+        view.take(state)
+        seen = view.measure()
         found: dict[int, dict[str, float]] = {}
         with np.errstate(all="ignore"):
             for number, numbers in measure(setup, "during", state.theta, state.running, trainer.state().update):
@@ -71,12 +68,12 @@ def test_what_is_looked_at_is_a_copy_of_what_is_trained(uploads: Uploads) -> Non
 @pytest.mark.parametrize("arm", [{}, {"norm": "batch"}])
 def test_accuracy_is_that_of_the_trainer_on_the_first_held_out_samples(uploads: Uploads, arm: dict[str, Any]) -> None:
     pair = pair_of(uploads, "moons", 20, **arm)
-    setup, inside = pair.setups[0], Inside(pair.setups[0])
-    inside.take(pair.state().arms[0])
+    setup, view = pair.setups[0], NetworkView(pair.setups[0])
+    view.take(pair.state().arms[0])
     x, y = setup.dataset.gather(setup.dataset.test[:TESTED], setup.dtype)
     right = float(np.mean(pair._trainers[0].predict(x).argmax(1) == y))
     assert 0.5 < right < 1
-    assert Asked(setup, None).ask(inside) == {"accuracy": pytest.approx(right, abs=1e-4)}
+    assert EvaluatedSamples(setup, None).evaluate(view) == {"accuracy": pytest.approx(right, abs=1e-4)}
 
 
 def test_a_long_curve_is_sent_as_means_of_equal_stretches_and_grows_by_what_is_new() -> None:
@@ -85,7 +82,7 @@ def test_a_long_curve_is_sent_as_means_of_equal_stretches_and_grows_by_what_is_n
     for length in (0, 1, 7, 320, 321, 500, 1000, 9_999, 10_000):
         found, fresh = curve.thin(losses[:length]), Curve().thin(losses[:length])
         assert found == fresh
-        assert len(found["y"]) <= MOST_POINTS
+        assert len(found["y"]) <= MOST_LOSSES
         assert len(found["y"]) == math.ceil(length / found["every"])
     assert curve.thin(losses[:1000])["every"] == 4
     assert curve.thin(losses[:1000])["y"][:2] == [1.5, 5.5]

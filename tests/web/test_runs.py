@@ -20,11 +20,10 @@ from gradlab import api
 from gradlab.errors import InvalidInput, StoreError
 from gradlab.runs.store.lock import Lock
 from gradlab.spec.yaml_text import dump
+from gradlab.web.app import save_study
 from gradlab.web.pair import Pair
-from gradlab.web.planning import plan_settings
 from gradlab.web.runs import Runs
-from gradlab.web.saving import save_study
-from gradlab.web.settings import read_settings
+from gradlab.web.settings import plan_settings, read_settings
 from gradlab.web.uploads import Uploads
 
 

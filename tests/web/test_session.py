@@ -12,14 +12,12 @@ import pytest
 from lab_server import TINY, wait_for
 
 from gradlab.runs.worker import run_trial
-from gradlab.web import limits
+from gradlab.web import settings as limits
 from gradlab.web.frames import make_frame, make_stage
 from gradlab.web.lessons import get_lesson, lessons
 from gradlab.web.pair import Pair
-from gradlab.web.planning import plan_settings
-from gradlab.web.session import Order, Session
-from gradlab.web.sessions import Sessions
-from gradlab.web.settings import Settings, read_settings
+from gradlab.web.session import Order, Session, Sessions
+from gradlab.web.settings import Settings, plan_settings, read_settings
 from gradlab.web.uploads import Uploads
 
 

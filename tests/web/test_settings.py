@@ -10,13 +10,9 @@ import pytest
 import gradlab
 from gradlab.errors import InvalidInput
 from gradlab.report.look import DARK_HUES, HUES
-from gradlab.web.app import STATIC
-from gradlab.web.choices import offer_choices
-from gradlab.web.fairness import audit_page
-from gradlab.web.limits import PARAMETERS, Refused
-from gradlab.web.planning import name_arms, plan_settings
-from gradlab.web.saving import save_study, write_study
-from gradlab.web.settings import PATHS, TASKS, Settings, read_settings
+from gradlab.web.app import STATIC, offer_choices, save_study, write_study
+from gradlab.web.frames import audit_page
+from gradlab.web.settings import PARAMETERS, PATHS, TASKS, Refused, Settings, name_arms, plan_settings, read_settings
 from gradlab.web.uploads import Uploads
 
 SMALL = {"depth": 3, "width": 8}

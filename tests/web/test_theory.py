@@ -14,11 +14,10 @@ from gradlab import api
 from gradlab.errors import StudyError
 from gradlab.plans.plan import Plan
 from gradlab.theory.prediction import Forecast
-from gradlab.web import theory
-from gradlab.web.layers import Inside
+from gradlab.web import frames
+from gradlab.web.frames import NetworkView
 from gradlab.web.pair import Pair
-from gradlab.web.planning import plan_settings
-from gradlab.web.settings import read_settings
+from gradlab.web.settings import plan_settings, read_settings
 from gradlab.web.uploads import Uploads
 
 
@@ -38,7 +37,7 @@ def test_lines_and_bands_are_the_forecasts_where_there_are_any(
     }
     found = {"A": SimpleNamespace(forecasts=whole), "B": SimpleNamespace(forecasts={})}
     monkeypatch.setattr(api, "predict", lambda plan: found)
-    expected = theory.predict_layers(plan_of(uploads))
+    expected = frames.predict_layers(plan_of(uploads))
     assert expected is not None
     delta = expected[0]["delta"]
     assert delta["center"][:3] == [0.1, 0.01, None]
@@ -55,18 +54,18 @@ def test_networks_that_theory_does_not_cover_have_no_line(uploads: Uploads, monk
         raise StudyError("not covered")
 
     monkeypatch.setattr(api, "predict", refuse)
-    assert theory.predict_layers(plan_of(uploads)) is None
+    assert frames.predict_layers(plan_of(uploads)) is None
 
 
 @pytest.mark.parametrize("arm", [{"depth": 12, "width": 32}, {"depth": 12, "width": 32, "skip": "identity"}])
 def test_most_seeds_start_inside_the_bands(uploads: Uploads, arm: dict[str, Any]) -> None:
     changes = {"task": "moons", "a": {**TINY, **arm}, "b": {**TINY, **arm}}
-    expected = theory.predict_layers(plan_of(uploads, **changes))
+    expected = frames.predict_layers(plan_of(uploads, **changes))
     assert expected is not None
     inside: dict[str, list[bool]] = {"signal": [], "delta": [], "gradient": []}
     for seed in range(40):
         pair = Pair(plan_of(uploads, **changes, seed=seed))
-        network = Inside(pair.setups[0])
+        network = NetworkView(pair.setups[0])
         network.take(pair.state().arms[0])
         seen = network.measure()
         for row, within in inside.items():

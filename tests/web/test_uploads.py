@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from gradlab.errors import DataError
-from gradlab.web.limits import UPLOAD
+from gradlab.web.settings import UPLOAD
 from gradlab.web.uploads import Uploads
 
 
@@ -61,9 +61,9 @@ def test_a_bad_file_is_refused_with_a_sentence_that_names_the_file(case: str, up
     name, content = BAD[case]
     with pytest.raises(DataError) as refused:
         uploads.add(name, content)
-    assert str(uploads._folder) not in str(refused.value)
+    assert str(uploads._folder.path) not in str(refused.value)
     assert repr(name) in str(refused.value)
-    assert list(uploads._folder.iterdir()) == []
+    assert [path.name for path in uploads._folder.path.iterdir()] == ["lock"]
 
 
 def test_an_archive_that_lies_about_its_size_unpacks_no_more_than_it_says(uploads: Uploads) -> None:
@@ -79,4 +79,4 @@ def test_an_archive_that_lies_about_its_size_unpacks_no_more_than_it_says(upload
 def test_a_name_with_a_path_stays_a_name(uploads: Uploads) -> None:
     found = uploads.add("../../etc/points.csv", b"a,y\n1,0\n2,1\n3,0\n4,1\n5,0\n6,1\n")
     assert found.name == "points.csv"
-    assert found.path.parent == uploads._folder
+    assert found.path.parent == uploads._folder.path

@@ -9,7 +9,7 @@ from typing import Any
 from gradlab.analysis.comparison import Comparison, compare_samples
 from gradlab.analysis.estimate import Estimate
 from gradlab.analysis.measured import Measured
-from gradlab.plans.outline import Entry
+from gradlab.plans.plan import PlannedGroup
 
 _FIELDS = ("question", "factor", "seeds", "seed", "measure", "headline")
 
@@ -88,9 +88,9 @@ def _settings(first: Measured, second: Measured, groups: list[str]) -> Iterator[
             yield Setting(group, "numerics", numerics[0][group], numerics[1][group])
 
 
-def _said(planned: Entry) -> Mapping[str, Any]:
+def _said(planned: PlannedGroup) -> Mapping[str, Any]:
     """All that is known of a group beforehand."""
-    return planned.group.settings if planned.config is None else planned.config.model_dump(mode="json")
+    return planned.group.settings if planned.network is None else planned.config.model_dump(mode="json")
 
 
 def _plain(value: Any) -> Any:

@@ -1,16 +1,4 @@
-"""A factorial study taken apart: how much of what differs is due to each factor, and to pairs of them.
-
-For a full grid with every seed in every cell, let y be a cell's number. With ȳ the mean of all cells and a bar over
-the cells that share a level,
-
-    main effect of level i:            ȳ_i − ȳ
-    interaction of levels i, j:        ȳ_ij − ȳ_i − ȳ_j + ȳ
-
-The size of an effect is its mean square over cells, estimated without bias from products of different seeds (see
-`rules.component`): noise alone has size 0 on average, not more. Its share is that over the sum of all. What is left is
-due to interactions of three and more. Seeds in which a cell has no number (it diverged, failed, is missing) cannot
-enter; how many they are is part of the result.
-"""
+"""A study's groups along one of its axes: which value each has there, and which series it belongs to."""
 
 from __future__ import annotations
 
@@ -23,15 +11,119 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gradlab.analysis.axis import axes_of
 from gradlab.analysis.estimate import Estimate
 from gradlab.analysis.formatting import number
 from gradlab.analysis.measured import Measured
 from gradlab.analysis.rules import ALPHA, FLOAT, Median, Paired
-from gradlab.analysis.rules.component import Component, pseudo_values
+from gradlab.analysis.rules.component import Component
+from gradlab.analysis.sample import UNKNOWN, within
 from gradlab.parts import Catalog
+from gradlab.spec import selection
+from gradlab.spec.naming import short
 from gradlab.spec.paths import label
-from gradlab.spec.short import short
+
+LOG_FROM = 8
+"""A numeric axis whose largest value is so many times its smallest is drawn by ratios."""
+
+
+@dataclass(frozen=True)
+class Series:
+    """Groups that differ in nothing but the axis: (value on the axis, group), in the axis' order."""
+
+    label: str
+    points: tuple[tuple[Any, str], ...]
+
+
+@dataclass(frozen=True)
+class AxisView:
+    """An axis with its values in order, and the groups along it."""
+
+    path: str
+    values: tuple[Any, ...]
+    series: tuple[Series, ...]
+    labels: tuple[str, ...]
+    """The values in words."""
+
+    @property
+    def name(self) -> str:
+        """The last word of the path: `depth`."""
+        return self.path.split(".")[-1]
+
+    @property
+    def numeric(self) -> bool:
+        """Whether the values are numbers."""
+        return all(_is_number(value) for value in self.values)
+
+    @property
+    def by_ratio(self) -> bool:
+        """Whether it is to be drawn on a log axis."""
+        return self.numeric and min(self.values) > 0 and max(self.values) / min(self.values) >= LOG_FROM
+
+    def place(self, value: Any) -> float:
+        """Where a value stands: itself if it is a number, else its number in the list."""
+        return float(value) if self.numeric else float(self.values.index(value))
+
+
+def axes_of(measured: Measured) -> dict[str, tuple[Any, ...]]:
+    """Paths in which the groups differ, each with its values in order: numbers by size, others as they are written."""
+    found = selection.axes_of([planned.group for planned in measured.plan.groups])
+    return {path: tuple(sorted(v) if all(map(_is_number, v)) else v) for path, v in found.items()}
+
+
+def axis_view(measured: Measured, path: str | None = None) -> AxisView | None:
+    """The groups along a path; without one, along the numeric axis with most values, or else the longest."""
+    axes = axes_of(measured)
+    if not axes:
+        return None
+    chosen = path or max(axes, key=lambda name: (all(map(_is_number, axes[name])), len(axes[name])))
+    if chosen not in axes:
+        return None
+    order, catalog = axes[chosen], measured.plan.catalog
+    series: dict[str, list[tuple[Any, str]]] = {}
+    for planned in measured.plan.groups:
+        settings = planned.group.settings
+        rest = ", ".join(
+            f"{name.split('.')[-1]}={short(name, settings[name], catalog)}" for name in axes if name != chosen
+        )
+        series.setdefault(rest, []).append((settings[chosen], planned.group.name))
+    ordered = {name: sorted(points, key=lambda point: order.index(point[0])) for name, points in series.items()}
+    if any(len({_key(value) for value, _ in points}) < len(points) for points in ordered.values()):
+        return None  # groups differ in something that is no path of theirs
+    labels = tuple(short(chosen, value, catalog) for value in order)
+    return AxisView(chosen, order, tuple(Series(name, tuple(points)) for name, points in ordered.items()), labels)
+
+
+def _key(value: Any) -> str:
+    return label(value)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def words(measured: Measured, group: str) -> list[str]:
+    """What sets a group apart, one short word for each axis: `depth=50`, `init=he_normal`."""
+    catalog = measured.plan.catalog
+    planned = measured.entries[group]
+    there = [path for path in axes_of(measured) if path in planned.group.settings]
+    if measured.study.arms is not None or not there:
+        return [group]
+    return [f"{path.split('.')[-1]}={short(path, planned.group.settings[path], catalog)}" for path in there]
+
+
+# A factorial study taken apart: how much of what differs is due to each factor, and to pairs of them.
+#
+# For a full grid with every seed in every cell, let y be a cell's number. With ȳ the mean of all cells and a bar over
+# the cells that share a level,
+#
+#     main effect of level i:            ȳ_i − ȳ
+#     interaction of levels i, j:        ȳ_ij − ȳ_i − ȳ_j + ȳ
+#
+# The size of an effect is its mean square over cells, estimated without bias from products of different seeds (see
+# `rules.component`): noise alone has size 0 on average, not more. Its share is that over the sum of all. What is left
+# is due to interactions of three and more. A network that diverged counts as the worst its metric can be, where that
+# has an end (an accuracy of 0). Seeds in which a cell has no number otherwise cannot enter; how many they are is part
+# of the result.
 
 Numbers = NDArray[np.float64]
 LARGE = 0.2
@@ -159,10 +251,11 @@ def on_logs(measured: Measured, metric: str) -> bool:
 
 def cell_numbers(measured: Measured, metric: str, groups: Sequence[str]) -> dict[int, list[float]]:
     """Seed -> the number of each group, for the seeds that have a finite one in all of them."""
-    samples, logs = [measured.sample(metric, group) for group in groups], on_logs(measured, metric)
+    known, logs = measured.metric(metric), on_logs(measured, metric)
+    samples = [within(measured.sample(metric, group), known.bounds) for group in groups]
     found = {}
     for seed in samples[0].ends:
-        ends = [sample.ends.get(seed, (-math.inf, math.inf)) for sample in samples]
+        ends = [sample.ends.get(seed, UNKNOWN) for sample in samples]
         if all(low == high and math.isfinite(low) and (low > 0 or not logs) for low, high in ends):
             found[seed] = [math.log10(low) if logs else low for low, _ in ends]
     return found
@@ -190,7 +283,7 @@ def _main(
         tuple(short(path, value, catalog) for value in values),
         tuple(Median(tuple(column), tuple(column)).estimate for column in by_seed.T.tolist()),
         _range(by_seed, resolution),
-        Component(tuple(pseudo_values(by_seed).tolist())).estimate,
+        Component(by_seed).estimate,
         share,
     )
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from gradlab.analysis.estimate import Estimate
+from gradlab.spec.claims import At, describe_layer
 from gradlab.spec.numerals import rounded
-from gradlab.spec.place import At, describe_layer
 
 
 def number(value: float | int | None, digits: int = 4) -> str:

@@ -1,9 +1,13 @@
-"""Everything that was measured, asked by name: a metric, a group, and where it is taken."""
+"""The columns of a trials table as lists, each converted when it is first asked for.
+
+A list of a million numbers takes eight times the memory of the column, and a summary asks for a few columns only.
+"""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -11,27 +15,182 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gradlab.analysis.columns import Columns
 from gradlab.analysis.estimate import Estimate
-from gradlab.analysis.layer_index import LayerIndex
-from gradlab.analysis.profile import Profile as Profile
-from gradlab.analysis.profile import over_layers
-from gradlab.analysis.rules import ALPHA, FLOAT
-from gradlab.analysis.sample import Sample, divided, sample_of
-from gradlab.analysis.summary import summarize
-from gradlab.plans.choosing import choose_groups
-from gradlab.plans.outline import Entry, Outline
-from gradlab.probes.base import Probe
+from gradlab.analysis.rules import ALPHA, FLOAT, one_arm
+from gradlab.analysis.sample import Sample, as_first_planned, divided, sample_of
+from gradlab.plans.plan import Plan, PlannedGroup
 from gradlab.runs.store.records import Records, results_hash
 from gradlab.runs.store.tables import COLUMNS
-from gradlab.spec.claims import ClaimAt
+from gradlab.spec.claims import At, ClaimAt
 from gradlab.spec.metric import FRACTION, Metric, Metrics
 from gradlab.spec.naming import Names
-from gradlab.spec.place import At
-from gradlab.spec.question import Question
-from gradlab.trials.recorder import FROM_CURVES, METRICS, OPTIONAL, rises
+from gradlab.spec.study import Study
+from gradlab.trials.recorder import FROM_CURVES, METRICS, declared_metrics, rises
 from gradlab.trials.setup import moments_of
 from gradlab.trials.trial import TrialLabel
+
+
+class Columns:
+    """Column name -> list of values."""
+
+    def __init__(self, table: Any) -> None:
+        self._table = table
+        self._names = frozenset(table.column_names)
+        self._lists: dict[str, list[Any]] = {}
+
+    def get(self, name: str) -> list[Any] | None:
+        """The values of a column; None if there is no such column."""
+        return self[name] if name in self._names else None
+
+    def __getitem__(self, name: str) -> list[Any]:
+        if name not in self._lists:
+            self._lists[name] = self._table[name].to_pylist()
+        return self._lists[name]
+
+
+# A layer measure of a group, seed by seed and layer by layer.
+
+
+@dataclass(frozen=True)
+class Profile:
+    """A layer measure at one step in one group: values[seed, layer], NaN where it does not exist."""
+
+    group: str
+    measure: str
+    step: int
+    layers: NDArray[np.int64]
+    values: NDArray[np.float64]
+
+
+def over_layers(
+    found: Mapping[tuple[int, int], float], seeds: Sequence[int], choose: Callable[[list[float]], float]
+) -> dict[int, float | int | None]:
+    """Seed -> the least or most of all layers; NaN where a layer has no number."""
+    by_seed: dict[int, list[float]] = {}
+    for (seed, _), value in found.items():
+        by_seed.setdefault(seed, []).append(value)
+    chosen = {seed: np.nan if np.isnan(values).any() else choose(values) for seed, values in by_seed.items()}
+    return {seed: chosen.get(seed) for seed in seeds}
+
+
+# Layer measures of a whole run, found by measure, group and step without walking through the table each time.
+
+
+class LayerIndex:
+    """The layers table, sorted once by (measure, step, group)."""
+
+    def __init__(self, table: Any, plan: Plan) -> None:
+        self._groups = {identity: code for code, identity in enumerate({p.id: None for p in plan.groups})}
+        self._found: dict[tuple[str, str, int], dict[tuple[int, int], float]] = {}
+        group_of, seed_of = self._owners(table, plan)
+        trial = table["trial"].combine_chunks().indices.to_numpy(zero_copy_only=False)
+        measure = table["measure"].combine_chunks()
+        group = group_of[trial]
+        kept = group >= 0
+        codes = measure.indices.to_numpy(zero_copy_only=False)[kept]
+        step = table["step"].to_numpy()[kept]
+        self._measures = {name: code for code, name in enumerate(measure.dictionary.to_pylist())}
+        self._steps, step_code = np.unique(step, return_inverse=True)
+        key = self._key(codes.astype(np.int64), step_code, group[kept].astype(np.int64))
+        order = np.argsort(key, kind="stable")
+        self._sorted = key[order]
+        self._seed = seed_of[trial][kept][order]
+        self._layer = table["layer"].to_numpy()[kept][order]
+        self._value = table["value"].to_numpy()[kept][order]
+        there = np.unique(codes)
+        self.measures = tuple(name for name, code in self._measures.items() if code in there)
+
+    def _owners(self, table: Any, plan: Plan) -> tuple[Any, Any]:
+        """Group code and seed of every trial in the table's dictionary; −1 for one that the plan does not have."""
+        owner = {trial.id: trial for trial in plan.trials}
+        by_name = {planned.group.name: planned.id for planned in plan.groups}
+        names = table["trial"].combine_chunks().dictionary.to_pylist()
+        known = [owner.get(name) for name in names]
+        groups = [-1 if trial is None else self._groups[by_name[trial.group]] for trial in known]
+        seeds = [-1 if trial is None else trial.seed for trial in known]
+        return np.array(groups, np.int64), np.array(seeds, np.int64)
+
+    def _key(self, measure: Any, step: Any, group: Any) -> Any:
+        return (measure * max(len(self._steps), 1) + step) * len(self._groups) + group
+
+    @cached_property
+    def _extents(self) -> dict[int, tuple[int, dict[int | None, tuple[int, ...]]]]:
+        """Group code -> its highest layer, and the steps that were looked at: of each seed, and (None) of all."""
+        group = self._sorted % max(len(self._groups), 1)
+        step = self._steps[self._sorted // max(len(self._groups), 1) % max(len(self._steps), 1)]
+        found = {}
+        for code in np.unique(group):
+            own = group == code
+            seeds: dict[int | None, tuple[int, ...]] = {None: tuple(np.unique(step[own]).tolist())}
+            for seed in np.unique(self._seed[own]):
+                seeds[int(seed)] = tuple(np.unique(step[own & (self._seed == seed)]).tolist())
+            found[int(code)] = int(self._layer[own].max()), seeds
+        return found
+
+    def layer_count(self, group: str) -> int:
+        """The highest layer in which anything was measured in the group with this id."""
+        return self._extents.get(self._groups[group], (0, {}))[0]
+
+    def steps(self, group: str, seed: int | None = None) -> tuple[int, ...]:
+        """The steps after which anything was measured in it, in one trial or in any."""
+        return self._extents.get(self._groups[group], (0, {}))[1].get(seed, ())
+
+    def values(self, measure: str, group: str, step: int) -> dict[tuple[int, int], float]:
+        """(seed, layer) -> value, in the group with this id; what was not measured is not there."""
+        wanted = (measure, group, step)
+        if wanted not in self._found:
+            self._found[wanted] = self._look_up(measure, group, step)
+        return self._found[wanted]
+
+    def _look_up(self, measure: str, group: str, step: int) -> dict[tuple[int, int], float]:
+        place = int(np.searchsorted(self._steps, step))
+        if measure not in self._measures or place == len(self._steps) or self._steps[place] != step:
+            return {}
+        key = self._key(self._measures[measure], place, self._groups[group])
+        low, high = np.searchsorted(self._sorted, [key, key + 1])
+        window = slice(int(low), int(high))
+        keys = zip(self._seed[window].tolist(), self._layer[window].tolist(), strict=True)
+        return dict(zip(keys, self._value[window].tolist(), strict=True))
+
+
+# A metric of a group over all planned seeds, in one `Estimate`.
+
+
+def summarize(metric: Metric, sample: Sample, *, level: float = ALPHA, rows: int | None = None) -> Estimate:
+    """Center and interval by the rule that decides, with everything that is not a plain number counted beside.
+
+    `rows`: how many samples an accuracy was evaluated on; they are a sample too.
+    """
+    rule, tally = one_arm(metric, sample), sample.tally
+    found = Estimate(None, None, None, 0) if rule is None else rule.estimate_at(level)
+    finite = np.array([value for value in sample.known if math.isfinite(value)])
+    return replace(
+        found,
+        n=len(finite),
+        mean=float(finite.mean()) if len(finite) else None,
+        median=float(np.median(finite)) if len(finite) else None,
+        smallest=float(finite.min()) if len(finite) else None,
+        largest=float(finite.max()) if len(finite) else None,
+        planned=tally.planned,
+        zeros=tally.zeros,
+        nan=tally.nan,
+        inf=tally.inf,
+        minus_inf=tally.minus_inf,
+        missing=tally.missing,
+        diverged=tally.diverged,
+        failed=tally.failed,
+        sampling_error=_sampling_error(found.value, rows),
+    )
+
+
+def _sampling_error(share: float | None, rows: int | None) -> float | None:
+    """1.96 √(p(1 − p)/m); of an accuracy in percent nobody knows m."""
+    if share is None or not rows or not 0 <= share <= 1:
+        return None
+    return 1.96 * math.sqrt(share * (1 - share) / rows)
+
+
+# Everything that was measured, asked by name: a metric, a group, and where it is taken.
 
 ANYWHERE = At()
 DIVERGED = "diverged"
@@ -43,11 +202,11 @@ Curves = Mapping[str, tuple[NDArray[np.int64], NDArray[np.float64]]]
 class Measured:
     """A plan and the results that are there so far. Only trials of the plan are seen, under the plan's names."""
 
-    plan: Outline
+    plan: Plan
     records: Records
 
     @property
-    def study(self) -> Question:
+    def study(self) -> Study:
         """The study that was run."""
         return self.plan.study
 
@@ -75,10 +234,10 @@ class Measured:
 
     def only(self, groups: Collection[str], labels: Mapping[str, str] | None = None) -> Measured:
         """The same results seen through a plan of some groups only, with further labels."""
-        return Measured(choose_groups(self.plan, groups, labels or {}), self.records)
+        return Measured(self.plan.choose(groups, labels), self.records)
 
     @cached_property
-    def entries(self) -> Mapping[str, Entry]:
+    def entries(self) -> Mapping[str, PlannedGroup]:
         """What the plan knows of each group, by name."""
         return {planned.group.name: planned for planned in self.plan.groups}
 
@@ -183,10 +342,7 @@ class Measured:
     @cached_property
     def _declared(self) -> Metrics:
         """What recorder and probes declare of their numbers."""
-        catalog = self.plan.catalog
-        probes = [catalog.get("probe", name) for name in catalog.names("probe")]
-        measures = [metric for probe in probes if issubclass(probe, Probe) for metric in probe.metrics()]
-        return Metrics({**METRICS, **OPTIONAL, **FROM_CURVES, **{metric.name: metric for metric in measures}})
+        return declared_metrics(self.plan.catalog)
 
     def metric(self, name: str) -> Metric:
         """What a metric or layer measure is: what is better, on which scale, of which kind.
@@ -216,19 +372,19 @@ class Measured:
 
     def layer_count(self, group: str) -> int:
         """Weight matrices of a group's network; of somebody's own code, the modules that were looked into."""
-        cost = self.entries[group].cost
+        cost = self.entries[group].known_cost
         return cost.layers if cost is not None else self._layers.layer_count(self.entries[group].id)
 
     def moments(self, group: str) -> tuple[int, ...]:
         """The steps after which the inside was measured."""
         planned = self.entries[group]
-        if planned.config is None or planned.cost is None or self._ends_anywhere(group):
+        if planned.network is None or self._ends_anywhere(group):
             return self._layers.steps(planned.id)
         return tuple(moments_of(planned.config.measure, planned.cost.steps))
 
     def steps_per_epoch(self, group: str) -> int:
         """Updates in one pass over the training data; 1 where nobody knows: a curve is then over steps."""
-        cost = self.entries[group].cost
+        cost = self.entries[group].known_cost
         return max(cost.steps_per_epoch, 1) if cost is not None else 1
 
     def places(self, at: At, group: str) -> tuple[At, ...]:
@@ -240,7 +396,7 @@ class Measured:
     def _ends_anywhere(self, group: str) -> bool:
         """Whether each trial has an end of its own: in somebody's own code, and with early stopping."""
         planned = self.entries[group]
-        return planned.cost is None or (planned.config is not None and planned.config.train.early_stopping is not None)
+        return planned.network is None or planned.network.train.early_stopping is not None
 
     def step_number(self, group: str, step: int | str | None, seed: int | None = None) -> int:
         """`start`, `end` (also the default: after the whole budget) or a number, as a number of steps.
@@ -250,7 +406,7 @@ class Measured:
         """
         if isinstance(step, int):
             return step
-        cost = self.entries[group].cost
+        cost = self.entries[group].known_cost
         if cost is not None and (step == "start" or not self._ends_anywhere(group)):
             return 0 if step == "start" else cost.steps
         moments = self._layers.steps(self.entries[group].id, seed)
@@ -263,7 +419,7 @@ class Measured:
             return self._layers.values(measure, identity, self.step_number(group, step))
         found: dict[tuple[int, int], float] = {}
         for trial in self.by_group[group]:
-            if self.entries[group].cost is not None and step != "start" and self.status(trial) == "diverged":
+            if self.entries[group].known_cost is not None and step != "start" and self.status(trial) == "diverged":
                 continue  # a network that diverged was not looked at where it ended
             values = self._layers.values(measure, identity, self.step_number(group, step, trial.seed))
             found |= {key: value for key, value in values.items() if key[0] == trial.seed}
@@ -287,11 +443,48 @@ class Measured:
 
     @cached_property
     def planned_seeds(self) -> Mapping[str, tuple[int, ...]]:
-        """The seeds that the plan has for each group, whether or not they have a result."""
+        """The seeds that the plan has for each group, whether or not they have a result, first those planned first."""
         found: dict[str, list[int]] = {name: [] for name in self.group_names}
         for trial in self.plan.trials:
             found[trial.group].append(trial.seed)
-        return {name: tuple(seeds) for name, seeds in found.items()}
+        return {name: as_first_planned(seeds, self.records.seeds) for name, seeds in found.items()}
+
+    @cached_property
+    def copies(self) -> Mapping[str, Mapping[int, int]]:
+        """Group -> seed -> an earlier seed whose results are the same: one network, not two.
+
+        All seeds of a group are copies if they agree to 5 digits in everything: the order in which a full batch is
+        summed is rounded differently. Some of them are if they agree to the last bit in a number of at least 8 digits:
+        few digits may agree by chance, and one dead network gives the same zeros as another.
+        """
+        names = [name for name in self.metrics if self.metric(name).kind != "time"]
+        found: dict[str, dict[int, int]] = {}
+        for group, trials in self.by_group.items():
+            rows = {
+                trial.seed: tuple(self._columns[name][self._rows[trial.id]] for name in names)
+                for trial in trials
+                if self.status(trial) == "done"
+            }
+            ran = [seed for seed in self.planned_seeds[group] if seed in rows]
+            if len({tuple(map(_rounded, row)) for row in rows.values()}) == 1 and self._curves_agree(group, ran):
+                found[group] = dict.fromkeys(ran[1:], ran[0])
+                continue
+            first: dict[tuple[Any, ...], int] = {}
+            earlier = {seed: first.setdefault(rows[seed], seed) for seed in ran}
+            found[group] = {
+                seed: other for seed, other in earlier.items() if other != seed and any(map(_is_fine, rows[seed]))
+            }
+        return found
+
+    def _curves_agree(self, group: str, seeds: Sequence[int]) -> bool:
+        for metric in self.curve_names:
+            curves = {} if self.metric(metric).kind == "time" else self.curves_by_seed(metric, group)
+            values = [curves[seed][1] for seed in seeds if seed in curves]
+            if any(len(other) != len(values[0]) for other in values):
+                return False
+            if any(not np.allclose(values[0], other, rtol=1e-4, atol=0, equal_nan=True) for other in values[1:]):
+                return False
+        return True
 
     def sample(self, metric: str, group: str, at: At | None = None) -> Sample:
         """What every planned seed gave, or counts as; `a/b` is one metric over another."""
@@ -303,9 +496,10 @@ class Measured:
         if metric == DIVERGED:
             ran = {seed: status for seed, status in statuses.items() if status != "failed"}
             values = {seed: float(status == "diverged") for seed, status in ran.items()}
-        config = self.entries[group].config
+        config = self.entries[group].network
         smallest = float(np.finfo("float64" if config is None else config.train.precision).tiny)
-        return sample_of(self.metric(metric), self.planned_seeds[group], values, statuses, smallest)
+        found = sample_of(self.metric(metric), self.planned_seeds[group], values, statuses, smallest)
+        return replace(found, copies=frozenset(self.copies[group]))
 
     @cached_property
     def _summaries(self) -> dict[Any, Estimate]:
@@ -322,7 +516,7 @@ class Measured:
 
     def rows(self, metric: str, group: str) -> int | None:
         """How many samples an accuracy is evaluated on, where the plan says so."""
-        known, config = self.metric(metric), self.entries[group].config
+        known, config = self.metric(metric), self.entries[group].network
         if known.kind != "accuracy" or known.split is None or config is None:
             return None
         rows = config.data.parameters.get(known.split)
@@ -381,6 +575,15 @@ class Measured:
             self._curves[metric] = _by_trial(self.records.curves(metric))
         found = self._curves[metric]
         return {trial.seed: found[trial.id] for trial in self.by_group[group] if trial.id in found}
+
+
+def _rounded(value: float | int | None) -> str | None:
+    return None if value is None else f"{value:.4e}"
+
+
+def _is_fine(value: float | int | None) -> bool:
+    """Whether a number has so many digits that two networks do not share it by chance."""
+    return isinstance(value, float) and value != 0 and np.isfinite(value) and float(f"{value:.7g}") != value
 
 
 def _plain_words(schema: Any) -> Any:

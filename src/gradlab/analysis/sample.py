@@ -4,13 +4,16 @@ A seed's number lies between two ends. They are equal where it was measured, and
 as: a network that diverged is worse than any, a target that was never reached lies later than any. Where nobody can
 say (a failed trial, a trial that is not there, NaN of a metric without a better), the ends are −∞ and ∞, and every
 test takes the end that speaks against its conclusion. So no seed is ever left out.
+
+Seeds stand in the order in which they were planned first: tests of the first so many take those, so that a seed added
+later cannot become one of the first.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -22,7 +25,7 @@ UNKNOWN: Ends = (-math.inf, math.inf)
 Status = Literal["done", "diverged", "failed", "missing"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Tally:
     """What became of the planned seeds."""
 
@@ -43,6 +46,13 @@ class Sample:
 
     ends: Mapping[int, Ends]
     tally: Tally = field(default_factory=Tally)
+    copies: frozenset[int] = frozenset()
+    """Seeds whose network is that of an earlier seed, to the last digit: no draws of their own."""
+
+    @property
+    def distinct(self) -> list[Ends]:
+        """The numbers of all networks that are not copies of another."""
+        return [ends for seed, ends in self.ends.items() if seed not in self.copies]
 
     @property
     def unknown(self) -> int:
@@ -104,7 +114,8 @@ def _at(value: float | None) -> Ends:
 def divided(top: Sample, bottom: Sample) -> Sample:
     """One number over another, seed by seed; 0/0 and ∞/∞ are unknown."""
     seeds = [seed for seed in top.ends if seed in bottom.ends]
-    return Sample({seed: _quotient(top.ends[seed], bottom.ends[seed]) for seed in seeds}, top.tally)
+    ends = {seed: _quotient(top.ends[seed], bottom.ends[seed]) for seed in seeds}
+    return Sample(ends, top.tally, top.copies & bottom.copies)
 
 
 def _quotient(top: Ends, bottom: Ends) -> Ends:
@@ -117,21 +128,67 @@ def _quotient(top: Ends, bottom: Ends) -> Ends:
         return _at(float(np.float64(a) / np.float64(b)))
 
 
-def pooled(samples: Sequence[Sample]) -> Sample:
-    """The mean over several groups, seed by seed."""
+def subtracted(first: Sample, second: Sample) -> Sample:
+    """One number minus another, seed by seed; ∞ − ∞ is unknown."""
+    ends = {seed: apart(own, second.ends[seed], logs=False) for seed, own in first.ends.items() if seed in second.ends}
+    return Sample(ends, first.tally, first.copies & second.copies)
+
+
+def apart(first: Ends, second: Ends, *, logs: bool) -> Ends:
+    """First minus second, or log(first/second).
+
+    Equal numbers do not differ, also where both are 0. Of two infinite ones nobody can say: two networks that
+    diverged are not alike. What is unknown on one side is unknown.
+    """
+    a, b = first[0], second[0]
+    if a != first[1] or b != second[1] or (math.isinf(a) and a == b):
+        return UNKNOWN
+    if a == b:
+        return (0.0, 0.0)
+    if logs:
+        a, b = (math.log(value) if value > 0 else -math.inf for value in (a, b))
+    return (a - b, a - b)
+
+
+def within(sample: Sample, bounds: tuple[float, float]) -> Sample:
+    """Infinite ends moved to the bounds of the metric: a network that diverged is as bad as one can be."""
+    return replace(sample, ends={seed: cut(ends, bounds) for seed, ends in sample.ends.items()})
+
+
+def cut(ends: Ends, bounds: tuple[float, float]) -> Ends:
+    """Infinite ends moved to these bounds."""
+    low, high = (bounds[end > 0] if math.isinf(end) else end for end in ends)
+    return low, high
+
+
+def pooled(samples: Sequence[Sample], bounds: tuple[float, float] = UNKNOWN) -> Sample:
+    """The mean over several groups, seed by seed; a group of which nothing is known leaves it between two ends."""
     if len(samples) == 1:
         return samples[0]
-    seeds = [seed for seed in samples[0].ends if all(seed in sample.ends for sample in samples)]
-    return Sample({seed: _mean([sample.ends[seed] for sample in samples]) for seed in seeds}, samples[0].tally)
+    cells = [within(sample, bounds).ends for sample in samples]
+    seeds = [seed for seed in cells[0] if all(seed in ends for ends in cells)]
+    tally = Tally(**{name: sum(getattr(sample.tally, name) for sample in samples) for name in Tally.__slots__})
+    copies = frozenset.intersection(*(sample.copies for sample in samples))
+    return Sample({seed: mean_ends([ends[seed] for ends in cells]) for seed in seeds}, tally, copies)
 
 
-def _mean(ends: Sequence[Ends]) -> Ends:
-    if any(low != high for low, high in ends):
-        return UNKNOWN
-    found = float(np.mean([low for low, _ in ends]))
-    return UNKNOWN if math.isnan(found) else (found, found)
+def mean_ends(ends: Sequence[Ends]) -> Ends:
+    """The mean of numbers between ends; of infinite ones with different signs nobody can say."""
+    with np.errstate(invalid="ignore"):
+        low, high = (float(np.mean(column)) for column in zip(*ends, strict=True))
+    return (-math.inf if math.isnan(low) else low, math.inf if math.isnan(high) else high)
+
+
+def as_first_planned(seeds: Sequence[int], first_seen: Sequence[int]) -> tuple[int, ...]:
+    """Seeds in the order in which they were first planned, as the ledger knows it; others come last."""
+    place = {seed: place for place, seed in enumerate(first_seen)}
+    return tuple(sorted(seeds, key=lambda seed: place.get(seed, len(place))))
 
 
 def paired_seeds(first: Sample, second: Sample) -> list[tuple[Ends, Ends]]:
-    """Both sides of every seed that is planned on both, in the order of seeds."""
-    return [(first.ends[seed], second.ends[seed]) for seed in sorted(first.ends) if seed in second.ends]
+    """Both sides of every seed that is planned on both, in the order in which seeds were planned.
+
+    A pair of copies is no further pair. Where one side is the same network under every seed, the other still varies.
+    """
+    copies = first.copies & second.copies
+    return [(ends, second.ends[s]) for s, ends in first.ends.items() if s in second.ends and s not in copies]

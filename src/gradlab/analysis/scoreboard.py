@@ -163,6 +163,12 @@ class Scoreboard:
             found["statements"].update(line.verdict.outcome for line in entry.statements)
         return {name: dict(counter.most_common()) for name, counter in found.items()}
 
+    @property
+    def incomparable(self) -> dict[str, int]:
+        """Why published numbers are not comparable -> how many."""
+        rows = (number.row for entry in self.entries for number in entry.numbers)
+        return dict(Counter(row.incomparable for row in rows if row.incomparable is not None))
+
     def to_json(self) -> dict[str, Any]:
         """As plain data."""
         return {
@@ -170,6 +176,7 @@ class Scoreboard:
             "command": self.command,
             "seconds": self.seconds,
             "counts": self.counts,
+            "not_comparable": self.incomparable,
             "studies": [_study_json(entry) for entry in self.entries],
             "confounds": [
                 {"write_up": shown.writeup, "what": shown.what, "shown_by": _lines_json(shown.by)}

@@ -9,8 +9,8 @@ import numpy as np
 
 from gradlab.analysis.formatting import number
 from gradlab.analysis.measured import Measured
-from gradlab.spec.config import Config
-from gradlab.spec.phrasing import say_inside
+from gradlab.spec.config import Config, Taper
+from gradlab.spec.naming import say_inside
 from gradlab.theory.groups import predict_groups
 from gradlab.theory.prediction import FACTOR, Forecast, Kind, Prediction
 
@@ -18,6 +18,8 @@ MEASURES = ("delta_l2", "activation_std.pre", "activation_std.post", "activation
 """Measures that a report holds against theory, the most telling first."""
 SLIGHT = 0.05
 """A deviation (of the logarithm) that is no discovery, even if it lies outside a narrow band."""
+NARROWEST = 30
+"""Units below which the first correction in 1/width is no longer small."""
 MOST_GROUPS = 100
 """A larger study is not predicted unasked."""
 
@@ -40,6 +42,8 @@ class Agreement:
     change_measured: float
     """First layer over last layer, measured (geometric mean over seeds)."""
     change_predicted: float
+    doubt: str = ""
+    """Why the band need not hold in this network; empty where it should."""
 
     @property
     def agrees(self) -> bool:
@@ -118,7 +122,20 @@ def _agreement(measured: Measured, group: str, measure: str, prediction: Predict
         len(logs),
         exp(min(ends[0][0] - ends[-1][0], 700)),
         exp(min(ends[0][1] - ends[-1][1], 700)),
+        _doubt(measured.entries[group].network),
     )
+
+
+def _doubt(config: Config | None) -> str:
+    """Why the band of theory, which is of first order in 1/width, need not hold (docs/theory.md)."""
+    if config is None:
+        return ""
+    model = config.model
+    widths = model.widths.values(model.depth) if isinstance(model.widths, Taper) else model.widths
+    width = min(widths or (model.width,))
+    if model.depth > width:
+        return f"it is deeper ({model.depth} layers) than it is wide ({width} units)"
+    return f"{width} units are fewer than the {NARROWEST} that it asks for" if width < NARROWEST else ""
 
 
 def within(forecast: Forecast, value: float) -> bool:
@@ -142,7 +159,7 @@ def theory_sentence(measured: Measured) -> str:
     found = [one for one in agreements(measured) if one.measure == MEASURES[0]]
     if not found:
         return ""
-    off = [one for one in agreements(measured) if not one.agrees]
+    off = sorted((one for one in agreements(measured) if not one.agrees), key=lambda one: one.doubt != "")
     if not off:
         worst = max(found, key=lambda one: abs(log(one.ratio)))
         place = say_inside(measured.names, worst.group)
@@ -155,9 +172,12 @@ def theory_sentence(measured: Measured) -> str:
     outside = f"{len(one.outside)} of {one.layers} layers lie outside its 95 % band"
     if abs(log(one.ratio)) < SLIGHT:
         return f"Before training, the {label} {place} is {_say_ratio(one)} of what theory predicts, but {outside}."
+    meaning = (
+        f"Theory's band need not hold in this network: {one.doubt}" if one.doubt else "That is a discovery or a bug"
+    )
     return (
         f"Before training, the {label} is not where theory puts it {place}: {outside} (measured/predicted "
-        f"{_say_ratio(one)}). That is a discovery or a bug."
+        f"{_say_ratio(one)}). {meaning}."
     )
 
 

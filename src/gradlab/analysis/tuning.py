@@ -15,9 +15,8 @@ from functools import cached_property
 from typing import Any
 
 from gradlab.analysis.measured import Measured
-from gradlab.plans.candidates import Candidate
 from gradlab.plans.plan import Plan
-from gradlab.plans.tuning import TuningPlan, judge_at
+from gradlab.plans.tuning import Candidate, TuningPlan, judge_at
 from gradlab.runs.store.records import Records
 from gradlab.spec.metric import Metric
 
@@ -159,7 +158,7 @@ class Tuning:
 
 def tuning_of(plan: Any, records: Records) -> Tuning | None:
     """What the tuning of a plan found so far; None of a plan that tunes nothing."""
-    if not isinstance(plan, Plan) or plan.tuning is None:
+    if plan.tuning is None:
         return None
     measured = Measured(plan.tuning.plan, records)
     tried = tuple(_read(measured, candidate, plan.tuning.metric) for candidate in plan.tuning.candidates)

@@ -4,54 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import Enum
 from html import escape
 from typing import Any
 
+from pydantic import Field
+
+from gradlab.audits.compare import Row, Status
+from gradlab.facts import Fact
+from gradlab.spec.stored import Stored
+
 MARK = "not a controlled comparison"
+FLAWED = "flawed study"
+UNDECLARED_CODE = "undeclared_difference"
 ONE_SEED = "One seed was looked at: whether a difference in results is luck, only several seeds can tell."
 """What holds for any comparison that was audited but not run."""
-
-
-class Status(Enum):
-    """How the arms compare in one trait."""
-
-    SAME = "same"
-    BY_FACTOR = "by_factor"
-    UNDECLARED = "undeclared"
-    FOLLOWS = "follows"
-    TUNED = "tuned"
-
-    @property
-    def text(self) -> str:
-        """The words shown in tables."""
-        return TEXTS[self]
-
-    @staticmethod
-    def parse(stored: str) -> Status:
-        """The status in a stored audit; audits before version 2 stored the words of the table."""
-        older = {text: status for status, text in TEXTS.items()}
-        return older[stored] if stored in older else Status(stored)
-
-
-SAME, BY_FACTOR, UNDECLARED, FOLLOWS = Status.SAME, Status.BY_FACTOR, Status.UNDECLARED, Status.FOLLOWS
-TUNED = Status.TUNED
-TEXTS = {
-    SAME: "same",
-    BY_FACTOR: "differs by the factor",
-    UNDECLARED: "DIFFERS, undeclared",
-    FOLLOWS: "differs as a result",
-    TUNED: "differs by the tuning",
-}
-
-
-@dataclass(frozen=True)
-class Row:
-    """One trait of every arm, side by side."""
-
-    trait: str
-    cells: tuple[str, ...]
-    status: Status
 
 
 @dataclass(frozen=True, repr=False)
@@ -84,6 +50,8 @@ class Audit:
     """The limits that the audit found, one clause each."""
     tuned: str = ""
     """What each arm was tuned in and with which budget, as a sentence; empty if the study tunes nothing."""
+    remarks: tuple[Fact, ...] = ()
+    """What the caveats found. Those that are problems are flaws that all arms share."""
 
     @property
     def fair(self) -> bool:
@@ -91,16 +59,40 @@ class Audit:
         return not self.undeclared
 
     @property
+    def flaws(self) -> tuple[str, ...]:
+        """Why results would not mean what the study says, although its arms are comparable: whole sentences."""
+        return tuple(remark.words for remark in self.remarks if remark.severity == "problem")
+
+    @property
+    def passed(self) -> bool:
+        """Whether the arms are comparable and the study has no flaw."""
+        return self.fair and not self.flaws
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """Everything that fails the audit, without full stops."""
+        return (*self.undeclared, *(flaw.removesuffix(".") for flaw in self.flaws))
+
+    @property
+    def findings(self) -> tuple[Fact, ...]:
+        """Everything that was found; problems, which fail the audit, first."""
+        undeclared = (Fact(UNDECLARED_CODE, words, severity="problem") for words in self.undeclared)
+        return (*undeclared, *sorted(self.remarks, key=lambda remark: remark.severity != "problem"))
+
+    @property
     def mark(self) -> str | None:
-        """The warning on reports and figures of an unfair study."""
-        return None if self.fair else MARK
+        """The warning on reports and figures of an unfair or flawed study."""
+        return MARK if not self.fair else FLAWED if self.flaws else None
 
     @property
     def answer(self) -> str:
         """Answer 1 in words."""
         factor = ", ".join(self.factor) or "none is declared"
         if not self.fair:
-            return f"No. Besides the declared factor ({factor}) they differ in: {'; '.join(self.undeclared)}."
+            differ = f"No. Besides the declared factor ({factor}) they differ in: {'; '.join(self.undeclared)}."
+            return " ".join([differ, *self.flaws])
+        if self.flaws:
+            return " ".join(["No valid comparison, although the set-ups differ only as declared.", *self.flaws])
         if len(self.arms) < 2:
             return "Yes: there is one group, and nothing to compare it with."
         if self.identical and not self.tuned:
@@ -153,29 +145,79 @@ class Audit:
             "tuned": self.tuned or None,
             "cannot_attribute": list(self.limits),
             "caveats": list(self.caveats),
+            "passed": self.passed,
+            "findings": [
+                {"code": fact.code, "fails": fact.severity == "problem", "words": fact.words} for fact in self.findings
+            ],
             "cannot_see": list(self.cannot_see),
-            "hashes": {arm: dict(found) for arm, found in self.hashes.items()},
+            "hashes": {arm: dict(hashes) for arm, hashes in self.hashes.items()},
         }
 
     @staticmethod
     def from_json(tree: Mapping[str, Any]) -> Audit:
-        """An audit that was stored with a run, also by an older version."""
+        """An audit that was stored with a run; a `ValueError` names what does not fit."""
+        saved = SavedAudit.fit(tree)
+        rows = tuple(Row(row.trait, tuple(row.cells), Status(row.status)) for row in saved.table)
+        widths = {len(row.cells) for row in rows}
+        if widths - {1, len(saved.arms)} or len(widths) > 1:
+            raise ValueError("table: its rows do not have a cell for each arm")
+        remarks = [found for found in saved.findings if found.code != UNDECLARED_CODE]
         return Audit(
-            tree["study"],
-            tuple(tree["factor"]),
-            tree["compared"],
-            tuple(tree["arms"]),
-            tuple(Row(row["trait"], tuple(row["cells"]), Status.parse(row["status"])) for row in tree["table"]),
-            tuple(tree["undeclared"]),
-            tree["only_difference"],
-            tuple(tree["cannot_attribute"]),
-            tree["hashes"],
-            cannot_see=tuple(tree.get("cannot_see", ())),
-            varied=tuple(tree.get("varied", ())),
-            identical=tree.get("identical", False),
-            caveats=tuple(tree.get("caveats", ())),
-            tuned=tree.get("tuned") or "",
+            saved.study,
+            tuple(saved.factor),
+            saved.compared,
+            tuple(saved.arms),
+            rows,
+            tuple(saved.undeclared),
+            saved.only_difference,
+            tuple(saved.cannot_attribute),
+            saved.hashes,
+            cannot_see=tuple(saved.cannot_see),
+            varied=tuple(saved.varied),
+            identical=saved.identical,
+            caveats=tuple(saved.caveats),
+            tuned=saved.tuned or "",
+            remarks=tuple(
+                Fact(found.code, found.words, severity="problem" if found.fails else "caution") for found in remarks
+            ),
         )
+
+
+class SavedRow(Stored):
+    """A row of the table."""
+
+    trait: str
+    cells: list[str]
+    status: str
+
+
+class SavedFinding(Stored):
+    """A finding of a stored audit."""
+
+    code: str
+    words: str
+    fails: bool
+
+
+class SavedAudit(Stored):
+    """What `audit.json` holds."""
+
+    study: str
+    factor: list[str]
+    compared: str
+    arms: list[str]
+    table: list[SavedRow]
+    undeclared: list[str]
+    only_difference: str | None
+    cannot_attribute: list[str]
+    hashes: dict[str, dict[str, str]]
+    cannot_see: list[str]
+    varied: list[str]
+    identical: bool
+    caveats: list[str]
+    tuned: str | None
+    findings: list[SavedFinding] = Field(default_factory=list)
+    """Some published results (docs/results) were audited before there were codes."""
 
 
 def _html_list(sentences: tuple[str, ...]) -> str:

@@ -1,4 +1,14 @@
-"""The traits of a trial, read from what will be trained: tensors, rows, rates and what the network computes."""
+"""What a network computes before and in its first updates, hashed: two arms with equal hashes do the same.
+
+On the probe batch, in the trial's own precision, by the reference network and optimizer:
+
+    output, tape ← forward(θ, x)           training mode
+    g = dL/dθ ← backward(tape)             δ of every layer stays on the tape
+    θ ← θ + Δ(clip(g), η)                  twice: optimizers with a memory show it in their second update
+    output ← forward(θ, x)                 evaluation mode, with the running statistics of the two passes
+
+Names and formulas may hide a difference (an ε, a momentum, a parameter of a user's part); these numbers do not.
+"""
 
 from __future__ import annotations
 
@@ -9,20 +19,74 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gradlab.audits.behavior import Behavior, compute_behavior, first_rates
-from gradlab.audits.settings import TIED
-from gradlab.audits.traits import Realized, Trait, fingerprint, hash_together
+from gradlab.audits.compare import Realized, Trait, fingerprint, hash_together
+from gradlab.audits.pairs import TIED
 from gradlab.data.base import Rows
 from gradlab.engines.base import Engine
-from gradlab.network.activations.base import Activation
+from gradlab.network.activations import Activation
 from gradlab.network.layout import Slot
 from gradlab.network.mlp import MLP
+from gradlab.optim.optimizers import clip_gradient
+from gradlab.probes import rms
 from gradlab.spec.base import scale_value
 from gradlab.streams import Streams
+from gradlab.trials.seeding import seeded
 from gradlab.trials.setup import Setup, prepare
 from gradlab.trials.trial import Trial
 
 Array = NDArray[Any]
+UPDATES = 2
+MOST_ROWS = 256
+"""Rows of the probe batch that are run."""
+
+
+def compute_behavior(setup: Setup) -> list[Trait]:
+    """Run the network and its optimizer on the probe batch: one trait for each thing that is computed."""
+    mlp, optimizer, clip = setup.mlp, setup.optimizer, setup.trial.config.train.clip
+    x, y = setup.probe_x[:MOST_ROWS], setup.probe_y[:MOST_ROWS]
+    theta = setup.theta.copy()
+    gradient = np.zeros_like(theta)
+    p, g = mlp.layout.windows(theta), mlp.layout.windows(gradient)
+    running, state = mlp.initial_running(setup.dtype), optimizer.init(theta)
+    outputs, deltas, updates, sizes = [], [], [], []
+    with np.errstate(all="ignore"), seeded(setup.trial.seed):  # a user's part may draw numbers itself
+        for rate in first_rates(setup):
+            output, tape = mlp.forward(p, x, running)
+            loss, d_output = setup.loss.value_and_gradient(output, y)
+            mlp.backward(p, tape, d_output, g)
+            delta, state = optimizer.update(clip_gradient(gradient, clip), state, theta, rate)
+            outputs += [fingerprint(output), repr(float(loss))]
+            by_layer = [record.delta for record in tape.records if record.delta is not None]
+            deltas += [fingerprint(values) for values in by_layer]
+            updates.append(fingerprint(delta))
+            sizes.append((rms(output), rms(by_layer[0]), rms(delta)))
+            theta += delta
+            running = tape.running
+        evaluated = mlp.forward(p, x, running, training=False)[0]
+    memory = [fingerprint(values) for statistics in running if statistics is not None for values in statistics]
+    output_size, delta_size, update_size = sizes[0]
+    found = [
+        _computed("outputs in training mode", outputs, f"RMS {output_size:.3g}"),
+        _computed("δ of every layer", deltas, f"RMS {delta_size:.3g} in layer 1"),
+        _computed(f"first {UPDATES} updates", updates, f"RMS {update_size:.3g}"),
+        Trait("outputs in evaluation mode", fingerprint(evaluated), f"RMS {rms(evaluated):.3g}", computed=True),
+    ]
+    return [*found, *([_computed("running statistics", memory, "")] if memory else [])]
+
+
+def _computed(name: str, hashes: list[str], words: str) -> Trait:
+    value = hash_together(hashes)
+    return Trait(name, value, words or f"hash {value[:8]}", computed=True)
+
+
+def first_rates(setup: Setup) -> tuple[float, ...]:
+    """The learning rates of the first updates; the base rate where nothing is trained."""
+    rates = [float(rate) for rate in setup.rates[:UPDATES]]
+    return (*rates, *[setup.trial.config.train.lr] * (UPDATES - len(rates)))
+
+
+# The traits of a trial, read from what will be trained: tensors, rows, rates and what the network computes.
+
 Realize = Callable[[Trial], Setup]
 MOST_EPOCHS = 16
 """The order of samples is compared in the first epochs, up to this many, and in the last."""
@@ -35,13 +99,13 @@ class TraitReader:
         self.realize = realize
         self._rows: dict[tuple[int, str], str] = {}
         self._orders: dict[tuple[type[Setup], Streams, str, bool, int], str] = {}
-        self._behaviors: dict[tuple[Hashable, ...], Behavior] = {}
+        self._behaviors: dict[tuple[Hashable, ...], list[Trait]] = {}
 
     def read_traits(self, trial: Trial) -> Realized:
         """Every trait of a trial."""
         setup = self.realize(trial)
-        found = [*_network(setup), *_initial(setup), *self._data(setup), *_training(setup)]
-        return {trait.name: trait for trait in [*found, *self._behavior(setup).as_traits()]}
+        settings = [*_network(setup), *_initial(setup), *self._data(setup), *_training(setup)]
+        return {trait.name: trait for trait in [*settings, *self._behavior(setup)]}
 
     def _data(self, setup: Setup) -> list[Trait]:
         data = setup.dataset
@@ -81,7 +145,7 @@ class TraitReader:
             found.append(self._orders[key])
         return found
 
-    def _behavior(self, setup: Setup) -> Behavior:
+    def _behavior(self, setup: Setup) -> list[Trait]:
         """What the network computes; computed once for set-ups that are equal in all that it depends on."""
         mlp = setup.mlp
         network = (mlp.stem, mlp.blocks, mlp.head, mlp.skip, mlp.depth, mlp.layout.size)  # projections are in θ
@@ -113,9 +177,9 @@ def _network(setup: Setup) -> list[Trait]:
     return [
         _block(mlp, function),
         _layers_per_block(mlp),
-        _plain("activation", _describe_part(_activation_of(mlp))),
-        _plain("end of the network", last),
-        _plain("normalization", ", ".join(norms) or "none"),
+        Trait.of_words("activation", _describe_part(_activation_of(mlp))),
+        Trait.of_words("end of the network", last),
+        Trait.of_words("normalization", ", ".join(norms) or "none"),
         _count("parameters", mlp.layout.size),
         Trait("parameter shapes", repr(shapes), _shapes(mlp.layout.slots)),
         _count("FLOPs per step", flops),
@@ -132,7 +196,7 @@ def _layers_per_block(mlp: MLP) -> Trait:
     """Without a skip a network computes the same whatever its blocks."""
     if not mlp.blocks or mlp.skip.name == "none":
         return Trait("layers per block", "1", "–")
-    return _plain("layers per block", ", ".join(dict.fromkeys(str(len(block)) for block in mlp.blocks)))
+    return Trait.of_words("layers per block", ", ".join(dict.fromkeys(str(len(block)) for block in mlp.blocks)))
 
 
 def _block(mlp: MLP, function: str) -> Trait:
@@ -160,17 +224,11 @@ def _shapes(slots: tuple[Slot, ...]) -> str:
 
 
 def _initial(setup: Setup) -> list[Trait]:
-    found = []
     slots = setup.mlp.layout.slots
-    for noun in dict.fromkeys(slot.noun for slot in slots):
-        tensors = {slot.name: slot.view(setup.theta) for slot in slots if slot.noun == noun}
-        flat = np.concatenate([tensor.ravel() for tensor in tensors.values()]).astype(np.float64)
-        size = float(np.sqrt(np.mean(flat**2)))
-        value = hash_together([fingerprint(tensor) for tensor in tensors.values()])
-        found.append(
-            Trait(f"initial {noun}", value, "all 0" if not flat.any() else f"root mean square {size:.4g}", tensors)
-        )
-    return found
+    return [
+        Trait.of_tensors(f"initial {noun}", {slot.name: slot.view(setup.theta) for slot in slots if slot.noun == noun})
+        for noun in dict.fromkeys(slot.noun for slot in slots)
+    ]
 
 
 def _training(setup: Setup) -> list[Trait]:
@@ -186,15 +244,17 @@ def _training(setup: Setup) -> list[Trait]:
     seen = whole * samples + min(rest * setup.batch, samples)
     at_most = "" if config.train.early_stopping is None else "at most "
     return [
-        _plain("loss", _describe_part(setup.loss)),
-        _plain("optimizer", _describe_part(setup.optimizer)),
-        _plain("largest gradient norm", "not limited" if config.train.clip is None else _exact(config.train.clip)),
+        Trait.of_words("loss", _describe_part(setup.loss)),
+        Trait.of_words("optimizer", _describe_part(setup.optimizer)),
+        Trait.of_words(
+            "largest gradient norm", "not limited" if config.train.clip is None else _exact(config.train.clip)
+        ),
         Trait("learning rate of every step", fingerprint(rates), span, sequence=rates),
         *_reacting(setup),
         _count("batch size", setup.batch),
         _count("updates", setup.steps, at_most),
         _count("samples seen", seen, at_most),
-        _plain("precision", config.train.precision),
+        Trait.of_words("precision", config.train.precision),
         _describe_engine(engine.choose(config, setup.trial.catalog)[0]),
     ]
 
@@ -204,14 +264,10 @@ def _reacting(setup: Setup) -> list[Trait]:
     train = setup.trial.config.train
     found = []
     if setup.schedule.reaction(train.lr) is not None:
-        found.append(_plain("reductions of the learning rate", _describe_part(setup.schedule)))
+        found.append(Trait.of_words("reductions of the learning rate", _describe_part(setup.schedule)))
     if (rule := train.early_stopping) is not None:
-        found.append(_plain("rules of early stopping", _list_values(rule.model_dump())))
+        found.append(Trait.of_words("rules of early stopping", _list_values(rule.model_dump())))
     return found
-
-
-def _plain(name: str, words: str) -> Trait:
-    return Trait(name, words, words)
 
 
 def _count(name: str, number: int, at_most: str = "") -> Trait:

@@ -11,10 +11,15 @@ import numpy as np
 from numpy.polynomial.hermite_e import hermegauss
 from numpy.typing import NDArray
 
-from gradlab.network.activations.base import Activation
-from gradlab.probes.base import rms
+from gradlab.network.activations import Activation
+from gradlab.optim.optimizers import clip_gradient
+from gradlab.probes import rms
 from gradlab.spec.numerals import counted, written
+from gradlab.trials.seeding import seeded
 from gradlab.trials.setup import Setup
+
+ENOUGH = 100_000
+"""Parameters that tell how far an update moves a network."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +58,9 @@ class Start:
     """The least loss that outputs of this network's range can reach on the training targets."""
     outputs: tuple[float, float]
     """The range of its outputs."""
+    moved: float | None = None
+    """How far all updates together would move the parameters if each were like the first, relative to their size;
+    None if nothing is trained."""
 
 
 def start_of(setup: Setup) -> Start:
@@ -64,15 +72,27 @@ def start_of(setup: Setup) -> Start:
     with np.errstate(all="ignore"):
         output, tape = mlp.forward(p, x, mlp.initial_running(np.float64))
         loss, d_output = setup.loss.value_and_gradient(output, y)
-        mlp.backward(p, tape, d_output, mlp.layout.windows(np.zeros_like(theta)))
+        gradient = np.zeros_like(theta)
+        mlp.backward(p, tape, d_output, mlp.layout.windows(gradient))
     hidden = tape.records if mlp.head is None else tape.records[:-1]
     sizes = [rms(record.post if record.stream is None else record.stream) for record in hidden]
     deltas = [rms(record.delta) for record in hidden if record.delta is not None]
     low, high = output_range(setup)
     return Start(
         rms(output), float(loss), gain_of(sizes), gain_of(deltas[::-1]), _predicted(setup), _floor(setup, low, high),
-        (low, high),
+        (low, high), _moved(setup, theta, gradient),
     )  # fmt: skip
+
+
+def _moved(setup: Setup, theta: NDArray[Any], gradient: NDArray[Any]) -> float | None:
+    size, largest = rms(theta), float(setup.rates.max(initial=0))
+    if not size or not largest or not np.isfinite(gradient).all():
+        return None
+    optimizer, some = setup.optimizer, slice(None, None, 1 + theta.size // ENOUGH)
+    with np.errstate(all="ignore"), seeded(setup.trial.seed):  # a user's part may draw numbers itself
+        clipped = clip_gradient(gradient, setup.trial.config.train.clip)[some].copy()
+        update = rms(optimizer.update(clipped, optimizer.init(theta[some]), theta[some].copy(), largest)[0])
+    return update * float(setup.rates.sum()) / largest / size
 
 
 def output_range(setup: Setup) -> tuple[float, float]:

@@ -9,8 +9,7 @@ from gradlab.plans.plan import Plan
 from gradlab.plans.tuning import TuningPlan
 from gradlab.spec.expand import own_paths
 from gradlab.spec.paths import label
-from gradlab.spec.study import Study
-from gradlab.spec.tuning import spoken
+from gradlab.spec.study import Study, spoken
 
 MOST_VALUES = 4
 
@@ -52,6 +51,14 @@ def find_unequal_tuning(plan: Plan) -> dict[str, str]:
     return found
 
 
+def tried_values(plan: Plan) -> dict[str, tuple[str, ...]]:
+    """Arm -> the distinct points at which it is tried; empty if the study tunes nothing."""
+    if plan.tuning is None:
+        return {}
+    arms = [planned.group.name for planned in plan.groups]
+    return {arm: tuple(dict.fromkeys(repr(dict(each.values)) for each in plan.tuning.of(arm))) for arm in arms}
+
+
 def describe_tuning(plan: Plan) -> str:
     """`Each arm at its own best learning rate, chosen from the same 9 values with the same budget: …`."""
     tuning = plan.tuning
@@ -60,6 +67,8 @@ def describe_tuning(plan: Plan) -> str:
     tune, arm = tuning.tune, plan.groups[0].group.name
     what = " and ".join(spoken(path) for path in tune.paths)
     count, several = len(tuning.of(arm)), len(tune.paths) > 1
+    if len(tried_values(plan)[arm]) == 1:
+        return f"Each arm at the one {what} that was tried ({tuning.of(arm)[0].words}): nothing was chosen."
     kind = "points" if several or tune.search != "grid" else "values"
     points = f"the same {count:,} {'random ' * (tune.search != 'grid')}{kind}"
     budget = "".join(f", {value:,} {path.split('.')[-1]} each" for path, value in tune.budget.items())

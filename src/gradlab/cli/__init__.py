@@ -43,7 +43,7 @@ Start with:
   gradlab probe train.py:make                look inside your PyTorch model
   gradlab compare train.py:train             compare your own training code
 
-Exit codes: 0 ok · 1 failure · 2 usage or invalid study · 3 the comparison is not fair (the run still happens) ·
+Exit codes: 0 ok · 1 failure · 2 usage or invalid study · 3 the audit failed (the run still happens) ·
 4 a claim is not reproduced (with --check) · 130 interrupted (finished trials kept).
 """
 

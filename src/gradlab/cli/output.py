@@ -86,7 +86,7 @@ def _escape_character(letter: str) -> str:
 
 def json_text(value: Any) -> str:
     """Return JSON with non-finite numbers as "nan", "inf", "-inf", and invisible characters escaped."""
-    from gradlab.spec.canonical import plain_json
+    from gradlab.spec.base import plain_json
 
     text = json.dumps(plain_json(value), indent=2, ensure_ascii=False)
     if text.replace("\n", "").isprintable() and _BLANK.isdisjoint(text):

@@ -14,14 +14,14 @@ from rich.table import Table
 
 from gradlab.analysis.formatting import number
 from gradlab.cli.output import escape
-from gradlab.plans.outline import Outline
+from gradlab.plans.plan import Plan
 from gradlab.runs.coordinator import Tally
 
 
 class Progress:
     """Drawn on a terminal only; with `live`, one line for every trial in training."""
 
-    def __init__(self, planned: Outline, live: bool = False) -> None:
+    def __init__(self, planned: Plan, live: bool = False) -> None:
         self._planned = planned
         self._each = live
         self._console = Console(stderr=True, highlight=False)

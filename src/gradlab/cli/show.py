@@ -1,4 +1,4 @@
-"""What the command line prints: plan, status, result, tables. Color only on a terminal, never with NO_COLOR."""
+"""What the command line says about a tuning before it is run."""
 
 from __future__ import annotations
 
@@ -22,10 +22,8 @@ from gradlab.analysis.scoreboard import Scoreboard
 from gradlab.audits.audit import Audit
 from gradlab.cli.output import console, duration, escape, hang
 from gradlab.cli.progress import running_lines
-from gradlab.cli.tuning import tuning_lines, tuning_plan_json
 from gradlab.comparing.live import Live
 from gradlab.plans.cost import measure_speed
-from gradlab.plans.outline import Outline
 from gradlab.plans.plan import Plan
 from gradlab.report import against as beside
 from gradlab.report import scoreboard as boards
@@ -37,6 +35,50 @@ from gradlab.report.tables import Table
 from gradlab.report.tuning import describe_edges
 from gradlab.runs.store.status import RunStatus
 from gradlab.spec.paths import label
+
+
+def tuning_lines(planned: Plan) -> list[str]:
+    """What is tuned, what both phases cost, and what was chosen; empty of a study that tunes nothing."""
+    tuning = planned.tuning
+    if tuning is None:
+        return []
+    speed, tune, tried = measure_speed(), tuning.tune, tuning.plan
+    arms = len(planned.groups)
+    before = (
+        f"phase 1, tuning: {arms} arms × {len(tried.groups) // arms:,} values of {', '.join(tune.paths)} "
+        f"× {tune.seeds} seeds = {len(tried.trials):,} trials by {tune.by}, "
+        f"about {duration(tried.seconds(speed))} on one core"
+    )
+    judged, untuned = len(planned.trials), 0 if tuning.untuned is None else len(tuning.untuned.trials)
+    seconds = planned.seconds(speed) * (2 if untuned else 1)
+    also = f" and {untuned:,} untuned" if untuned else ""
+    after = f"phase 2, judging: {judged:,} tuned{also} trials, about {duration(seconds)} on one core"
+    best = [f"{arm}: {candidate.words}" for arm, candidate in (tuning.chosen or {}).items()]
+    return [before, after, *([f"chosen: {'; '.join(best)}"] if best else [])]
+
+
+def tuning_plan_json(planned: Plan) -> dict[str, Any] | None:
+    """The phases of a study that tunes, with their cost."""
+    tuning = planned.tuning
+    if tuning is None:
+        return None
+    speed = measure_speed()
+    untuned = tuning.untuned
+    return {
+        "by": tuning.tune.by,
+        "values": [{"arm": each.arm, **dict(each.values)} for each in tuning.candidates],
+        "seeds": list(tuning.tune.tuning_seeds),
+        "trials": [{"id": each.id, "group": each.group, "seed": each.seed} for each in tuning.plan.trials],
+        "flops": tuning.plan.flops,
+        "seconds": tuning.plan.seconds(speed),
+        "untuned": None
+        if untuned is None
+        else {"trials": len(untuned.trials), "flops": untuned.flops, "seconds": untuned.seconds(speed)},
+        "chosen": None if tuning.chosen is None else {arm: dict(best.values) for arm, best in tuning.chosen.items()},
+    }
+
+
+# What the command line prints: plan, status, result, tables. Color only on a terminal, never with NO_COLOR.
 
 MOST_ROWS = 60
 """Rows of a table on the terminal."""
@@ -126,7 +168,7 @@ def result(found: Result, folder: Path, *, tables: bool = False) -> None:
     to = console(sys.stdout)
     story = found.story
     if story.audit is not None and story.audit.mark is not None:
-        to.print(f"[bold red]{story.audit.mark.upper()}[/bold red] {escape('; '.join(story.audit.undeclared))}\n")
+        to.print(f"[bold red]{story.audit.mark.upper()}[/bold red] {escape('; '.join(story.audit.faults))}\n")
     word = f"[bold green]{escape(story.answered.word)}.[/bold green] " if story.answered.word else ""
     to.print(f"{word}[bold]{escape(' '.join(story.answered.sentences))}[/bold]", highlight=False)
     quick = [QUICK_NOTE] if found.measured.plan.quick else []
@@ -175,7 +217,7 @@ def audit(found: Audit, stream: TextIO) -> None:
     to.print("[bold]1. Same set-up except the declared factor?[/bold]")
     to.print(_indented(f"{found.answer}\n"), highlight=False)
     to.print("[bold]2. What can this design not attribute, even so?[/bold]")
-    for limit in found.limits or ("Nothing that the audit knows of.",):
+    for limit in [limit for limit in found.limits if limit not in found.flaws] or ["Nothing that the audit knows of."]:
         to.print(_indented(f"- {limit}"), highlight=False)
     to.print()
     print_table(to, tabulate_audit(found))
@@ -353,7 +395,7 @@ def audit_line(found: Audit) -> None:
     notes.print(escape(f"same set-up except the factor? {found.answer}"), soft_wrap=not notes.is_terminal)
 
 
-def begins(planned: Outline, left: int) -> None:
+def begins(planned: Plan, left: int) -> None:
     """One line before a study of several, on stderr."""
     study = planned.study
     to = console(sys.stderr)

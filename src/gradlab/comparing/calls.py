@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import traceback
-from collections.abc import Collection, Generator
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
 from pathlib import Path
@@ -11,14 +12,13 @@ from time import perf_counter
 from typing import Any
 
 from gradlab.comparing.outcomes import ACTIVE_WATCHES, find_layer_names, make_outcome
-from gradlab.comparing.planning import Arguments, Train
+from gradlab.comparing.planning import Arguments, Arms, Train, plan_comparison, split_arguments
 from gradlab.engines.torch.require import has_torch, require_torch
 from gradlab.errors import GradlabError, InvalidInput, described, nearest
-from gradlab.plans.code import CodePlan
+from gradlab.plans.plan import Plan
+from gradlab.report.result import Result
 from gradlab.runs.monitor import Monitor, Stopped
-from gradlab.trials.digest import digest
-from gradlab.trials.outcome import Outcome
-from gradlab.trials.result import TrialResult
+from gradlab.trials.outcome import Outcome, TrialResult, digest
 from gradlab.trials.seeding import seeded
 from gradlab.trials.trial import TrialLabel
 
@@ -29,10 +29,10 @@ MAX_ERROR_LENGTH = 400
 class Calls:
     """Calls the function trial by trial in the caller's thread: frameworks bring their own parallelism."""
 
-    def __init__(self, plan: CodePlan, train: Train, arguments: Arguments) -> None:
+    def __init__(self, plan: Plan, train: Train, arguments: Arguments) -> None:
         self._study, self._trials = plan.study, {trial.id: trial for trial in plan.trials}
         self._train, self._arguments = train, arguments
-        text = plan.study.code.text
+        text = plan.code.text
         if has_torch() and ("torch" in text or not text.strip()):  # interactively typed code has no text
             require_torch()  # import it before the first call, so that it is seeded even if the function imports it
         self._inside = False
@@ -110,3 +110,49 @@ def _describe_error(fault: BaseException) -> str:
     place = f" (line {frames[-1].lineno} of {Path(frames[-1].filename).name}, {frames[-1].name})" if frames else ""
     words = described(fault)
     return f"{words if len(words) <= MAX_ERROR_LENGTH else words[:MAX_ERROR_LENGTH] + ' …'}{place}"
+
+
+# Call a user's training function once more for some trials of a run that it made.
+
+
+def calls_again(train: Train, arms: Arms | None = None) -> Callable[[Result], Callable[..., Iterable[TrialResult]]]:
+    """How to call `train` again for trials of a result; `arms` as they were given, or else as the run kept them."""
+
+    def prepared(result: Result) -> Callable[[Sequence[TrialLabel]], Iterable[TrialResult]]:
+        study = result.study
+        if not result.measured.plan.own_code:
+            raise InvalidInput("this run trained networks of the lab; there is no function to call again")
+        given = arms if arms is not None and set(arms) == set(study.arms or ()) else _kept_arms(train, study.arms or {})
+        plan = plan_comparison(train, given, study.trial_seeds)
+        contents = {arm.group.name: arm.content for arm in plan.groups}
+        for planned in result.measured.plan.groups:
+            if contents[planned.group.name] != planned.content:
+                raise InvalidInput(
+                    f"{plan.code.function} is not the code that the run was made with, or the settings of "
+                    f"{planned.group.name} are others"
+                )
+        calls = Calls(plan, train, split_arguments(given))
+        ids = {(trial.group, trial.seed): trial.id for trial in plan.trials}
+        for planned in result.measured.plan.groups:
+            if ids[planned.group.name, study.trial_seeds[0]] not in {t.id for t in result.measured.plan.trials}:
+                raise InvalidInput("versions of NumPy or PyTorch are others than those of the run: bits may differ")
+        return lambda trials: (
+            found for results in calls.start([trial.id for trial in trials], Monitor()) for found in results
+        )
+
+    return prepared
+
+
+def _kept_arms(train: Train, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Arms from what the run kept: keywords, or one argument that was kept as `arm`."""
+    return {name: kept if _takes(train, kept) else kept.get("arm", kept) for name, kept in settings.items()}
+
+
+def _takes(train: Train, keywords: Mapping[str, Any]) -> bool:
+    try:
+        inspect.signature(train).bind(**keywords, seed=0)
+    except TypeError:
+        return False
+    except ValueError:
+        return True
+    return True

@@ -10,20 +10,51 @@ import math
 import os
 import shlex
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryDirectory
+from typing import Annotated, Any, Literal
 
 import numpy as np
+from pydantic import Field, Strict
 
 from gradlab.comparing.saving import save_recorded
-from gradlab.errors import StoreError
+from gradlab.errors import StoreError, described
 from gradlab.report.result import Result
-from gradlab.spec.code import Code
+from gradlab.runs.store.files import read_regular
+from gradlab.runs.store.status import WATCH
+from gradlab.spec.stored import Count, Stored
+from gradlab.spec.study import Code
 from gradlab.trials.outcome import LayerTable
 
-FILE, RUN, FORMAT = "watch.jsonl", "run", 1
+FILE, RUN, FORMAT = WATCH, "run", 1
+Number = float | None
+
+
+class Header(Stored):
+    """The first line: what is watched, by whom."""
+
+    format: Literal[1]
+    pid: Count
+    model: str
+    every: Count
+    sha256: str
+    code: str
+
+
+class Line(Stored):
+    """A moment, or the end."""
+
+    step: Count
+    loss: Number = None
+    closed: bool = False
+    names: list[str] = Field(default_factory=list)
+    layers: list[Annotated[tuple[Count, str, Number], Strict(False)]] | None = None
+    """Layer, measure and value; None of a line that is not a probed step."""
+    findings: list[str] | None = None
+    scalars: dict[str, dict[Annotated[str, Field(pattern=r"^\d{1,15}$")], float]] = Field(default_factory=dict)
 
 
 class LiveFile:
@@ -51,28 +82,28 @@ class Live:
     """A watch as its file tells it."""
 
     folder: Path
-    header: Mapping[str, Any]
-    moments: tuple[Mapping[str, Any], ...]
+    header: Header
+    moments: tuple[Line, ...]
 
     @property
     def alive(self) -> bool:
         """Whether the process that wrote it still runs, on this machine, and has not closed the watch."""
-        if self.moments and self.moments[-1].get("closed"):
+        if self.moments and self.moments[-1].closed:
             return False
         try:
-            os.kill(int(self.header["pid"]), 0)
-        except (OSError, ValueError, KeyError):
+            os.kill(self.header.pid, 0)
+        except (OSError, OverflowError):
             return False
         return True
 
     @property
-    def probed(self) -> list[Mapping[str, Any]]:
+    def probed(self) -> list[Line]:
         """The lines of probed steps."""
-        return [line for line in self.moments if "layers" in line]
+        return [line for line in self.moments if line.layers is not None]
 
     def layer_table(self) -> LayerTable:
         """The layers of all moments."""
-        rows = [(line["step"], *row) for line in self.probed for row in line["layers"]]
+        rows = [(line.step, *row) for line in self.probed for row in line.layers or ()]
         steps, layers, measures, values = zip(*rows, strict=True) if rows else ((), (), (), ())
         numbers = np.array([math.nan if value is None else value for value in values], float)
         return LayerTable(np.array(steps, np.int64), np.array(layers, np.int64), tuple(measures), numbers)
@@ -80,12 +111,12 @@ class Live:
     @property
     def layer_names(self) -> tuple[str, ...]:
         """The names of layers 1, 2, …"""
-        return tuple(self.probed[-1]["names"]) if self.probed else ()
+        return tuple(self.probed[-1].names) if self.probed else ()
 
     @property
     def findings(self) -> list[str]:
         """What was found in all steps up to the latest judgement."""
-        judged = [line["findings"] for line in self.moments if "findings" in line]
+        judged = [line.findings for line in self.moments if line.findings is not None]
         return list(judged[-1]) if judged else []
 
     def close(self) -> None:
@@ -95,21 +126,21 @@ class Live:
         """The scalars of all lines, by name and step."""
         found: dict[str, dict[int, float]] = {}
         for line in self.moments:
-            for name, curve in (line.get("scalars") or {}).items():
-                found.setdefault(name, {}).update({int(step): float(value) for step, value in curve.items()})
+            for name, curve in line.scalars.items():
+                found.setdefault(name, {}).update({int(step): value for step, value in curve.items()})
         return found
 
     def to_json(self) -> dict[str, Any]:
         """The state, without the layers."""
-        last: Mapping[str, Any] = self.probed[-1] if self.probed else {}
+        last = self.probed[-1] if self.probed else None
         return {
             "folder": str(self.folder),
-            "watched": self.header.get("model"),
+            "watched": self.header.model,
             "alive": self.alive,
-            "every": self.header.get("every"),
+            "every": self.header.every,
             "moments": len(self.probed),
-            "step": last.get("step"),
-            "loss": last.get("loss"),
+            "step": None if last is None else last.step,
+            "loss": None if last is None else last.loss,
             "diagnosis": self.findings,
         }
 
@@ -121,40 +152,55 @@ def is_live(folder: Path) -> bool:
 
 def read_live(folder: Path) -> Live:
     """Read the file of a watch; a last line that is not whole yet is left out."""
-    lines: list[Mapping[str, Any]] = []
+    path = folder / FILE
     try:
-        text = (folder / FILE).read_text(encoding="utf8")
+        first, *lines = read_regular(path).decode("utf8", "replace").splitlines() or [""]
     except OSError as error:
-        raise StoreError(f"{folder / FILE}: {error.strerror or error}") from None
-    for line in text.splitlines():
+        raise StoreError(f"{path}: {error.strerror or error}") from None
+    try:
+        header = Header.fit(json.loads(first))
+    except (ValueError, RecursionError) as error:
+        raise StoreError(f"{path} is not the file of a watch, or of another version: {error}") from None
+    moments: list[Line] = []
+    for number, text in enumerate(lines, 2):
         try:
-            lines.append(json.loads(line))
-        except ValueError:
-            break
-    if not lines or not isinstance(lines[0], dict) or lines[0].get("format") != FORMAT:
-        raise StoreError(f"{folder / FILE} is not the file of a watch, or of another version")
-    return Live(folder, lines[0], tuple(lines[1:]))
+            moments.append(Line.fit(json.loads(text)))
+        except (ValueError, RecursionError) as error:
+            if number <= len(lines):
+                raise StoreError(f"{path} is damaged: line {number}: {error}") from None
+    return Live(folder, header, tuple(moments))
 
 
-def save_live(folder: Path, *, figures: bool = True) -> Result:
-    """Make a run of what a watch has left so far, in `run` below its folder; an earlier one there is replaced."""
+def save_live(folder: Path, out: Path | None = None, *, figures: bool = True) -> Result:
+    """Make a run of what a watch has left so far, by default in `run` below its folder; an earlier one is replaced."""
     live = read_live(folder)
-    out = folder / RUN
-    if (out / "plan.json").is_file():
-        shutil.rmtree(out)
     if not live.probed:
         raise StoreError(f"{folder}: the watch has not recorded a step yet")
-    name = str(live.header["model"])
-    code = Code(function=name, sha256=str(live.header["sha256"]), text=str(live.header["code"]))
+    out = out or folder / RUN
+    if (out / "plan.json").is_file():
+        shutil.rmtree(out)
+    name = live.header.model
+    code = Code(function=name, sha256=live.header.sha256, text=live.header.code)
     remarks: Sequence[str] = live.findings or ["At no probed step is anything wrong that the probe can see."]
-    return save_recorded(
-        out,
-        code,
-        {"every": live.header["every"], "steps": live.probed[-1]["step"] + 1},
-        live,
-        live.curves(),
-        question=f"What happens inside {name} while it trains?",
-        remarks=remarks,
-        files={},
-        figures=figures,
-    )
+    try:
+        return save_recorded(
+            out,
+            code,
+            {"every": live.header.every, "steps": live.probed[-1].step + 1},
+            live,
+            live.curves(),
+            question=f"What happens inside {name} while it trains?",
+            remarks=remarks,
+            files={},
+            figures=figures,
+        )
+    except ValueError as error:
+        raise StoreError(f"{folder / FILE} is damaged: {described(error)}") from None
+
+
+@contextmanager
+def opened_live(folder: Path) -> Iterator[Path]:
+    """The run that a watch would make, for reading: in a temporary folder, so that nothing is changed."""
+    with TemporaryDirectory(prefix="gradlab-watch-") as place:
+        save_live(folder, Path(place) / RUN, figures=False)
+        yield Path(place) / RUN

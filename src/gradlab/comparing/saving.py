@@ -11,35 +11,33 @@ from typing import Any
 from gradlab.analysis.measured import Measured
 from gradlab.audits.audit import ONE_SEED, Audit
 from gradlab.comparing.outcomes import LayerSource, make_outcome
-from gradlab.comparing.source import hash_code, numerics
+from gradlab.comparing.planning import hash_code, numerics
 from gradlab.notices import say
-from gradlab.plans.code import CodePlan, code_plan
-from gradlab.report.finish import Conduct, finish
+from gradlab.plans.plan import Plan, plan_code
 from gradlab.report.result import Result
+from gradlab.running.start import RunOptions, finish
 from gradlab.runs.store.environment import environment
+from gradlab.runs.store.files import DamagedFile, read_fitted
 from gradlab.runs.store.folder import RunFolder
 from gradlab.runs.store.report_folder import AUDIT
-from gradlab.runs.store.sealed import DamagedFile, read_sealed
-from gradlab.spec.code import Code, CodeStudy
-from gradlab.trials.digest import digest
-from gradlab.trials.result import TrialResult
+from gradlab.spec.study import Code, Study
+from gradlab.trials.outcome import TrialResult, digest
 
 
-def load_audit(path: Path, plan: CodePlan) -> Audit | None:
+def load_audit(path: Path, plan: Plan) -> Audit | None:
     """Load the audit of an earlier call if it was made for these arms; otherwise delete it and return None."""
     try:
-        tree = read_sealed(path / AUDIT)
-        audit = None if tree is None else Audit.from_json(tree)
-    except (DamagedFile, KeyError, TypeError, ValueError):
-        say(f"{path / AUDIT} is damaged and was removed; audit the arms again to check that they are fair")
+        audit = read_fitted(path / AUDIT, Audit.from_json)
+    except DamagedFile as error:
+        say(f"{error}; it was removed: audit the arms again to check that they are fair")
         audit = None
-    if audit is not None and set(audit.arms) == set(plan.study.arms):
+    if audit is not None and set(audit.arms) == set(plan.study.arms or ()):
         return audit
     (path / AUDIT).unlink(missing_ok=True)
     return None
 
 
-def drop_single_seed_limit(audit: Audit | None, plan: CodePlan) -> Audit | None:
+def drop_single_seed_limit(audit: Audit | None, plan: Plan) -> Audit | None:
     """Remove the caveat that a single seed was audited if the comparison runs several seeds."""
     if audit is None or len(plan.study.trial_seeds) < 2:
         return audit
@@ -67,21 +65,20 @@ def save_recorded(
     figures: bool = True,
 ) -> Result:
     """Save a training that the user ran as a run with one arm. An existing run is moved aside."""
-    options = Conduct("gradlab.watch(model, optimizer)", Path(out), force=True, figures=figures)
+    options = RunOptions(out, command="gradlab.watch(model, optimizer)", force=True, figures=figures)
     arm = code.function
     kept = {name: dict(curve) for name, curve in curves.items() if curve}
     headline = {"metric": "loss"} if "loss" in kept else {"metric": "grad_l2", "at": {"layer": 1, "step": "end"}}
-    study = CodeStudy(
+    study = Study(
         name="watched",
         question=question,
         arms={arm: dict(settings)},
         seeds=(0,),
         headline=headline,
-        remarks=tuple(remarks),
-        watched=True,
-        code=code,
+        notes=tuple(remarks),
+        code=code.model_copy(update={"watched": True}),
     )
-    plan = code_plan(study, numerics())
+    plan = plan_code(study, numerics())
     (trial,) = plan.trials
     outcome = make_outcome({"layers": recorded, **kept})
     result = TrialResult(trial, outcome, None, 0.0, digest(trial.id, outcome, None))

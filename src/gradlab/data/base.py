@@ -1,21 +1,39 @@
-"""The base class of tasks, and the data set that a task provides.
+"""Data that another process has read: a cluster's driver reads a file once and places it in every worker.
 
-Inputs are kept as stored (MNIST: uint8) and scaled when a batch is gathered:
-
-    x = stored · factor + offset          shapes: (n, d) -> (rows, d)
+A task names what it reads (`Task.source`); tasks with the same source share the arrays. On a machine of a cluster the
+arrays are one copy in shared memory, whatever the number of workers, and the file itself need not be there.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from gradlab.data.placed import placed
 from gradlab.parts import Part
+
+_placed: dict[str, Any] = {}
+
+
+def place(arrays: Mapping[str, Any]) -> None:
+    """Make these arrays what tasks with these sources read, until the process ends."""
+    _placed.update(arrays)
+
+
+def placed(source: str) -> Any:
+    """Return what was placed for a source; None if nothing was."""
+    return _placed.get(source)
+
+
+# The base class of tasks, and the data set that a task provides.
+#
+# Inputs are kept as stored (MNIST: uint8) and scaled when a batch is gathered:
+#
+#     x = stored · factor + offset          shapes: (n, d) -> (rows, d)
 
 Array = NDArray[Any]
 Rows = NDArray[np.intp]

@@ -24,12 +24,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradlab.errors import EnvironmentFault
-from gradlab.network.norms.base import Running
+from gradlab.network.norms import Running
 from gradlab.spec.config import EpochMetric
-from gradlab.trials.epochs import Stopper
+from gradlab.spec.metric import split_of
 from gradlab.trials.measuring import epoch_steps, evaluate, evaluation_is_due, evaluation_steps, measure
 from gradlab.trials.outcome import Outcome
-from gradlab.trials.recorder import METRICS, Recorder
+from gradlab.trials.recorder import Recorder, Stopper
 from gradlab.trials.setup import Setup
 
 Array = NDArray[Any]
@@ -195,10 +195,9 @@ class Course:
 
     def _epoch_metric(self, metric: EpochMetric, numbers: Mapping[str, float]) -> float:
         """A metric of the epoch that has just ended."""
-        split = METRICS[metric].split
+        split = split_of(metric)
         if split == "train":
             return self._record.latest_epoch()[metric]
-        assert split is not None
         return numbers[metric] if metric in numbers else evaluate(self._setup, self._trainer.predict, (split,))[metric]
 
     def _note_best(self, step: int, numbers: Mapping[str, float]) -> None:
@@ -206,7 +205,7 @@ class Course:
         measure = self._setup.trial.config.measure
         if measure.best is None:
             return
-        if METRICS[measure.best].split == "train" and (step in epoch_steps(self._setup) or step == self._setup.steps):
+        if split_of(measure.best) == "train" and (step in epoch_steps(self._setup) or step == self._setup.steps):
             numbers = self._record.latest_epoch()
         if self._record.is_best(numbers) and "best" in measure.weights:
             state = self._trainer.state()
@@ -249,7 +248,7 @@ def stops_of(setups: Sequence[Setup], longest: int) -> list[int]:
 def _follows_epochs(setup: Setup) -> bool:
     """Whether something happens after every epoch."""
     train, best = setup.trial.config.train, setup.trial.config.measure.best
-    by_training = best is not None and METRICS[best].split == "train"
+    by_training = best is not None and split_of(best) == "train"
     return by_training or train.early_stopping is not None or setup.schedule.reaction(train.lr) is not None
 
 

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradlab.engines.base import Engine, State, Stretch, Trainer
-from gradlab.optim.clipping import clip_gradient
+from gradlab.optim.optimizers import clip_gradient
 from gradlab.trials.recorder import count_correct
 from gradlab.trials.setup import Setup
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradlab.errors import StudyError
-from gradlab.network.inits.base import Init
+from gradlab.network.inits import Init
 from gradlab.network.mlp import MLP, PROJECTION
 from gradlab.parts import Catalog
 from gradlab.spec.base import scale_value

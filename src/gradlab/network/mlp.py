@@ -20,15 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradlab.errors import PartError, StudyError
-from gradlab.network.activations.base import Activation
-from gradlab.network.activations.identity import Identity
-from gradlab.network.inits.base import Init
-from gradlab.network.inits.lecun_normal import LecunNormal
-from gradlab.network.layout import Layout, Parameters, Slot
-from gradlab.network.norms.base import Norm, Running
-from gradlab.network.norms.none import NoNorm
-from gradlab.network.skips.base import Skip
-from gradlab.network.tensors import Tensor, checked
+from gradlab.network.activations import Activation, Identity
+from gradlab.network.inits import Init, LecunNormal
+from gradlab.network.layout import Layout, Parameters, Slot, Tensor, checked
+from gradlab.network.norms import NoNorm, Norm, Running
+from gradlab.network.skips import Skip
 from gradlab.parts import Catalog, Part
 from gradlab.spec.base import scale_value
 from gradlab.spec.config import Model

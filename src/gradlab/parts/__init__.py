@@ -1,8 +1,8 @@
 """Parts: the file is the plug-in.
 
-An activation, skip, norm, init, loss, optimizer, schedule, task, probe, engine, caveat, executor, figure or tracker is
-a *part*: a small class in a file of its own. A built-in part exists because its file is in the folder of its kind; a
-user's part exists because a study names its file (`parts: [./my_skip.py]`). No second list is edited.
+An activation, skip, norm, init, loss, optimizer, schedule, task, probe, score, engine, caveat, executor, figure or
+tracker is a *part*: a small class. A built-in part exists because its class stands in the file or folder of its kind
+(`HOMES`); a user's part exists because a study names its file (`parts: [./my_skip.py]`). No second list is edited.
 
 Everything needed to write one is imported from here:
 
@@ -29,12 +29,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from gradlab.parts.catalog import BUILT_IN as BUILT_IN
+from gradlab.parts.catalog import HOMES as HOMES
 from gradlab.parts.catalog import Catalog as Catalog
+from gradlab.parts.catalog import PartFile as PartFile
 from gradlab.parts.catalog import blaming as blaming
-from gradlab.parts.folders import FOLDERS as FOLDERS
-from gradlab.parts.folders import built_in_names as built_in_names
-from gradlab.parts.loading import PartFile as PartFile
-from gradlab.parts.loading import load_file as load_file
+from gradlab.parts.catalog import built_in_names as built_in_names
+from gradlab.parts.catalog import load_file as load_file
 from gradlab.parts.part import Part as Part
 from gradlab.parts.part import StandIn as StandIn
 from gradlab.parts.part import with_article as with_article
@@ -47,32 +47,33 @@ if TYPE_CHECKING:
     from gradlab.data.base import Facts as Facts
     from gradlab.data.base import Task as Task
     from gradlab.engines.base import Engine as Engine
-    from gradlab.network.activations.base import Activation as Activation
-    from gradlab.network.inits.base import Init as Init
-    from gradlab.network.losses.base import Loss as Loss
-    from gradlab.network.norms.base import Norm as Norm
-    from gradlab.network.skips.base import Skip as Skip
-    from gradlab.network.tensors import Tensor as Tensor
-    from gradlab.optim.optimizers.base import Optimizer as Optimizer
-    from gradlab.optim.schedules.base import Horizon as Horizon
-    from gradlab.optim.schedules.base import Reaction as Reaction
-    from gradlab.optim.schedules.base import Schedule as Schedule
-    from gradlab.probes.base import LayerView as LayerView
-    from gradlab.probes.base import Probe as Probe
+    from gradlab.network.activations import Activation as Activation
+    from gradlab.network.inits import Init as Init
+    from gradlab.network.layout import Tensor as Tensor
+    from gradlab.network.losses import Loss as Loss
+    from gradlab.network.norms import Norm as Norm
+    from gradlab.network.skips import Skip as Skip
+    from gradlab.optim.optimizers import Optimizer as Optimizer
+    from gradlab.optim.schedules import Horizon as Horizon
+    from gradlab.optim.schedules import Reaction as Reaction
+    from gradlab.optim.schedules import Schedule as Schedule
+    from gradlab.probes import LayerView as LayerView
+    from gradlab.probes import Probe as Probe
     from gradlab.report.figures.base import Figure as Figure
     from gradlab.runs.executors.base import Executor as Executor
+    from gradlab.scores import Score as Score
     from gradlab.trackers.base import Session as Session
     from gradlab.trackers.base import Tracker as Tracker
 
-BASES = {kind.capitalize(): f"{folder}.base" for kind, folder in FOLDERS.items()}
-"""Base class of each kind -> its module: `Skip` is in `base.py` of the skips' folder."""
+BASES = {kind.capitalize(): home for kind, home in HOMES.items()}
+"""Base class of each kind -> where its parts are; in a folder it is in `base.py`."""
 COMPANIONS = {
     "Dataset": "gradlab.data.base",
     "Facts": "gradlab.data.base",
-    "Tensor": "gradlab.network.tensors",
-    "Horizon": "gradlab.optim.schedules.base",
-    "Reaction": "gradlab.optim.schedules.base",
-    "LayerView": "gradlab.probes.base",
+    "Tensor": "gradlab.network.layout",
+    "Horizon": "gradlab.optim.schedules",
+    "Reaction": "gradlab.optim.schedules",
+    "LayerView": "gradlab.probes",
     "Design": "gradlab.audits.caveats.base",
     "Remark": "gradlab.audits.caveats.base",
     "Session": "gradlab.trackers.base",
@@ -81,10 +82,12 @@ COMPANIONS = {
 
 
 def __getattr__(name: str) -> Any:
-    home = BASES.get(name) or COMPANIONS.get(name)
-    if home is None:
+    if name in COMPANIONS:
+        return getattr(import_module(COMPANIONS[name]), name)
+    if name not in BASES:
         raise AttributeError(f"module 'gradlab.parts' has no attribute {name!r}")
-    return getattr(import_module(home), name)
+    home = import_module(BASES[name])
+    return getattr(import_module(f"{home.__name__}.base") if hasattr(home, "__path__") else home, name)
 
 
 def __dir__() -> list[str]:

@@ -10,7 +10,7 @@ import numpy as np
 from gradlab.data.base import Facts
 from gradlab.engines.base import one_blas_thread
 from gradlab.network.mlp import MLP
-from gradlab.optim.schedules.base import Horizon
+from gradlab.optim.schedules import Horizon
 from gradlab.trials.measuring import EVALUATION_ROWS
 
 _PARAMETER_COPIES = 9  # θ, g, Δ, two moments, and the temporaries of an update

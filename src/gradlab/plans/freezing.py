@@ -4,27 +4,33 @@ from __future__ import annotations
 
 from typing import Any
 
-from gradlab.plans.outline import Outline
 from gradlab.plans.plan import Plan
-from gradlab.spec.canonical import content_id, plain_json
-from gradlab.spec.code import CodeStudy
-from gradlab.spec.study import Study
+from gradlab.spec.base import content_id, plain_json
 
-_FIELDS = ("question", "factor", "consequences", "headline", "published", "levels", "other_data", "tune")
+_FIELDS = (
+    "question",
+    "factor",
+    "consequences",
+    "headline",
+    "published",
+    "levels",
+    "other_data",
+    "not_comparable",
+    "tune",
+)
 """Fields of a study, besides claims, that decide how its results are read."""
 
 
-def frozen(plan: Outline) -> dict[str, Any]:
+def frozen(plan: Plan) -> dict[str, Any]:
     """The frozen part of a plan as plain data; `id` is its hash.
 
     A study that tunes freezes its arms at the values of the base and every value that will be tried; what is chosen
-    follows from the results of those. Settings are for people and not part of the hash: a group's own id stands for
-    them, and a run that is opened without the code of its parts does not know their defaults.
+    follows from the results of those. Settings and labels are for people and not part of the hash: a group's own id
+    stands for its settings, and a run that is opened without the code of its parts does not know their defaults.
     """
     study = plan.study
-    assert isinstance(study, Study | CodeStudy)
     tree = study.model_dump(mode="json", include=set(_FIELDS), exclude_defaults=True)
-    tuning = plan.tuning if isinstance(plan, Plan) else None
+    tuning = plan.tuning
     groups = plan.groups if tuning is None else tuning.base.groups
     content = {
         "study": study.name,
@@ -36,14 +42,14 @@ def frozen(plan: Outline) -> dict[str, Any]:
         ],
         "fields": {name: tree[name] for name in _FIELDS if name in tree},
         "quick": plan.quick,
-        "kind": "study" if isinstance(plan, Plan) else "code",
+        "kind": "code" if plan.own_code else "study",
     }
     if tuning is not None:
         tried = [{"name": planned.group.name, "id": planned.id} for planned in tuning.plan.groups]
         content["tuning"] = {"seeds": list(tuning.tune.tuning_seeds), "groups": tried}
     plain: dict[str, Any] = plain_json(content)
     hashed = {**plain, "groups": [{"name": group["name"], "id": group["id"]} for group in plain["groups"]]}
-    return {**plain, "id": content_id(hashed)}
+    return {**plain, "id": content_id(hashed), "labels": plain_json(dict(study.labels))}
 
 
 def _plain(value: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -12,18 +12,20 @@ from gradlab.data.base import Facts, Task
 from gradlab.engines.base import Engine
 from gradlab.errors import InvalidInput, StudyError, Where, nearest, offer, shortened
 from gradlab.network.initial import check_bias
-from gradlab.network.losses.base import Loss
+from gradlab.network.losses import Loss
 from gradlab.network.mlp import MLP
-from gradlab.parts import Catalog
+from gradlab.parts import BUILT_IN, Catalog
 from gradlab.plans.cost import NOMINAL_SPEED, Cost, Speed, measure_speed, trial_cost
 from gradlab.plans.resources import available_bytes
-from gradlab.spec.config import Config
-from gradlab.spec.expand import Group, place_in_study
+from gradlab.spec.base import content_id
+from gradlab.spec.claims import At
+from gradlab.spec.config import Config, Group
+from gradlab.spec.expand import expand, place_in_study
 from gradlab.spec.files import Resolved
-from gradlab.spec.place import At
+from gradlab.spec.metric import Metric, split_of
 from gradlab.spec.selection import chosen
-from gradlab.spec.study import Study
-from gradlab.trials.recorder import FROM_CURVES, METRICS, OPTIONAL
+from gradlab.spec.study import Code, Study
+from gradlab.trials.recorder import EVALUATED, FROM_CURVES, METRICS, OPTIONAL, epoch_metrics
 from gradlab.trials.setup import make_horizon, moments_of, snapshot_steps
 from gradlab.trials.trial import Trial, group_content, group_id, trial_id
 
@@ -31,17 +33,24 @@ if TYPE_CHECKING:
     from gradlab.plans.tuning import TuningPlan
 
 MAX_TRIALS = 1_000_000
+UNKNOWN_SECONDS = 60.0
+"""Assumed seconds of a call of the user's code, whose real time is unknown: each is submitted by itself."""
 
 
 @dataclass(frozen=True)
 class PlannedGroup:
-    """A group with the cost of one trial; `stated` is what was inferred from the data."""
+    """A group with everything that is known about its trials before they run.
+
+    Of the user's code, that is its name, its settings and its ids; the results tell the rest.
+    """
 
     group: Group
-    cost: Cost
+    known_cost: Cost | None
+    """What one trial costs; None for the user's code."""
     classes: int | None
     """Number of classes; None for a regression."""
     stated: str
+    """What was inferred from the data, in words."""
     engine: str
     """The engine that will train it."""
     reason: str | None
@@ -54,14 +63,25 @@ class PlannedGroup:
     """The same without the numerics: what is to be computed, independent of the engine."""
 
     @property
+    def network(self) -> Config | None:
+        """The configuration of its networks; None for the user's code."""
+        return self.group.network
+
+    @property
     def config(self) -> Config:
-        """The configuration of its trials."""
+        """The same, for whoever deals with networks of the lab only."""
         return self.group.config
+
+    @property
+    def cost(self) -> Cost:
+        """What one trial costs, for whoever deals with networks of the lab only."""
+        assert self.known_cost is not None, f"{self.group.name} is the user's code, whose cost is unknown"
+        return self.known_cost
 
     @property
     def rough_seconds(self) -> float:
         """A rough estimate of the time of a trial on any machine, good enough to divide work."""
-        return NOMINAL_SPEED.seconds(self.cost)
+        return UNKNOWN_SECONDS if self.known_cost is None else NOMINAL_SPEED.seconds(self.known_cost)
 
 
 @dataclass(frozen=True)
@@ -104,8 +124,24 @@ class Plan:
 
     @property
     def own_code(self) -> bool:
-        """False: the trials train Gradlab networks."""
-        return False
+        """Whether the trials call the user's code."""
+        return self.study.code is not None
+
+    @property
+    def code(self) -> Code:
+        """The user's code that its trials call."""
+        assert self.study.code is not None, f"{self.study.name} trains networks of the lab"
+        return self.study.code
+
+    def choose(self, groups: Collection[str], labels: Mapping[str, str] | None = None) -> Plan:
+        """The plan of some groups only, in its own order, with further labels; trials keep their ids."""
+        study = self.study.model_copy(update={"labels": {**self.study.labels, **(labels or {})}})
+        return replace(
+            self,
+            resolved=replace(self.resolved, study=study),
+            groups=tuple(planned for planned in self.groups if planned.group.name in groups),
+            trials=tuple(trial for trial in self.trials if trial.group in groups),
+        )
 
     @property
     def flops(self) -> int:
@@ -121,7 +157,7 @@ class Plan:
     def announcements(self) -> tuple[str, ...]:
         """The engines' notices before the first trial."""
         found = []
-        for planned in self.groups:
+        for planned in self.groups if not self.own_code else ():
             engine: Engine = planned.config.train.engine.build(self.catalog)
             chosen, _ = engine.choose(planned.config, self.catalog)
             found.append(chosen.announcement(planned.config, self.catalog))
@@ -164,6 +200,24 @@ def _make_plan(resolved: Resolved) -> Plan:
     return replace(plan, trials=list_trials(resolved, [found.id for found in planned]))
 
 
+def plan_code(study: Study, numerics: str) -> Plan:
+    """Plan every call of the user's code; a `StudyError` if a claim names an arm that does not exist."""
+    assert study.code is not None, "a study of networks is planned by make_plan"
+    resolved = Resolved(study, expand(study, BUILT_IN), BUILT_IN)
+    groups = []
+    for group in resolved.groups:
+        content = content_id([study.code.sha256, group.settings])
+        identity = group_id(content, numerics)
+        groups.append(PlannedGroup(group, None, None, "", "code", None, numerics, identity, content))
+    for index, claim in enumerate(study.claims):
+        if claim.metric is not None:
+            try:
+                chosen(claim, resolved.groups)
+            except StudyError as error:
+                raise error.below("claims", index) from None
+    return Plan(resolved, tuple(groups), list_trials(resolved, [planned.id for planned in groups]))
+
+
 def _name_group(error: InvalidInput, group: Group, resolved: Resolved) -> InvalidInput:
     """Return the error with the name of the group, unless the path says it or it is the only one."""
     if len(resolved.groups) == 1:
@@ -179,7 +233,7 @@ def list_trials(resolved: Resolved, ids: Sequence[str]) -> tuple[Trial, ...]:
     """Return every trial of a study whose groups have these ids, seed by seed."""
     study, catalog = resolved.study, resolved.catalog
     return tuple(
-        Trial(trial_id(identity, seed), group.name, seed, study.seed, group.config, catalog)
+        Trial(trial_id(identity, seed), group.name, seed, study.seed, group.network, catalog)
         for seed in study.trial_seeds
         for group, identity in zip(resolved.groups, ids, strict=True)
     )
@@ -232,15 +286,16 @@ def _check_metric(where: Where, metric: str, at: At, planned: PlannedGroup, plan
     config, catalog = planned.group.config, plan.resolved.catalog
     chosen = catalog.names("probe") if config.measure.probes == "all" else config.measure.probes
     measures = [m for name in chosen for m in catalog.get("probe", name).measures]  # type: ignore[attr-defined]
-    accepted = [*METRICS, *OPTIONAL, *FROM_CURVES] if at.layer is None else measures
+    of_trials = {**epoch_metrics(catalog), **METRICS, **OPTIONAL, **FROM_CURVES}
+    accepted = list(of_trials) if at.layer is None else measures
     if metric not in accepted:
         kind = "metric of a trial" if at.layer is None else "measure of a layer that this study takes"
         hint = nearest(metric, accepted)
-        if metric in (*METRICS, *OPTIONAL, *FROM_CURVES, *measures):
+        if metric in (*of_trials, *measures):
             hint = "; give at.layer" if at.layer is None else "; leave at.layer out"
         raise StudyError(f"{shortened(metric)} is not a {kind}{hint}", where=(*where, "metric"))
     if at.layer is None:
-        _check_metric_exists(where, metric, planned)
+        _check_metric_exists(where, of_trials[metric], planned)
         return
     layers = planned.cost.layers
     if isinstance(at.layer, int) and at.layer > layers:
@@ -255,11 +310,11 @@ def _check_metric(where: Where, metric: str, at: At, planned: PlannedGroup, plan
         )
 
 
-def _check_metric_exists(where: Where, metric: str, planned: PlannedGroup) -> None:
+def _check_metric_exists(where: Where, found: Metric, planned: PlannedGroup) -> None:
+    metric, kind, config = found.name, found.kind, planned.group.config
     if metric in FROM_CURVES:
         return
-    config = planned.group.config
-    kind = {**METRICS, **OPTIONAL}[metric].kind
+    _check_score((*where, "metric"), metric, config)
     if kind == "steps" and config.measure.target is None:
         raise StudyError(f"{metric!r} needs measure.target", where=(*where, "metric"))
     if metric == "epochs_trained" and config.train.early_stopping is None:
@@ -323,7 +378,7 @@ def _epochs_per_evaluation(config: Config, catalog: Catalog) -> int:
     """Epochs between evaluations: 1 if the schedule or early stopping needs every epoch's metric."""
     stopping, reaction = config.train.early_stopping, config.train.schedule.build(catalog).reaction(config.train.lr)
     needed = (None if stopping is None else stopping.by, None if reaction is None else reaction.metric)
-    every = any(name is not None and METRICS[name].split != "train" for name in needed)
+    every = any(name is not None and split_of(name) != "train" for name in needed)
     return 1 if every else config.measure.evaluate_every
 
 
@@ -340,12 +395,24 @@ def _check_epoch_metrics(config: Config, facts: Facts, task: Task, catalog: Cata
     for where, name in wanted.items():
         if name is None:
             continue
-        metric = METRICS[name]
+        known = epoch_metrics(catalog) | ({"final_loss": METRICS["final_loss"]} if "target" in where else {})
+        if name not in known:
+            raise StudyError(f"{shortened(name)} is not a metric of an epoch{offer(name, list(known))}", where=where)
+        metric = known[name]
+        _check_score(where, name, config)
         if metric.kind == "accuracy" and facts.classes is None:
             raise StudyError(f"the task {task.name!r} is a regression and has no accuracy", where=where)
         for split, rows in (("validation", facts.validation), ("test", facts.test)):
             if metric.split == split and rows == 0:
                 raise StudyError(f"the task {task.name!r} has no {split} samples", where=where)
+
+
+def _check_score(where: str | Where, metric: str, config: Config) -> None:
+    """Check that the study takes the score that a metric of an epoch is made of."""
+    score = metric.removeprefix("best_").partition("_")[2]
+    known = {name.partition("_")[2] for name in EVALUATED}
+    if metric not in METRICS and metric not in OPTIONAL and score not in known | set(config.measure.scores):
+        raise StudyError(f"{metric!r} needs measure.scores: [accuracy, {score}]", where=where)
 
 
 def _check_probe_batch(config: Config, facts: Facts, task: Task) -> None:

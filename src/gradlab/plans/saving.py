@@ -6,23 +6,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import ValidationError
+from pydantic import ConfigDict, Field
 
 from gradlab.errors import StoreError, shortened
 from gradlab.parts import Catalog, PartFile
-from gradlab.plans import code
-from gradlab.plans.candidates import list_candidates
-from gradlab.plans.code import CodePlan
 from gradlab.plans.cost import Cost
-from gradlab.plans.outline import Outline
 from gradlab.plans.plan import Plan, PlannedGroup, list_trials
-from gradlab.plans.tuning import assemble, resolved_at, resolved_candidates, untuned_name, with_choice
-from gradlab.spec.code import CodeStudy
+from gradlab.plans.tuning import assemble, list_candidates, resolved_at, resolved_candidates, untuned_name, with_choice
+from gradlab.spec.base import content_id
 from gradlab.spec.expand import to_full_tree
 from gradlab.spec.files import Resolved, to_yaml
-from gradlab.spec.messages import study_error
+from gradlab.spec.stored import Count, Stored, Whole
 from gradlab.spec.yaml_text import dump
 from gradlab.trials.trial import group_id, trial_id
 
@@ -30,40 +26,95 @@ STUDY, CODE = "study", "code"
 TUNING, JUDGING = "tuning", "judging"
 """The phases of a run."""
 PARTS = "parts"
-_COMMON = ("numerics", "id", "content")
-_FIELDS = ("classes", "stated", "engine", "reason", *_COMMON)
+_FIELDS = ("classes", "stated", "engine", "reason", "numerics", "id", "content")
 _FOREIGN = "the saved plan does not belong to its study; run the study again"
-_TUNING_KEYS: dict[str, Any] = {"seeds": list, "groups": list, "untuned": bool, "base": list, "chosen": dict | None}
-_KEYS = {"study": str, "question": str, "quick": bool, "seeds": list, "groups": list, "tree": dict}
 
 
-def saved(plan: Outline) -> dict[str, Any]:
+class SavedCost(Stored):
+    """A `Cost`."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    parameters: Count
+    layers: Count
+    steps: Count
+    steps_per_epoch: Count
+    flops: Count
+    bytes: Count
+    step_calls: Count
+    look_calls: Count
+
+
+class SavedGroup(Stored):
+    """A group of a plan; of the user's code, no cost is known."""
+
+    name: str
+    numerics: str
+    id: str
+    content: str
+    classes: Count | None
+    stated: str
+    engine: str
+    reason: str | None
+    cost: SavedCost | None
+
+
+class SavedTuning(Stored):
+    """The second phase of a plan that tunes."""
+
+    seeds: list[Whole]
+    groups: list[SavedGroup]
+    untuned: bool
+    base: list[SavedGroup]
+    chosen: dict[str, str] | None
+
+
+class SavedPart(Stored):
+    """A part file that came with the study."""
+
+    file: str
+    sha256: str
+    helpers: dict[str, str] = Field(default_factory=dict)
+
+
+class SavedPlan(Stored):
+    """What `plan.json` holds."""
+
+    kind: str = STUDY
+    study: str
+    question: str
+    quick: bool
+    command: str = ""
+    seeds: list[Whole]
+    groups: Annotated[list[SavedGroup], Field(min_length=1)]
+    tree: dict[str, Any]
+    parts: list[SavedPart] = Field(default_factory=list)
+    tuning: SavedTuning | None = None
+
+
+def saved(plan: Plan) -> dict[str, Any]:
     """Return the study and everything that planning computed, group by group."""
-    if isinstance(plan, Plan):
-        groups = _saved_groups(plan)
-        parts = [_part_entry(number, file) for number, file in enumerate(plan.catalog.files)]
-        kind, tree = STUDY, plan.study.model_dump(mode="json", exclude_unset=True, exclude_none=True)
-    else:
-        assert isinstance(plan, CodePlan)
-        groups = [{"name": f.group.name, **{name: getattr(f, name) for name in _COMMON}} for f in plan.groups]
-        kind, tree, parts = CODE, plan.study.model_dump(mode="json", exclude_unset=True, exclude_none=True), []
     return {
-        "kind": kind,
+        "kind": CODE if plan.own_code else STUDY,
         "study": plan.study.name,
         "question": plan.study.question,
         "quick": plan.quick,
         "seeds": list(plan.study.trial_seeds),
-        "groups": groups,
-        "tree": tree,
-        "parts": parts,
-        **({"tuning": _saved_tuning(plan)} if isinstance(plan, Plan) and plan.tuning is not None else {}),
+        "groups": _saved_groups(plan),
+        "tree": plan.study.model_dump(mode="json", exclude_unset=True, exclude_none=True),
+        "parts": [_part_entry(number, file) for number, file in enumerate(plan.catalog.files)],
+        **({"tuning": _saved_tuning(plan)} if plan.tuning is not None else {}),
     }
 
 
 def _saved_groups(plan: Plan) -> list[dict[str, Any]]:
     return [
-        {"name": found.group.name, **{name: getattr(found, name) for name in _FIELDS}, "cost": asdict(found.cost)}
-        for found in plan.groups
+        {
+            "name": planned.group.name,
+            **{name: getattr(planned, name) for name in _FIELDS},
+            "cost": None if planned.known_cost is None else asdict(planned.known_cost),
+        }
+        for planned in plan.groups
     ]
 
 
@@ -81,16 +132,15 @@ def _saved_tuning(plan: Plan) -> dict[str, Any]:
     }
 
 
-def papers(plan: Outline) -> dict[str, bytes]:
+def saved_files(plan: Plan) -> dict[str, bytes]:
     """Return human-readable files that document what was run, by name."""
-    if isinstance(plan, Plan):
-        files = enumerate(plan.catalog.files)
-        sources = {f"{PARTS}/{_part_name(number, file.path)}": Path(file.path).read_bytes() for number, file in files}
-        texts = {"study.yaml": to_yaml(plan.study), "resolved.yaml": dump(to_full_tree(plan.resolved.groups))}
-        return {**sources, **{name: text.encode() for name, text in texts.items()}}
-    assert isinstance(plan, CodePlan)
-    tree = plan.study.model_dump(mode="json", exclude={"code"}, exclude_unset=True, exclude_none=True)
-    return {"comparison.yaml": dump(tree).encode(), "code.py": plan.study.code.text.encode()}
+    if plan.study.code is not None:
+        tree = plan.study.model_dump(mode="json", exclude={"code"}, exclude_unset=True, exclude_none=True)
+        return {"comparison.yaml": dump(tree).encode(), "code.py": plan.study.code.text.encode()}
+    files = enumerate(plan.catalog.files)
+    sources = {f"{PARTS}/{_part_name(number, file.path)}": Path(file.path).read_bytes() for number, file in files}
+    texts = {"study.yaml": to_yaml(plan.study), "resolved.yaml": dump(to_full_tree(plan.resolved.groups))}
+    return {**sources, **{name: text.encode() for name, text in texts.items()}}
 
 
 def _part_entry(number: int, file: PartFile) -> dict[str, Any]:
@@ -130,30 +180,12 @@ def _part_name(number: int, path: str) -> str:
 
 
 def check_saved(tree: Mapping[str, Any]) -> None:
-    """Raise a `ValueError` if this is not the output of `saved`, as far as that is visible without a checksum."""
-    for key, kind in _KEYS.items():
-        if not isinstance(tree.get(key), kind):
-            raise ValueError(f"{key!r} is missing or invalid")
-    for key, kind in _TUNING_KEYS.items() if "tuning" in tree else ():
-        if not isinstance(tree["tuning"], dict) or not isinstance(tree["tuning"].get(key), kind):
-            raise ValueError(f"'tuning.{key}' is missing or invalid")
-    if not tree["groups"] or not all(isinstance(seed, int) for seed in tree["seeds"]):
-        raise ValueError("its groups or seeds are invalid")
-    known = {"name", *_COMMON} if tree.get("kind") == CODE else {"name", "cost", *_FIELDS}
-    for group in [
-        *tree["groups"],
-        *(each for key in ("groups", "base") for each in tree.get("tuning", {}).get(key, ())),
-    ]:
-        if not isinstance(group, dict) or not known <= group.keys():
-            raise ValueError("its groups are invalid")
-        words = ("name", *_COMMON, *(("stated", "engine") if "engine" in known else ()))
-        if not all(isinstance(group[word], str) for word in words):
-            raise ValueError("its groups are invalid")
-        if group["id"] != group_id(group["content"], group["numerics"]):
-            raise ValueError(f"the id of {group['name']!r} does not match its content")
-    for part in tree.get("parts", ()):
-        if not (isinstance(part, dict) and isinstance(part.get("file"), str) and isinstance(part.get("sha256"), str)):
-            raise ValueError("its parts are invalid")
+    """Raise a `ValueError` that names the field if this is not the output of `saved`, whoever computed its checksum."""
+    found = SavedPlan.fit(tree)
+    tuning = found.tuning
+    for group in [*found.groups, *([*tuning.groups, *tuning.base] if tuning is not None else ())]:
+        if group.id != group_id(group.content, group.numerics):
+            raise ValueError(f"the id of {shortened(group.name)} does not match its content")
 
 
 def restored(tree: Mapping[str, Any], resolved: Resolved) -> Plan:
@@ -182,25 +214,15 @@ def _restored_plan(saved_groups: Sequence[Mapping[str, Any]], seeds: Sequence[in
     names = [group.name for group in resolved.groups]
     if sorted(found) != sorted(names) or list(resolved.study.trial_seeds) != seeds:
         raise StoreError(_FOREIGN)
-    groups = tuple(
-        PlannedGroup(group, Cost(**found[group.name]["cost"]), **{name: found[group.name][name] for name in _FIELDS})
-        for group in resolved.groups
-    )
-    return Plan(resolved, groups, list_trials(resolved, [group.id for group in groups]))
-
-
-def restored_code(tree: Mapping[str, Any], source: str) -> CodePlan:
-    """Rebuild the plan of a comparison from the output of `saved`; the code itself is not needed."""
-    try:
-        study = CodeStudy.model_validate(tree["tree"])
-        plan = code.plan_arms(study, [group["numerics"] for group in tree["groups"]])
-    except ValidationError as error:
-        raise StoreError(f"{source} is damaged: {study_error(error, tree['tree'])}") from None
-    except ValueError as error:
-        raise StoreError(f"{source} is damaged: {error}") from None
-    if [group["id"] for group in tree["groups"]] != [arm.id for arm in plan.groups]:
-        raise StoreError(f"{source} is damaged: its arms do not match their ids")
-    return plan
+    groups = []
+    for group in resolved.groups:
+        fields, cost = {name: found[group.name][name] for name in _FIELDS}, found[group.name]["cost"]
+        groups.append(PlannedGroup(group, None if cost is None else Cost(**cost), **fields))
+    if resolved.study.code is not None and any(
+        planned.content != content_id([resolved.study.code.sha256, planned.group.settings]) for planned in groups
+    ):
+        raise StoreError(_FOREIGN)
+    return Plan(resolved, tuple(groups), list_trials(resolved, [group.id for group in groups]))
 
 
 def saved_phases(tree: Mapping[str, Any]) -> dict[str, list[tuple[Mapping[str, Any], Sequence[int]]]]:

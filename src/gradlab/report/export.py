@@ -1,20 +1,73 @@
-"""A run's numbers in the formats of other tools. NaN, ±inf and missing stay distinct in each of them."""
+"""Tables as LaTeX, for a paper: booktabs rules, intervals in brackets, every name escaped."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
+import re
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from typing import IO, TYPE_CHECKING, Any, Literal, get_args
 
 from gradlab.errors import InvalidInput, nearest
-from gradlab.report.latex import render_latex_table
-from gradlab.spec.canonical import plain_json
+from gradlab.report.tables import Table
+from gradlab.spec.base import plain_json
 
 if TYPE_CHECKING:
     from gradlab.report.story import Story
+
+
+_SPECIAL = {
+    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
+    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
+    "×": r"$\times$", "∞": r"$\infty$", "−": "$-$", "–": "--", "…": r"\dots{}", "δ": r"$\delta$", "α": r"$\alpha$",
+    "·": r"$\cdot$", "√": r"$\surd$", "±": r"$\pm$", "→": r"$\to$", "●": r"$\bullet$",
+}  # fmt: skip
+_POWER = re.compile("10([⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+)")
+_LOWERED = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
+
+
+def escape(text: str) -> str:
+    """Any text as LaTeX: nothing in it is a command, `10⁻⁵` is a power of ten."""
+    pieces, end = [], 0
+    for found in _POWER.finditer(text):
+        pieces += [_plain(text[end : found.start()]), rf"$10^{{{found[1].translate(_LOWERED)}}}$"]
+        end = found.end()
+    return "".join([*pieces, _plain(text[end:])])
+
+
+def _plain(text: str) -> str:
+    return "".join(_SPECIAL.get(letter, letter) for letter in text)
+
+
+def _row(row: Sequence[str]) -> str:
+    """The cells of a row; after the line break before it, a `[` or a `*` at its beginning would be an argument."""
+    text = " & ".join(map(escape, row))
+    return f"{{}}{text}" if text.lstrip().startswith(("[", "*")) else text
+
+
+def render_latex_table(table: Table, name: str) -> str:
+    r"""A `table` float with caption and label; needs \usepackage{booktabs}."""
+    lines = [
+        r"\begin{table}",
+        r"  \centering",
+        rf"  \caption{{{escape(table.title)}}}",
+        rf"  \label{{tab:{re.sub(r'[^a-zA-Z0-9-]+', '-', name)}}}",
+        rf"  \begin{{tabular}}{{l{'r' * (len(table.header) - 1)}}}",
+        r"    \toprule",
+        f"    {' & '.join(map(escape, table.header))} \\\\",
+        r"    \midrule",
+        *(f"    {_row(row)} \\\\" for row in table.rows),
+        r"    \bottomrule",
+        r"  \end{tabular}",
+        r"\end{table}",
+    ]
+    notes = [f"% {' '.join(note.split())}" for note in table.notes]
+    return "\n".join([*lines, *notes]) + "\n"
+
+
+# A run's numbers in the formats of other tools. NaN, ±inf and missing stay distinct in each of them.
 
 Format = Literal["csv", "parquet", "json", "latex"]
 TableName = Literal["summary", "trials", "curves", "layers", "tuning"]

@@ -17,7 +17,8 @@ HOW = (
     "arm, a binomial test on shares, all valid after any number of looks. Every planned seed counts. Reproduced: the "
     "contrary is refuted; not reproduced: the claim is refuted; direction only: just its direction is shown. A "
     "published number is judged apart from its sentence: it is consistent if, at the precision at which it was "
-    "printed, it lies in the 95 % prediction interval of one more seed."
+    "printed, it lies in the 95 % prediction interval of one more seed; it says little if almost any number does; it "
+    "is not comparable if it was published for other data or another method."
 )
 
 

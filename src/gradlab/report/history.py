@@ -1,18 +1,243 @@
-"""What happened to a run, by its ledger: what was frozen, changed and looked at; and the remarks for its report."""
+"""What differs between two frozen plans: claims, seeds, groups and settings, by content."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from gradlab.analysis.measured import Measured
-from gradlab.plans.plan import Plan
-from gradlab.report.changes import Change, Frozen, changes_between
-from gradlab.runs.store.account import attempts_beside
-from gradlab.runs.store.ledger import LEDGER, Entry, Ledger, read_ledger
+from gradlab.runs.store.ledger import LEDGER, Entry, Ledger, attempts_beside, read_ledger
+from gradlab.trials.trial import trial_id
+
+Tree = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class FrozenGroup:
+    """A group as it was frozen."""
+
+    id: str
+    settings: Tree
+
+
+@dataclass(frozen=True)
+class Frozen:
+    """A plan as its ledger entry holds it (`plans.freezing`)."""
+
+    claims: tuple[Tree, ...]
+    seeds: tuple[int, ...]
+    groups: Mapping[str, FrozenGroup]
+    fields: Tree
+    judged: Mapping[str, str] = field(default_factory=dict)
+    """Group -> the id under which it is judged, once its tuning has chosen; empty of a study that tunes nothing."""
+    tuning: Mapping[str, str] = field(default_factory=dict)
+    """Group of the tuning -> its id."""
+    tuning_seeds: tuple[int, ...] = ()
+    labels: Mapping[str, str] | None = None
+    """What groups and levels are called; None where an earlier version did not record it."""
+
+    @staticmethod
+    def of(data: Tree) -> Frozen:
+        """The plan in an entry."""
+        groups = {str(group["name"]): FrozenGroup(str(group["id"]), {**group["settings"]}) for group in data["groups"]}
+        claims = tuple({"text": str(claim["text"]), **claim} for claim in data["claims"])
+        tuning = data.get("tuning") or {"groups": (), "seeds": ()}
+        tried = {str(group["name"]): str(group["id"]) for group in tuning["groups"]}
+        seeds, own = (tuple(int(seed) for seed in each["seeds"]) for each in (data, tuning))
+        return Frozen(claims, seeds, groups, {**data["fields"]}, {}, tried, own, data.get("labels"))
+
+    @property
+    def picked_seeds(self) -> bool:
+        """Whether somebody has listed seeds that are not the first 0, 1, 2, …"""
+        return sorted(self.seeds) != list(range(len(self.seeds)))
+
+    @property
+    def ids(self) -> Iterator[tuple[str, str, int]]:
+        """Trial id, group and seed of everything that the plan runs, as far as it is known."""
+        arms = [(name, group.id) for name, group in self.groups.items()]
+        for seeds, groups in (
+            (self.seeds, [*arms, *self.judged.items()]),
+            (self.tuning_seeds, list(self.tuning.items())),
+        ):
+            yield from ((trial_id(identity, seed), name, seed) for name, identity in groups for seed in seeds)
+
+
+@dataclass(frozen=True)
+class Change:
+    """A difference between two plans, and what was known when it was made."""
+
+    what: str
+    at: str
+    finished: int
+    """Trials that had a result by then."""
+    looks: int
+    """How often verdicts had been computed by then."""
+    detail: Tree
+    sentence: str
+    """For the report, if there were results."""
+
+    def to_json(self) -> dict[str, Any]:
+        """All fields."""
+        return {
+            "what": self.what,
+            "at": self.at,
+            "finished": self.finished,
+            "looks": self.looks,
+            **self.detail,
+            "sentence": self.sentence,
+        }
+
+
+def changes_between(old: Frozen, new: Frozen, at: str, finished: Collection[str], looks: int) -> list[Change]:
+    """Every change from one plan to the next. `finished` are the trials that had a result."""
+    found = [*_claims(old, new), *_seeds(old, new, finished, looks), *_groups(old, new, finished), *_fields(old, new)]
+    found += _labels(old, new)
+    return [Change(what, at, len(finished), looks, detail, sentence) for what, detail, sentence in found]
+
+
+_Found = Iterator[tuple[str, dict[str, Any], str]]
+AFTER = "after results were known"
+
+
+def _claims(old: Frozen, new: Frozen) -> _Found:
+    """Claims that are the same by content are paired first, then those of the same text, then of the same number."""
+    left, right = dict(enumerate(old.claims)), dict(enumerate(new.claims))
+
+    def pair(alike: Any) -> Iterator[tuple[int, int]]:
+        for i, was in list(left.items()):
+            match = next((j for j, now in right.items() if alike(was, now)), None)
+            if match is not None:
+                del left[i], right[match]
+                yield i, match
+
+    list(pair(lambda was, now: was == now))
+    edited = list(pair(lambda was, now: was["text"] == now["text"]))
+    edited += list(pair(lambda was, now: "metric" in was and _subject(was) == _subject(now)))
+    if len(old.claims) == len(new.claims):
+        edited += [(i, i) for i in list(left) if i in right]
+        for i, _ in edited:
+            if i in left and i in right:
+                del left[i], right[i]
+    for i, j in edited:
+        was, now = old.claims[i], new.claims[j]
+        said = "" if was["text"] != now["text"] else f" (“{now['text']}”)"
+        sentence = f"Claim {j + 1}{said} was changed {AFTER}: {_differences(was, now)}."
+        yield "claim changed", {"claim": j + 1, "was": was, "is": now}, sentence
+    for j, now in right.items():
+        yield "claim added", {"claim": j + 1, "is": now}, f"Claim {j + 1} was added {AFTER}: {_claim(now)}."
+    for i, was in left.items():
+        yield "claim removed", {"claim": i + 1, "was": was}, f"A claim was removed {AFTER}: {_claim(was)}."
+
+
+def _subject(claim: Tree) -> tuple[Any, ...]:
+    return claim.get("metric"), claim.get("arms"), claim.get("at"), claim.get("op")
+
+
+def _seeds(old: Frozen, new: Frozen, finished: Collection[str], looks: int) -> _Found:
+    added = [seed for seed in new.seeds if seed not in set(old.seeds)]
+    removed = [seed for seed in old.seeds if seed not in set(new.seeds)]
+    if added:
+        seen = len({seed for trial, _, seed in old.ids if trial in finished and seed in set(old.seeds)})
+        sentence = (
+            f"{_count(len(added), 'seed was', 'seeds were')} added after {seen:,} had been seen; verdicts had been "
+            f"looked at {'once' if looks == 1 else f'{looks:,} times'} before."
+        )
+        yield "seeds added", {"was": list(old.seeds), "is": list(new.seeds), "added": added}, sentence
+    if removed:
+        lost = sum(trial in finished and seed in set(removed) for trial, _, seed in old.ids)
+        sentence = (
+            f"{_count(len(removed), 'seed was', 'seeds were')} removed {AFTER} ({_some(removed)}); "
+            f"{_count(lost, 'finished trial', 'finished trials')} of {'it' if len(removed) == 1 else 'them'} "
+            f"{'is' if lost == 1 else 'are'} not in this report."
+        )
+        yield "seeds removed", {"was": list(old.seeds), "is": list(new.seeds), "removed": removed}, sentence
+
+
+def _groups(old: Frozen, new: Frozen, finished: Collection[str]) -> _Found:
+    names = {group.id: name for name, group in old.groups.items()}
+    kept = {group.id for group in new.groups.values()}
+    added, settings = [], []
+    for name, group in new.groups.items():
+        before = old.groups.get(name)
+        if before is not None and before.id != group.id and before.id not in kept and group.id not in names:
+            told = _differences(before.settings, group.settings) or "what all groups share"
+            detail = {"group": name, "was": dict(before.settings), "is": dict(group.settings)}
+            settings.append(name)
+            yield "settings changed", detail, f"The settings of {name} were changed {AFTER}: {told}."
+        elif group.id in names and names[group.id] != name:
+            detail = {"was": names[group.id], "is": name}
+            yield "group renamed", detail, f"The group {names[group.id]} was renamed to {name} {AFTER}."
+        elif group.id not in names:
+            added.append(name)
+    if added:
+        word = _count(len(added), "group was", "groups were")
+        yield "groups added", {"added": added}, f"{word} added {AFTER}: {_some(added)}."
+    gone = [name for name, group in old.groups.items() if group.id not in kept and name not in settings]
+    if gone:
+        lost = sum(trial_id(old.groups[name].id, seed) in finished for name in gone for seed in old.seeds)
+        word = _count(len(gone), "group was", "groups were")
+        sentence = f"{word} removed {AFTER}: {_some(gone)} ({_count(lost, 'finished trial', 'finished trials')})."
+        yield "groups removed", {"removed": gone}, sentence
+
+
+def _labels(old: Frozen, new: Frozen) -> _Found:
+    was, now = old.labels, new.labels
+    if was is not None and now is not None and was != now:
+        yield "labels changed", {"was": was, "is": now}, f"Labels were changed {AFTER}: {_differences(was, now)}."
+
+
+def _fields(old: Frozen, new: Frozen) -> _Found:
+    for name in dict.fromkeys([*old.fields, *new.fields]):
+        was, now = old.fields.get(name), new.fields.get(name)
+        if was != now:
+            sentence = f"The study's {name} was changed {AFTER}: it was {_word(was)}, it is {_word(now)}."
+            yield "field changed", {"field": name, "was": was, "is": now}, sentence
+
+
+def _differences(was: Tree, now: Tree) -> str:
+    keys = [key for key in dict.fromkeys([*was, *now]) if was.get(key) != now.get(key)]
+    return "; ".join(f"{key} was {_word(was.get(key))}, is {_word(now.get(key))}" for key in keys)
+
+
+def _claim(claim: Tree) -> str:
+    """`“The skip ends lower” (final_loss, residual < plain)`."""
+    if "metric" not in claim:
+        return f"“{claim['text']}”"
+    arms, bound = claim.get("arms"), claim.get("value")
+    sides = [str(arm) for arm in arms] if isinstance(arms, list) else [] if arms is None else [str(arms)]
+    values = [] if bound is None else [_word(bound)]
+    op = f" {claim.get('op')} "
+    words = op.join([*sides, *values]) if len(sides) + len(values) > 1 else f"{claim.get('op')} {_some(sides)}"
+    return f"“{claim['text']}” ({claim['metric']}, {words.strip()})"
+
+
+def _word(value: Any) -> str:
+    if value is None:
+        return "not given"
+    if isinstance(value, str):
+        text = f"“{value}”" if " " in value else value
+    elif isinstance(value, list):
+        text = f"[{', '.join(_word(each) for each in value)}]"
+    elif isinstance(value, dict):
+        text = ", ".join(f"{key}: {_word(each)}" for key, each in value.items())
+    else:
+        text = f"{value:g}" if isinstance(value, float) else str(value)
+    return text if len(text) <= 160 else f"{text[:159]}…"
+
+
+def _count(number: int, one: str, many: str) -> str:
+    return f"{number:,} {one if number == 1 else many}"
+
+
+def _some(values: list[Any]) -> str:
+    more = len(values) - 5
+    return ", ".join(map(str, values[:5])) + (f" and {more:,} more" if more > 0 else "")
+
+
+# What happened to a run, by its ledger: what was frozen, changed and looked at; and the remarks for its report.
 
 SHOWN = 5
 """Names that a sentence lists before it says how many more there are."""
@@ -37,6 +262,8 @@ class History:
     """Trials that were run twice and gave different results."""
     missing: bool = False
     """Whether the ledger that the run must have is not there."""
+    picked: tuple[int, ...] = ()
+    """The seeds of the latest plan, if they are not the first 0, 1, 2, …"""
 
     @property
     def frozen(self) -> bool:
@@ -56,8 +283,8 @@ class History:
     @property
     def attempt(self) -> int:
         """Which attempt this run is, counting runs that were moved aside from its folder."""
-        numbers = [entry.data.get("attempt", 1) for entry in self.entries if entry.kind == "begun"]
-        return max([1 + len(self.beside), *(number for number in numbers if isinstance(number, int))])
+        numbers: list[int] = [entry.data.get("attempt", 1) for entry in self.entries if entry.kind == "begun"]
+        return max([1 + len(self.beside), *numbers])
 
     @property
     def since(self) -> str | None:
@@ -67,7 +294,19 @@ class History:
     @cached_property
     def remarks(self) -> tuple[str, ...]:
         """What a reader of the report has to know; nothing if the run went as planned."""
-        return (*self._about_freezing(), *self._about_attempts(), *_told(self.changes), *self._about_results())
+        return (
+            *self._about_freezing(),
+            *self._about_attempts(),
+            *_told(self.changes),
+            *self._about_seeds(),
+            *self._about_results(),
+        )
+
+    def _about_seeds(self) -> Iterable[str]:
+        if self.picked:
+            count = len(self.picked)
+            first = "0" if count == 1 else f"0 to {count - 1:,}"
+            yield f"Seeds were listed by hand ({_listed([str(seed) for seed in self.picked])}), not taken as {first}."
 
     def _about_freezing(self) -> Iterable[str]:
         if self.missing:
@@ -110,6 +349,7 @@ class History:
             "attempt": self.attempt,
             "beside": list(self.beside),
             "looks": self.looks,
+            "picked_seeds": list(self.picked),
             "changes": [change.to_json() for change in self.changes],
             "problems": list(self.problems),
             "entries": len(self.entries),
@@ -132,10 +372,7 @@ def history_of(ledger: Ledger, beside: Sequence[str] = (), path: Path = Path(LED
     walk = _Walk()
     problems = list(ledger.problems)
     for entry in ledger.entries:
-        try:
-            walk.take(entry)
-        except (KeyError, TypeError, ValueError, AttributeError, IndexError):
-            problems.append(f"{path}: entry {entry.number} does not have the shape of a {entry.kind!r} entry")
+        walk.take(entry)
     if ledger.cut:
         problems.append(f"{path}: the last {ledger.cut:,} of its entries were removed")
     if ledger.torn:
@@ -148,6 +385,7 @@ def history_of(ledger: Ledger, beside: Sequence[str] = (), path: Path = Path(LED
         len(walk.looks),
         tuple(walk.happened),
         tuple(walk.named(walk.rerun)),
+        picked=walk.picked,
     )
 
 
@@ -165,7 +403,7 @@ def unfinished_remarks(measured: Measured) -> list[str]:
 def _about_tuning(measured: Measured) -> Iterable[str]:
     """Which tuning trials have no result, so that no arm has been judged."""
     plan = measured.plan
-    if not isinstance(plan, Plan) or plan.tuning is None or not plan.pending:
+    if plan.tuning is None or not plan.pending:
         return
     tuning = Measured(plan.tuning.plan, measured.records)
     done = {trial.id for trial in tuning.trials if tuning.status(trial) != "failed"}
@@ -194,6 +432,11 @@ class _Walk:
         if entry.kind in ("plan", "tuned", "trials", "look", "missing", "altered", "set_aside", "cut", "repaired"):
             assert step is not None
             step(entry)
+
+    @property
+    def picked(self) -> tuple[int, ...]:
+        """The seeds of the latest plan, if somebody has listed them."""
+        return self._plans[-1].seeds if self._plans and self._plans[-1].picked_seeds else ()
 
     def _plan(self, entry: Entry) -> None:
         plan = Frozen.of(entry.data)

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from gradlab.notices import say_once
 
 INK, SOFT, GRID, WARNING = "#1f2933", "#66727f", "#e3e7eb", "#b91c1c"
@@ -147,5 +149,5 @@ def look(scale: float = 1.0) -> Iterator[None]:
         "svg.hashsalt": "gradlab",
         "svg.fonttype": "none",
     }
-    with mpl.rc_context(settings):
+    with mpl.rc_context(settings), np.errstate(all="ignore"):  # numbers near the largest overflow on a log axis
         yield

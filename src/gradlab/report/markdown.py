@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from gradlab.report.design import Design, Rerun
 from gradlab.report.fairness import HOW
 from gradlab.report.pictures import MicroWorld, Pictures
-from gradlab.report.story import Story
+from gradlab.report.story import Design, Rerun, Story
 from gradlab.report.tables import Table
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>|#&])")
@@ -24,7 +23,7 @@ def render_markdown(story: Story, pictures: Pictures) -> str:
     audit, charts = story.audit, pictures.charts
     lines = [f"# {escape(story.question)}", ""]
     if audit is not None and audit.mark is not None:
-        lines += [f"> **{escape(audit.mark.capitalize())}.** {escape('; '.join(audit.undeclared))}.", ""]
+        lines += [f"> **{escape(audit.mark.capitalize())}.** {escape('; '.join(audit.faults))}.", ""]
     lines += [f"**{escape(story.answer)}**", ""]
     if story.notes:
         lines += [f"> {escape(' '.join(story.notes))}", ""]

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from gradlab.analysis.measured import Measured
-from gradlab.errors import StoreError, StudyError, described
+from gradlab.errors import StoreError, described, shortened
 from gradlab.parts import BUILT_IN, Catalog
-from gradlab.plans.outline import Outline
-from gradlab.plans.saving import CODE, load_parts, part_files, restored, restored_code
+from gradlab.plans.plan import Plan
+from gradlab.plans.saving import load_parts, part_files, restored
 from gradlab.report.history import read_history
 from gradlab.report.inside.recording import Recording
-from gradlab.report.inside.retrain import choose_pair, record_inside
 from gradlab.report.result import Result
 from gradlab.runs.store.folder import LEDGERLESS, names_by_group
-from gradlab.runs.store.opened import OpenedRun
-from gradlab.runs.store.report_folder import MICROWORLD, PLAN, ReportFolder
+from gradlab.runs.store.report_folder import MICROWORLD, PLAN
+from gradlab.runs.store.status import OpenedRun
 from gradlab.spec import files
 
 
@@ -37,31 +36,24 @@ def open_run(folder: str | Path, *, trust: bool = False) -> Result:
         str(run.plan.get("command", "")),
         folder=run.path,
         audit=run.audit,
-        recording=run.read(MICROWORLD, Recording.from_json),
+        recording=run.read(MICROWORLD, partial(_read_recording, plan)),
         layer_names=names_by_group(plan, run.layer_names),
         notes=(*run.notes, *history.problems),
         history=history,
     )
 
 
-def look_again(result: Result, arms: tuple[str, str] | None, seed: int | None) -> Result:
-    """The result with the micro-world of other arms or another seed, which is kept in the run's folder."""
-    kept = result.recording
-    chosen = arms or (kept.arms if kept is not None else choose_pair(result.measured.plan))
-    if chosen is None:
-        raise StudyError("this study has no pair of arms with enough layers to look into; name two with --pair")
-    recording = record_inside(result.measured, chosen, seed)
-    if recording is None:
-        raise StudyError(f"{chosen[0]} and {chosen[1]} cannot be looked into: too large, or a user part fails")
-    if result.folder is not None:
-        ReportFolder(result.folder).keep_microworld(recording.to_json())
-    return replace(result, recording=recording)
+def _read_recording(plan: Plan, tree: Mapping[str, Any]) -> Recording:
+    found = Recording.from_json(tree)
+    if odd := set(found.arms) - {planned.group.name for planned in plan.groups}:
+        raise ValueError(f"arms: {shortened(min(odd))} is not an arm of the study")
+    if plan.own_code:
+        raise ValueError("only networks of the lab are looked into")
+    return found
 
 
-def _restore_plan(tree: Mapping[str, Any], path: Path, trust: bool) -> Outline:
-    """The plan of a saved run of either kind; code of its own is run only with `trust`."""
-    if tree.get("kind") == CODE:
-        return restored_code(tree, str(path))
+def _restore_plan(tree: Mapping[str, Any], path: Path, trust: bool) -> Plan:
+    """The plan of a saved run; code of its own is run only with `trust`."""
     try:
         own = part_files(tree, path)
         catalog = BUILT_IN if not own else load_parts(own) if trust else Catalog.unread(own)

@@ -8,17 +8,15 @@ from dataclasses import dataclass, field, replace
 from gradlab.analysis.measured import Measured
 from gradlab.audits.audit import Audit
 from gradlab.errors import described
-from gradlab.plans.plan import Plan
 from gradlab.report.charts import Chart
 from gradlab.report.draw import join_images, make_charts, overview_names, render_images
 from gradlab.report.export import render_csv
 from gradlab.report.fairness import mark_unfair
 from gradlab.report.inside.diagnosis import Diagnosis, diagnose
 from gradlab.report.inside.drawing import view_chart
-from gradlab.report.inside.expected import expect
 from gradlab.report.inside.recording import Recording
-from gradlab.report.inside.views import View, make_views
-from gradlab.spec.phrasing import say_inside
+from gradlab.report.inside.views import View, expect, make_views
+from gradlab.spec.naming import say_inside
 
 KINDS = ("png", "svg", "pdf", "csv")
 """Files of a picture."""
@@ -79,7 +77,6 @@ def make_pictures(
 
 def _make_microworld(measured: Measured, recording: Recording) -> MicroWorld:
     plan = measured.plan
-    assert isinstance(plan, Plan)  # only networks that we build are recorded
     configs = {planned.group.name: planned.config for planned in plan.groups}
     first, second = (configs[arm] for arm in recording.arms)
     first_name, second_name = (measured.names.group(arm) for arm in recording.arms)

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from gradlab.errors import InvalidInput, offer
-from gradlab.plans.choosing import choose_groups
 from gradlab.plans.plan import Plan
 from gradlab.report.charts import Line, LineChart
 from gradlab.report.charts.panels import Panels
@@ -17,10 +16,9 @@ from gradlab.report.requests import choose
 from gradlab.report.tables import Table
 from gradlab.spec.naming import Names
 from gradlab.spec.numerals import written
+from gradlab.tell.predictions import tell
 from gradlab.theory.groups import predict_groups
-from gradlab.theory.keeping import to_json
-from gradlab.theory.prediction import Forecast, Kind, Prediction
-from gradlab.theory.telling import tell
+from gradlab.theory.prediction import Forecast, Kind, Prediction, to_json
 
 TABULATED = ("activation_std.pre", "delta_l2", "grad_l2")
 PROMISES: dict[Kind, str] = {
@@ -169,9 +167,7 @@ def choose_planned(plan: Plan, groups: Sequence[str]) -> Plan:
     """The same plan with some of its groups: names, or settings such as `depth=5|20`."""
     conditions = [planned.group for planned in plan.groups]
     names = Names(conditions, plan.catalog, arms=plan.study.arms is not None, labels=plan.study.labels)
-    chosen = choose_groups(plan, choose(names, list(groups)), {})
-    assert isinstance(chosen, Plan)
-    return chosen
+    return plan.choose(choose(names, list(groups)))
 
 
 def predict_plan(plan: Plan) -> Predicted:

@@ -1,36 +1,61 @@
-"""What a study found: numbers, tables, figures and report, whether it was just run or opened from its folder."""
+"""A small HTML view of a result for notebooks. Every name is escaped."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from html import escape
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal
 
 from gradlab.analysis.claims.verdict import Verdict
 from gradlab.analysis.measured import Measured
 from gradlab.audits.audit import Audit
-from gradlab.errors import InvalidInput, StoreError
+from gradlab.errors import InvalidInput, StoreError, described
 from gradlab.report.charts import Chart
-from gradlab.report.draw import draw_one
+from gradlab.report.draw import draw_one, draw_overview, render_image
 from gradlab.report.export import check_export, render_latex, render_table_as, summary_rows, write_streamed
 from gradlab.report.history import History
 from gradlab.report.inside.recording import Recording
 from gradlab.report.markdown import render_markdown
-from gradlab.report.notebook import render_notebook
 from gradlab.report.page import render_page
 from gradlab.report.pictures import draw_page_files
 from gradlab.report.requests import FigureRequest, Groups, list_figures, requested_chart
 from gradlab.report.story import Story
+from gradlab.report.tables import Table
 from gradlab.report.tuning import flat_rows
 from gradlab.report.writing import save_run, write_report
 from gradlab.runs.store.records import MOST_ROWS
 from gradlab.runs.store.report_folder import ReportFolder
-from gradlab.spec.question import Question
+from gradlab.spec.study import Study
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+def render_notebook(story: Story) -> str:
+    """The question, its answer, whether it is fair, the verdicts, the overview figure and the tables."""
+    parts = [f"<h3>{escape(story.question)}</h3>", f"<p><b>{escape(story.answer)}</b></p>"]
+    for line in (story.fairness, story.caveats, story.tally):
+        parts += [f"<p>{escape(line)}</p>"] if line else []
+    parts += [verdict._repr_html_() for verdict in story.verdicts]
+    if story.pictures.charts:
+        try:
+            svg = render_image(draw_overview(story.pictures.charts, ""), "svg").decode()
+            parts.append(svg[svg.index("<svg") :])
+        except Exception as error:  # as in the report, a figure that cannot be drawn does not prevent the rest
+            parts.append(f"<p>The figures cannot be drawn: {escape(described(error))}</p>")
+    return "\n".join([*parts, *(_render_table(table) for table in story.tables)])
+
+
+def _render_table(table: Table) -> str:
+    head = "".join(f"<th>{escape(cell)}</th>" for cell in table.header)
+    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in table.rows)
+    return f"<h4>{escape(table.title)}</h4><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+# What a study found: numbers, tables, figures and report, whether it was just run or opened from its folder.
 
 
 @dataclass(frozen=True, repr=False)
@@ -69,7 +94,7 @@ class Result:
         )
 
     @property
-    def study(self) -> Question:
+    def study(self) -> Study:
         """The study that was run."""
         return self.measured.study
 

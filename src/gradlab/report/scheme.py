@@ -12,14 +12,14 @@ from dataclasses import dataclass, field, replace
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from gradlab.analysis.answer import headline_of
+from gradlab.analysis.comparison import ranked
 from gradlab.analysis.measured import Measured
-from gradlab.analysis.ranking import ranked
 from gradlab.errors import InvalidInput, StudyError
 from gradlab.report.look import DASHES, HUES, MARKERS, Stroke, shade, shade_steps
 from gradlab.spec.naming import Names, is_number
 from gradlab.spec.paths import label
 from gradlab.spec.selection import chosen
+from gradlab.tell.answers import headline_of
 
 if TYPE_CHECKING:
     from gradlab.report.charts import Line, Points

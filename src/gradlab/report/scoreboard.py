@@ -9,7 +9,7 @@ from gradlab.analysis.scoreboard import Judged, Scoreboard, ScoredClaim, ScoredN
 from gradlab.report.fairness import HOW
 from gradlab.report.markdown import escape, render_table
 from gradlab.report.tables import Table
-from gradlab.spec.phrasing import capital
+from gradlab.spec.naming import capital
 
 VERBS = {
     "reproduced": ("holds", "hold"),
@@ -28,13 +28,31 @@ def summarize(board: Scoreboard) -> str:
     """All in a few sentences: the write-ups' own sentences and numbers, then our statements."""
     counts = board.counts
     parts = [f"{_count(len(board.titles), 'write-up')}. {_describe(counts['sentences'], 'sentence of theirs')}."]
-    if counts["numbers"]:
-        answers = ", ".join(f"{count} {outcome}" for outcome, count in counts["numbers"].items())
-        parts.append(f"{_count(sum(counts['numbers'].values()), 'published number')}: {answers}.")
+    parts += _summarize_numbers(board)
     if counts["statements"]:
         parts.append(f"{_describe(counts['statements'], 'statement of our own')}.")
     unfair = [entry.study for entry in board.entries if entry.audit is not None and not entry.audit.fair]
     return " ".join([*parts, *([f"The audit fails {', '.join(unfair)}."] if unfair else [])])
+
+
+def _say_answer(outcome: str, count: int) -> str:
+    return f"{count} {'say little' if outcome == 'says little' and count > 1 else outcome}"
+
+
+def _summarize_numbers(board: Scoreboard) -> list[str]:
+    """How the numbers came out that can be compared; then those that cannot, by their reason."""
+    counts = dict(board.counts["numbers"])
+    told, strange = [], counts.pop("not comparable", 0)
+    if counts:
+        compared = counts.get("consistent", 0) + counts.get("not consistent", 0)
+        match = f"{counts.pop('consistent', 0)} of {compared} consistent" if compared else ""
+        rest = [_say_answer(outcome, count) for outcome, count in counts.items()]
+        answers = ", ".join(filter(None, [match, *rest]))
+        told.append(f"{_count(sum(board.counts['numbers'].values()) - strange, 'published number')}: {answers}.")
+    for reason, count in board.incomparable.items():
+        verb = "is" if count == 1 else "are"
+        told.append(f"{count}{' more' * bool(counts or told)} {verb} not comparable: {reason}.")
+    return told
 
 
 def _describe(counts: Mapping[str, int], what: str) -> str:
@@ -180,7 +198,8 @@ def _render_study(entry: ScoredStudy, link: str | None) -> Iterator[str]:
         if entry.numbers and kind.startswith("Sentences"):
             yield from ("Published numbers:", "")
             yield from render_table(Table("", NUMBERS, tuple(map(_number_row, entry.numbers))))
-            yield ""
+            reasons = dict.fromkeys(found.row.incomparable for found in entry.numbers if found.row.incomparable)
+            yield from ("", *(f"Not comparable: {escape(reason)}." for reason in reasons), *[""] * bool(reasons))
     if entry.audit is not None and entry.audit.limits:
         yield from ("What this design cannot attribute:", "")
         yield from (f"- {escape(limit)}" for limit in entry.audit.limits)

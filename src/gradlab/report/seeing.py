@@ -9,9 +9,8 @@ import numpy as np
 
 from gradlab.analysis.measured import Measured
 from gradlab.audits.start import Gain, gain_of
-from gradlab.spec.naming import Names
+from gradlab.spec.naming import Names, capital, join, say_inside, say_levels
 from gradlab.spec.numerals import written
-from gradlab.spec.phrasing import capital, join, say_inside, say_levels
 
 if TYPE_CHECKING:
     from gradlab.report.charts import Line
@@ -32,7 +31,7 @@ def see_layers(measured: Measured, lines: Sequence[Line], what: str, *, backward
     """How a size changes over the layers: `In the plain network, δ loses a factor of 4.6 per layer on its way back`."""
     found: list[tuple[str, Gain]] = []
     for line in lines:
-        config = measured.entries[line.group].config
+        config = measured.entries[line.group].network
         hidden = line.y[:-1] if config is not None and config.model.head == "linear" else line.y
         gain = gain_of(hidden[::-1] if backwards else hidden) if len(hidden) > 2 else None
         if gain is not None:

@@ -1,37 +1,301 @@
-"""The story of a result: everything that a report tells, computed once, whoever tells it.
-
-Terminal, Markdown, HTML page, notebook, LaTeX and JSON read this object and compute nothing themselves. Each item is
-computed when it is first asked for: the answer alone needs no figures.
-"""
+"""How the study was designed, and what it takes to run it again, as data."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from gradlab.analysis.answer import Answer, answer, headline_of, verdicts_of
+import numpy as np
+
 from gradlab.analysis.claims.numbers import Comparison, compare_numbers
 from gradlab.analysis.claims.verdict import Verdict
-from gradlab.analysis.findings import findings
 from gradlab.analysis.formatting import where
 from gradlab.analysis.measured import Measured
+from gradlab.analysis.theory import predictions_of
 from gradlab.analysis.tuning import Tuning, tuning_of
 from gradlab.audits.audit import Audit
-from gradlab.report.brief import count_claims, describe_caveats, describe_fairness
-from gradlab.report.design import Design, Rerun, describe_design, describe_rerun
-from gradlab.report.evidence import link_figures
-from gradlab.report.explorer import make_explorer
+from gradlab.parts import Catalog
 from gradlab.report.fairness import list_resampling, tabulate_audit, tabulate_claims
+from gradlab.report.figures.base import Figure
 from gradlab.report.history import History, unfinished_remarks
 from gradlab.report.inside.recording import Recording
-from gradlab.report.layer_names import common_names
+from gradlab.report.layer_names import common_names, shorten_names
+from gradlab.report.look import DASHES, MARKERS, Stroke, dark_colors
 from gradlab.report.pictures import Pictures, make_pictures
+from gradlab.report.scheme import Scheme, make_scheme
 from gradlab.report.tables import Table, list_failures, make_tables, tabulate_layer_names
 from gradlab.report.tuning import describe_choice, describe_edges, describe_method, tabulate_tuning, tuning_json
-from gradlab.report.words import describe_methods
 from gradlab.runs.store.environment import mixed_note
+from gradlab.spec.claims import Claim
+from gradlab.spec.naming import Names, say_settings
+from gradlab.spec.numerals import counted
+from gradlab.spec.paths import label
+from gradlab.tell.answers import Answer, answer, headline_of, verdicts_of
+from gradlab.tell.findings import findings
+from gradlab.tell.methods import describe_methods
+
+
+@dataclass(frozen=True)
+class Design:
+    """In what the arms are allowed to differ, and what each of them is."""
+
+    factor: tuple[str, ...]
+    seeds: int
+    sharing: str
+    """What the seeds have in common across groups, in words."""
+    groups: Table
+    data: tuple[str, ...]
+    """What was inferred from the data, in words."""
+
+
+@dataclass(frozen=True)
+class Rerun:
+    """What makes the same results again."""
+
+    command: str
+    machine: str | None
+    """Versions and processor in words; None if they were not recorded."""
+    own_code: bool
+    """Whether the trials are calls of user code."""
+    hash: str
+    """Of the results: equal hashes, equal bits."""
+
+
+def describe_design(measured: Measured) -> Design:
+    """The design of the study that was run."""
+    plan, study = measured.plan, measured.study
+    known = any(planned.known_cost is not None for planned in plan.groups)
+    header = ("group", "settings", *(("parameters", "steps", "GFLOP per trial") if known else ()))
+    rows = []
+    for planned in plan.groups:
+        settings = ", ".join(f"{path} = {label(value)}" for path, value in planned.group.settings.items()) or "the base"
+        cost = planned.known_cost
+        sizes = () if cost is None else (f"{cost.parameters:,}", f"{cost.steps:,}", f"{cost.flops / 1e9:,.3g}")
+        rows.append((planned.group.name, settings, *sizes))
+    return Design(
+        study.factor,
+        len(study.trial_seeds),
+        "shared by all groups (common random numbers)" if known else "the same for all groups",
+        Table("Design", header, tuple(rows), numbers=(2, 3, 4) if known else ()),
+        tuple(dict.fromkeys(planned.stated for planned in plan.groups if planned.stated)),
+    )
+
+
+def describe_rerun(measured: Measured, environment: Mapping[str, Any], command: str) -> Rerun:
+    """The command, the environment and the hash of the results."""
+    packages = ", ".join(f"{name} {version}" for name, version in environment.get("packages", {}).items() if version)
+    machine = None
+    if packages:
+        python, processor, system = (environment.get(key, "unknown") for key in ("python", "processor", "system"))
+        machine = f"Python {python}, {packages}; {processor} ({system})."
+    return Rerun(command, machine, measured.plan.own_code, measured.hash)
+
+
+# Which figure shows what a claim is about.
+
+
+def link_figures(verdicts: Iterable[Verdict], drawn: Sequence[str], catalog: Catalog) -> tuple[Verdict, ...]:
+    """The verdicts, each with the figure of the report that shows it."""
+    return tuple(replace(verdict, figure=find_figure(verdict.claim, drawn, catalog)) for verdict in verdicts)
+
+
+def find_figure(claim: Claim, drawn: Sequence[str], catalog: Catalog) -> str | None:
+    """The figure that the claim names, or the first drawn one that shows its metric at the claim's step."""
+    if claim.figure in drawn:
+        return claim.figure
+    if claim.metric is None:
+        return None
+    metrics = [metric.strip() for metric in claim.metric.split("/")]
+    wanted = [f"{metric}@{claim.at.step or 'end'}" for metric in metrics] + metrics
+    for metric in wanted:
+        for name in drawn:
+            figure: type[Figure] = catalog.get("figure", name)  # type: ignore[assignment]
+            if metric in figure.shows:
+                return name
+    return None
+
+
+# A result in a few lines: what it rests on, what could explain it otherwise, how its claims came out.
+
+MOST_CAVEATS = 2
+"""Caveats that one line names; the report has all."""
+NAMED, MOST_NAMED = ("direction only", "not reproduced"), 2
+"""Outcomes whose claims the tally names, if they are few."""
+OUTCOMES = (
+    ("direction only", "in direction only"),
+    ("not reproduced", "refuted"),
+    ("not settled", "not settled"),
+    ("not tested", "not tested"),
+)
+APART = (
+    ("says little", "says little", "say little"),
+    ("not comparable", "is not comparable", "are not comparable"),
+)
+"""Answers for published numbers that neither match nor fail to, with their verbs."""
+
+
+def describe_fairness(audit: Audit | None, names: Names) -> str:
+    """Whether the arms differ in nothing but the factor; empty if that was not audited."""
+    groups = len(names.groups)
+    if audit is None or groups < 2:
+        return ""
+    if not audit.fair:
+        return f"Not a controlled comparison: {'; '.join(audit.undeclared)}."
+    if audit.identical:
+        return "Nothing varies: the arms are identical in everything that was compared."
+    which = "The two" if groups == 2 else f"The {groups} groups"
+    varied = [path.partition(" ")[0] for path in audit.varied or audit.factor]  # a scale is named with its value
+    blocks = [path for path in names.axes if not any(each == path or each.startswith(f"{path}.") for each in varied)]
+    if blocks:
+        shared = say_settings(blocks).removeprefix("the ")
+        return f"{groups} groups: at the same {shared} they differ only in {say_settings(varied)}."
+    only = f" ({audit.only_difference})" if groups == 2 and audit.only_difference else ""
+    return f"{which} differ only in {say_settings(varied)}{only}."
+
+
+def describe_caveats(audit: Audit | None, sequel: str | None) -> str:
+    """What else could explain the result, in one line; empty if the audit knows of nothing."""
+    if audit is None or not audit.caveats:
+        return ""
+    shown = "; ".join(audit.caveats[:MOST_CAVEATS])
+    rest = len(audit.caveats) - MOST_CAVEATS
+    more = f"; {rest} more in the report" if rest > 0 else ""
+    controlled = f" The controlled study: `gradlab run {sequel}`." if sequel else ""
+    return f"{'Caveat' if len(audit.caveats) == 1 else 'Caveats'}: {shown}{more}.{controlled}"
+
+
+def _name_claims(verdicts: Sequence[Verdict], outcome: str) -> str:
+    """The claims that do not hold, by their texts, if they are few."""
+    texts = [f"“{verdict.claim.text}”" for verdict in verdicts if verdict.outcome == outcome]
+    return f" ({'; '.join(texts)})" if outcome in NAMED and len(texts) <= MOST_NAMED else ""
+
+
+def count_claims(verdicts: Sequence[Verdict], numbers: Sequence[Comparison]) -> str:
+    """`8 of 9 claims hold, 1 is not settled; 16 of 17 published numbers match.`"""
+    parts = []
+    tested = [verdict for verdict in verdicts if verdict.outcome != "not tested"]
+    if verdicts and not tested:
+        parts.append(f"{counted(len(verdicts), 'claim')} not tested")
+    elif verdicts:
+        counts: Counter[str] = Counter(verdict.outcome for verdict in verdicts)
+        others = [
+            f"{counts[outcome]} {words}{_name_claims(verdicts, outcome)}"
+            for outcome, words in OUTCOMES
+            if counts[outcome]
+        ]
+        holds = f"{counts['reproduced']} of {counted(len(verdicts), 'claim')} hold{'s' * (len(verdicts) == 1)}"
+        parts.append(", ".join([holds, *others]))
+    compared = [row for row in numbers if row.outcome in ("consistent", "not consistent")]
+    if compared:
+        same = sum(row.outcome == "consistent" for row in compared)
+        match = f"match{'es' * (len(compared) == 1)}"
+        parts.append(f"{same} of {counted(len(compared), 'published number')} {match}")
+    for outcome, one, many in APART:
+        if count := sum(row.outcome == outcome for row in numbers):
+            noun = f"{count} more" if compared else counted(count, "published number")
+            parts.append(f"{noun} {one if count == 1 else many}")
+    return f"{'; '.join(parts)}." if parts else ""
+
+
+# Every layer measure of every group at every moment, for the reader to browse.
+
+MOST_NUMBERS, MOST_MOMENTS, MOST_LAYERS = 300_000, 24, 256
+"""Of all groups together, so that the page stays small."""
+FIRST = "grad_l2"
+"""What is shown before the reader chooses, if it was measured."""
+EDGES = ("center", "low", "high")
+"""What the page gets of theory, which speaks of step 0 only."""
+
+
+def make_explorer(measured: Measured, layers: Sequence[str] = ()) -> dict[str, Any] | None:
+    """Medians over seeds by measure, group, moment and layer; None if the inside was not measured.
+
+    Beside them, what theory expects before training: a line by layer with the band that holds 95 % of the seeds.
+    Groups are named and drawn as in the figures; where these have panels, the reader chooses one.
+    """
+    names = sorted(measured.measures, key=lambda name: name != FIRST)
+    if not names or max(measured.layer_count(group) for group in measured.group_names) > MOST_LAYERS:
+        return None
+    scheme = make_scheme(measured)
+    groups = [group for group in measured.group_names if group in scheme]
+    steps = sorted({step for group in groups for step in measured.moments(group)})[:MOST_MOMENTS]
+    each = len(names) * (len(steps) + len(EDGES) * (0 in steps))
+    while len(groups) > 2 and each * sum(measured.layer_count(group) for group in groups) > MOST_NUMBERS:
+        groups = groups[::2]  # every second one, along every axis
+    measures: list[dict[str, Any]] = [
+        {
+            "name": name,
+            "label": measured.metric(name).label,
+            "log": measured.metric(name).kind not in ("signed", "share"),
+            "values": [[_medians(measured, name, group, step) for step in steps] for group in groups],
+            "theory": [_theory(measured, name, group) if 0 in steps else None for group in groups],
+        }
+        for name in names
+    ]
+    return {
+        "groups": [measured.names.group(group) for group in groups],
+        "strokes": [_describe_stroke(scheme.strokes[group]) for group in groups],
+        "tips": [scheme.tip(group) for group in groups],
+        "panels": _panels(scheme, groups),
+        "left_out": len(measured.group_names) - len(groups),
+        "layers": list(layers),
+        "short": list(shorten_names(layers)),
+        "steps": steps,
+        "measures": measures,
+        "has_theory": any(any(measure["theory"]) for measure in measures),
+    }
+
+
+def _panels(scheme: Scheme, groups: list[str]) -> list[dict[str, Any]]:
+    """The panels of the figures, each with the places of its groups; none where each would have one curve."""
+    if scheme.ghosts or not scheme.facets:
+        return []
+    titles = list(dict.fromkeys(scheme.panel(group) for group in groups))
+    return [
+        {"title": title, "groups": [place for place, group in enumerate(groups) if scheme.panel(group) == title]}
+        for title in titles
+    ]
+
+
+def _describe_stroke(stroke: Stroke) -> dict[str, Any]:
+    """Colors for light and dark, and the place of dash and marker in the page's own lists."""
+    return {
+        "light": stroke.color,
+        "dark": dark_colors()[stroke.color],
+        "dash": DASHES.index(stroke.dashes),
+        "marker": MARKERS.index(stroke.marker),
+    }
+
+
+def _medians(measured: Measured, name: str, group: str, step: int) -> list[float | None] | None:
+    values = measured.profile(name, group, step).values
+    if values.size == 0 or not np.isfinite(values).any():
+        return None
+    finite = np.where(np.isfinite(values), values, np.nan)
+    there = np.isfinite(finite).any(0)
+    medians = np.full(values.shape[1], np.nan)
+    medians[there] = np.nanmedian(finite[:, there], axis=0)
+    return [float(f"{v:.4g}") if np.isfinite(v) else None for v in medians]
+
+
+def _theory(measured: Measured, name: str, group: str) -> dict[str, list[float | None]] | None:
+    """Center and band by layer, from the first; None if theory says nothing of this measure."""
+    prediction = predictions_of(measured).get(group)
+    forecasts = {} if prediction is None else dict(prediction.forecasts.get(name, {}))
+    shown = {layer: one for layer, one in forecasts.items() if one.signed or one.center > 0}
+    if not shown:
+        return None
+    rows = [shown.get(layer) for layer in range(1, measured.layer_count(group) + 1)]
+    return {edge: [None if one is None else float(f"{getattr(one, edge):.4g}") for one in rows] for edge in EDGES}
+
+
+# The story of a result: everything that a report tells, computed once, whoever tells it.
+#
+# Terminal, Markdown, HTML page, notebook, LaTeX and JSON read this object and compute nothing themselves. Each item is
+# computed when it is first asked for: the answer alone needs no figures.
 
 QUICK_NOTE = "Reduced budget (--quick): a look at the machinery, not a test of the claims."
 UNAUDITED_NOTE = (

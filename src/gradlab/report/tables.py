@@ -6,17 +6,15 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from gradlab.analysis.answer import headline_of
 from gradlab.analysis.claims.numbers import compare_numbers
-from gradlab.analysis.collapse import collapse_of
-from gradlab.analysis.convergence import convergence_of
-from gradlab.analysis.fit import fit_measures
+from gradlab.analysis.comparison import COSTS, collapse_of, convergence_of, frontier, offers
 from gradlab.analysis.formatting import interval, number, percent_range, where
 from gradlab.analysis.measured import Measured
-from gradlab.analysis.pareto import COSTS, frontier, offers
 from gradlab.analysis.theory import agreements, predictions_of
+from gradlab.spec.naming import capital
 from gradlab.spec.numerals import written
-from gradlab.spec.phrasing import capital
+from gradlab.tell.answers import headline_of
+from gradlab.tell.findings import fit_measures
 from gradlab.theory.prediction import Forecast
 
 MAIN = (
@@ -37,7 +35,8 @@ LAYER_THEORY_NOTE = (
 )
 PUBLISHED_NOTE = (
     "Consistent: at the precision at which it was printed, the number lies in the 95 % prediction interval of one more "
-    "seed of ours."
+    "seed of ours. Says little: so does almost any number, because that interval spans over a decade or half of the "
+    "scale. With fewer than 10 seeds it is open toward networks that collapse, of which the seeds may have missed one."
 )
 
 
@@ -96,7 +95,8 @@ def tabulate_collapse(measured: Measured) -> Table | None:
     )
     header = ("group", "at chance", "95 % interval of the share", "median accuracy", "epoch of escape, by seed")
     notes = (
-        "At chance: accuracy at most 1.5 times that of guessing. Interval: binomial, valid after any number of looks.",
+        "At chance: not better than always answering the most common class, by a binomial test on the test set at 1 %. "
+        "Interval: binomial, valid after any number of looks.",
     )
     return Table("Networks that never left chance", header, rows, notes, numbers=(1, 2, 3, 4))
 
@@ -196,8 +196,9 @@ def tabulate_published(measured: Measured) -> Table | None:
     )
     header = ("group", "measure", "published", "from", "measured (median)", "new seed, 95 %", "exact zeros", "number")
     notes = dict.fromkeys(f"{row.called}, {row.what}: {row.note}" for row in found if row.note)
+    strange = dict.fromkeys(f"Not comparable: {row.incomparable}." for row in found if row.incomparable is not None)
     fits = [fits.sentence for fits in fit_measures(measured)]
-    return Table("Published numbers", header, rows, (PUBLISHED_NOTE, *fits, *notes), numbers=(2, 4, 5, 6))
+    return Table("Published numbers", header, rows, (PUBLISHED_NOTE, *strange, *fits, *notes), numbers=(2, 4, 5, 6))
 
 
 def _format_zeros(zeros: int, n: int) -> str:

@@ -20,6 +20,8 @@ def linear_ticks(low: float, high: float, most: int, *, whole: bool = False) -> 
     if not high > low:
         return [(low, written(low))]
     raw = (high - low) / max(most - 1, 1)
+    if not 1e-300 < raw < math.inf:  # between two such ends there is no round number that a float can hold
+        return [(low, written(low))]
     base = 10.0 ** math.floor(math.log10(raw))
     for step in (base * factor for factor in (*STEPS, 20.0, 25.0, 50.0)):
         if whole and (step < 1 or step != round(step)):

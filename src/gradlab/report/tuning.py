@@ -7,16 +7,15 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from gradlab.analysis.answer import headline_of
-from gradlab.analysis.claims.edges import describe_edge
+from gradlab.analysis.claims.verdict import describe_edge
 from gradlab.analysis.formatting import interval, number, where
 from gradlab.analysis.measured import Measured
 from gradlab.analysis.tuning import RULE, Tried, Tuning
 from gradlab.plans.tuning import TuningPlan, judged_phase
 from gradlab.report.tables import Table
+from gradlab.spec.naming import join, short
 from gradlab.spec.paths import label, value_at
-from gradlab.spec.phrasing import join
-from gradlab.spec.short import short
+from gradlab.tell.answers import headline_of
 
 
 def tabulate_tuning(tuning: Tuning, measured: Measured) -> tuple[Table, ...]:
@@ -74,7 +73,9 @@ def describe_choice(tuning: Tuning, measured: Measured) -> str:
         + join([f"{measured.names.level(path, value)}" for path, value in candidate.values.items()])
         for arm, candidate in chosen
     ]
-    return f"Each arm is judged at its own best setting: {join(best)}." if best else ""
+    single = all(len(tuning.stage.of(arm)) == 1 for arm, _ in chosen)
+    where = "the one setting that was tried, and nothing was chosen" if single else "its own best setting"
+    return f"Each arm is judged at {where}: {join(best)}." if best else ""
 
 
 def describe_method(tuning: Tuning) -> str:

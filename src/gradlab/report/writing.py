@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 
 from gradlab.errors import StoreError
@@ -11,10 +12,10 @@ from gradlab.report.export import render_latex
 from gradlab.report.inside.views import VIEWS
 from gradlab.report.markdown import relative_links, render_markdown
 from gradlab.report.page import render_page
-from gradlab.report.pictures import Drawn, Pictures, draw_files
+from gradlab.report.pictures import KINDS, Drawn, Pictures, draw_files
 from gradlab.report.story import Story
-from gradlab.runs.store.account import look_data, record_look
 from gradlab.runs.store.folder import RunFolder
+from gradlab.runs.store.ledger import look_data, read_ledger, record_look, recorded_files
 from gradlab.runs.store.report_folder import ReportFolder
 
 UNRECORDED = "that this report was made is not recorded in the ledger of the run"
@@ -24,33 +25,54 @@ def write_report(
     story: Story, folder: ReportFolder, *, figures: bool = True, formats: Sequence[str] = ("html", "md")
 ) -> Path:
     """Write figures, data, tables and report to a run's folder; gives the path of the first format."""
-    story = _record_look(story, folder.path)
     pictures = story.pictures if figures else Pictures()
     drawn = draw_files(pictures, story.question) if figures else Drawn({}, {})
-    for name, content in drawn.files.items():
-        folder.write_file(f"figures/{name}", content)
-    folder.write_file("tables.tex", render_latex(story))
-    shown = pictures.without(drawn.broken)
-    written = {}
-    if "md" in formats:
-        text = render_markdown(story, shown)
-        _require_linked_files(folder, text)
-        written["md"] = folder.write_text("report.md", text)
-    if "html" in formats:
-        written["html"] = folder.write_text("report.html", render_page(story, shown, drawn.svg))
-    # remove figures of an earlier report last: the links of the report in the folder work at any moment
     names = ["overview", *VIEWS, *story.measured.plan.catalog.names("figure")]
+    shown = pictures.without(drawn.broken)
+    contents = _render(story, shown, drawn, formats)
+    gone = {f"figures/{name}.{kind}" for name in names for kind in KINDS} - contents.keys()
+    if reason := _record_look(story, folder, contents, gone):
+        story = replace(story, folder_notes=(*story.folder_notes, f"{UNRECORDED}: {reason}"))
+        contents = _render(story, shown, drawn, formats)
+    written = {}
+    for name, content in contents.items():
+        if name == "report.md":
+            _require_linked_files(folder, content.decode())
+        written[name] = folder.write_file(name, content)
+    # remove figures of an earlier report last: the links of the report in the folder work at any moment
     folder.clear_figures(names, keep=drawn.files)
-    return written[formats[0]]
+    return written[f"report.{formats[0]}"]
 
 
-def _record_look(story: Story, folder: Path) -> Story:
-    """Record in the run's ledger that its verdicts are seen now; the story says so if that is not possible."""
+def _render(story: Story, shown: Pictures, drawn: Drawn, formats: Sequence[str]) -> dict[str, bytes]:
+    """Every file of a report by name, those that others link to first."""
+    contents = {f"figures/{name}": content for name, content in drawn.files.items()}
+    contents["tables.tex"] = render_latex(story)
+    if "md" in formats:
+        contents["report.md"] = render_markdown(story, shown).encode()
+    if "html" in formats:
+        contents["report.html"] = render_page(story, shown, drawn.svg).encode()
+    return contents
+
+
+def _record_look(
+    story: Story, folder: ReportFolder, contents: Mapping[str, bytes], gone: Collection[str]
+) -> str | None:
+    """Record in the run's ledger that its verdicts are seen now, and in which files; gives the reason if it cannot be.
+
+    Files of an earlier report that stay, such as its other format, keep the hash with which they were written.
+    """
     measured = story.measured
     statuses = {name: [measured.status(trial) for trial in own] for name, own in measured.by_group.items()}
-    outcomes = [verdict.outcome for verdict in story.verdicts]
-    reason = record_look(folder, look_data(statuses, measured.hash, outcomes))
-    return story if reason is None else replace(story, folder_notes=(*story.folder_notes, f"{UNRECORDED}: {reason}"))
+    look = look_data(statuses, measured.hash, [verdict.outcome for verdict in story.verdicts])
+    try:
+        ledger = read_ledger(folder.path)
+    except StoreError as error:
+        return str(error)
+    kept = {} if ledger is None else recorded_files(ledger)
+    own = {name: sha256(content).hexdigest() for name, content in contents.items()}
+    files = {name: found for name, found in {**kept, **folder.written, **own}.items() if name not in gone}
+    return record_look(folder.path, look, files)
 
 
 def save_run(story: Story, out: Path) -> Path:

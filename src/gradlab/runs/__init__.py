@@ -3,6 +3,6 @@
 from gradlab.runs.executors.base import Executor
 from gradlab.runs.monitor import Monitor
 from gradlab.runs.worker import Bundle, run_bundle, run_trial
-from gradlab.trials.result import TrialResult
+from gradlab.trials.outcome import TrialResult
 
 __all__ = ["Bundle", "Executor", "Monitor", "TrialResult", "run_bundle", "run_trial"]

@@ -15,14 +15,14 @@ from dataclasses import dataclass
 from time import monotonic, time
 from typing import Any
 
-from gradlab.plans.outline import Outline
+from gradlab.plans.plan import Plan
 from gradlab.runs.interrupt import on_interrupt
 from gradlab.runs.monitor import Monitor
 from gradlab.runs.store.chunks import MemoryChunk
 from gradlab.runs.store.folder import RunFolder
-from gradlab.runs.store.progress import Heartbeat
 from gradlab.runs.store.records import Records
-from gradlab.trials.result import TrialResult
+from gradlab.runs.store.status import Heartbeat
+from gradlab.trials.outcome import TrialResult
 from gradlab.trials.trial import TrialLabel
 
 COMMIT_SECONDS = 0.5
@@ -38,7 +38,7 @@ class Tally:
 
     def __init__(
         self,
-        plan: Outline,
+        plan: Plan,
         todo: Sequence[TrialLabel],
         before: Counter[str],
         monitor: Monitor,
@@ -49,7 +49,9 @@ class Tally:
         self.planned = len({trial.id for trial in plan.trials})
         self.counts = Counter(before)
         self.monitor = monitor
-        self._steps = {found.group.name: max(found.cost.steps, 1) if found.cost else 1 for found in plan.groups}
+        self._steps = {
+            found.group.name: max(found.known_cost.steps, 1) if found.known_cost else 1 for found in plan.groups
+        }
         self._cost = {found.group.name: found.rough_seconds for found in plan.groups}
         self.todo = len(todo)
         self._todo = sum(self._cost[trial.group] for trial in todo)
@@ -116,7 +118,7 @@ class ConductResult:
 
 
 def conduct(
-    plan: Outline,
+    plan: Plan,
     start: Start,
     folder: RunFolder | None,
     *,
@@ -172,7 +174,7 @@ def conduct(
     return ConductResult(committer.records(), stopped, monitor.environments)
 
 
-def _counts(records: Records, plan: Outline, finished: set[str]) -> Counter[str]:
+def _counts(records: Records, plan: Plan, finished: set[str]) -> Counter[str]:
     wanted = finished & {trial.id for trial in plan.trials}
     status: Mapping[str, str] = dict(
         zip(records.trials["trial"].to_pylist(), records.trials["status"].to_pylist(), strict=True)

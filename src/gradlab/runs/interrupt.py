@@ -26,11 +26,13 @@ def on_interrupt(action: Callable[[], None]) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    seen = False
+    seen = hung_up = False
+    hang_up = getattr(signal, "SIGHUP", None)
 
     def handle(number: int, frame: FrameType | None) -> None:
-        nonlocal seen
-        if seen and number == getattr(signal, "SIGHUP", None):
+        nonlocal seen, hung_up
+        hung_up = hung_up or number == hang_up
+        if seen and number == hang_up:
             return  # a closing terminal sends it twice without a key press
         if seen:
             for worker in multiprocessing.active_children():
@@ -46,4 +48,5 @@ def on_interrupt(action: Callable[[], None]) -> Iterator[None]:
         yield
     finally:
         for number, handler in before.items():
-            signal.signal(number, handler)
+            # the second hang-up of a closing terminal may come only now, while the report is written
+            signal.signal(number, signal.SIG_IGN if hung_up and number == hang_up else handler)

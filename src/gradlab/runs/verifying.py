@@ -10,14 +10,12 @@ from typing import Any, Literal
 
 from gradlab.errors import StoreError
 from gradlab.plans.saving import CODE, part_files, trial_ids
-from gradlab.runs.store.account import committed_chunks
-from gradlab.runs.store.atomic import read_regular
 from gradlab.runs.store.chunks import Chunk
+from gradlab.runs.store.files import UNSEALED, read_regular, read_sealed
 from gradlab.runs.store.folder import chunk_paths
-from gradlab.runs.store.ledger import Ledger
+from gradlab.runs.store.ledger import Ledger, committed_chunks, recorded_files
 from gradlab.runs.store.rehash import rehash
 from gradlab.runs.store.report_folder import AUDIT, ENVIRONMENT, LAYER_NAMES, MICROWORLD, PLAN
-from gradlab.runs.store.sealed import UNSEALED, read_sealed
 from gradlab.trials.trial import trial_id
 
 SHOWN = 5
@@ -64,6 +62,30 @@ def check_files(folder: Path, tree: Mapping[str, Any]) -> Check:
     return Check("files", f"{_count(count, 'file')} hold what was written", tuple(findings))
 
 
+def check_written(folder: Path, ledger: Ledger | None) -> Check:
+    """The files for readers (report, figures, tables, study) are those that were written; removed ones are no edit."""
+    files = {} if ledger is None else recorded_files(ledger)
+    if not files:
+        return Check("report", "no look has recorded the hashes of its report", done=False)
+    findings, there = [], 0
+    for name, written in sorted(files.items()):
+        try:
+            same = sha256(read_regular(folder / name)).hexdigest() == written
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            findings.append(f"{folder / name} cannot be read: {error.strerror or error}.")
+            continue
+        there += 1
+        if not same:
+            findings.append(
+                f"{folder / name} is not what was written: it was edited since, or its writing was interrupted; "
+                f"`gradlab report {folder}` writes the report again."
+            )
+    gone = f"; {len(files) - there:,} removed" if there < len(files) else ""
+    return Check("report", f"{_count(there, 'file')} of report and study as they were written{gone}", tuple(findings))
+
+
 @dataclass
 class Stored:
     """The results of a folder beside its plan and its ledger."""
@@ -101,16 +123,11 @@ class Stored:
             found.setdefault(identity, (set(), seed))[0].add(name)
         plans = self.ledger.of("plan", "tuned") if self.ledger is not None else []
         whole = [entry.data for entry in plans]
-        tunings = [data["tuning"] for data in whole if isinstance(data.get("tuning"), Mapping)]
+        tunings = [data["tuning"] for data in whole if data.get("tuning")]
         for plan in (*whole, *tunings):
-            try:
-                pairs = [(str(group["id"]), str(group["name"])) for group in plan["groups"]]
-                seeds = [int(seed) for seed in plan["seeds"]]
-            except (KeyError, TypeError, ValueError):
-                continue
-            for seed in seeds:
-                for group, name in pairs:
-                    found.setdefault(trial_id(group, seed), (set(), seed))[0].add(name)
+            for seed in plan["seeds"]:
+                for group in plan["groups"]:
+                    found.setdefault(trial_id(group["id"], seed), (set(), seed))[0].add(group["name"])
         return found
 
     def name(self, trial: str) -> str:
@@ -221,10 +238,8 @@ class Stored:
 def recorded_results(ledger: Ledger) -> Iterator[tuple[str, str, str]]:
     """Trial, digest and status of every result that the ledger saw committed, in order."""
     for entry in ledger.of("trials"):
-        rows = entry.data.get("trials")
-        for row in rows if isinstance(rows, list) else ():
-            if isinstance(row, list) and len(row) >= 2:
-                yield str(row[0]), str(row[1]), str(row[2]) if len(row) > 2 else "done"
+        for trial, digest, *status in entry.data["trials"]:
+            yield trial, digest, status[0] if status else "done"
 
 
 def _rows(entry: Mapping[str, Any]) -> Sequence[str]:

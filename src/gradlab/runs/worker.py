@@ -12,8 +12,7 @@ from time import perf_counter
 from gradlab.engines.base import Engine, Tick
 from gradlab.errors import described
 from gradlab.runs.monitor import Monitor, Stopped
-from gradlab.trials.digest import digest
-from gradlab.trials.result import TrialResult
+from gradlab.trials.outcome import TrialResult, digest
 from gradlab.trials.setup import prepare
 from gradlab.trials.trial import Trial
 

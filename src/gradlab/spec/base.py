@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Mapping
+from hashlib import sha256
 from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, model_validator
@@ -78,3 +81,27 @@ class Frozen(BaseModel):
 def spec_error(message: str, *, where: str = "", value: object = None) -> PydanticCustomError:
     """Return a validation error with a complete message; `where` is the path below the field."""
     return PydanticCustomError("gradlab", "{message}", {"message": message, "where": where, "value": value})
+
+
+# Canonical JSON (equal values give equal text), and the hash that identifies a trial.
+
+
+def plain_json(value: Any) -> Any:
+    """Convert non-finite numbers to the strings "nan", "inf" and "-inf", which JSON lacks; None stays null."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
+    if isinstance(value, dict):
+        return {str(key): plain_json(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain_json(item) for item in value]
+    return value
+
+
+def canonical_json(value: Any) -> str:
+    """Return JSON with sorted keys, no spaces and shortest exact floats: equal values give equal text."""
+    return json.dumps(plain_json(value), sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=True)
+
+
+def content_id(value: Any) -> str:
+    """Return the first 16 hex digits of the SHA-256 of the canonical JSON."""
+    return sha256(canonical_json(value).encode()).hexdigest()[:16]

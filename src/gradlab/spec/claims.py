@@ -1,36 +1,178 @@
-"""Claims: statements that a result can settle, each with its metric and the asserted value.
-
-    >, <            one arm against `value`, or the first of two arms (layers, effects) against the second
-    between         one arm inside `value: [low, high]`
-    near            one arm at `value`, within the fraction `within`; `value: theory` is what theory predicts
-    ratio           the first of two arms (or layers) over the second: near `value`, or inside `value: [low, high]`
-    decreasing,
-    increasing      along the axis `along`, at every step
-    ordered         arms from largest to smallest, at every step
-    highest,
-    lowest          the largest (smallest) number of all groups is one of `arms`; with `along`, of all values of an axis
-
-An arm is a group's name, or a setting that selects it (`skip=none`); `at` narrows by axis (`at: {depth: 30}`), layer
-and step. If several groups match, the claim is about each of them or, with `pooled`, about their mean. Two arms at two
-layers compare the ratio of the first layer's number to the second's.
-
-`from` says where a write-up makes the statement (text, figure, code); without it the statement is the study author's
-own. A published number is compared apart from its sentence (`analysis.claims.numbers`).
-"""
+"""Where a number is taken: after which step, in which layer."""
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
 from gradlab.errors import offer, shortened
-from gradlab.spec.base import Frozen, spec_error
-from gradlab.spec.place import At, Label, Layer, Text
-from gradlab.spec.published import Number, Origin
+from gradlab.spec.base import LABEL_PATTERN, Frozen, spec_error
 
-OPS = (">", "<", "between", "near", "ratio", "decreasing", "increasing", "ordered", "highest", "lowest")
-ALONG_AN_AXIS = ("decreasing", "increasing")
+Label = Annotated[str, Field(min_length=1, max_length=80, pattern=LABEL_PATTERN)]
+Text = Annotated[str, Field(min_length=1, max_length=2000)]
+LayerNumber = Annotated[int, Field(ge=1, strict=True)]
+OverLayers = Literal["smallest", "largest"]
+"""The smallest or largest number of all layers, in each network."""
+Layer = LayerNumber | Literal["last"] | OverLayers
+
+
+class At(Frozen):
+    """Where a value is taken: after which step, in which layer(s)."""
+
+    noun: ClassVar[str] = "at"
+
+    step: Annotated[int, Field(ge=0, strict=True)] | Literal["start", "end"] | None = None
+    layer: Layer | tuple[Layer, ...] | None = None
+    """Its number, `last`, or `smallest` and `largest` for the least and most of all layers; several as a list."""
+
+    def places(self) -> tuple[At, ...]:
+        """Return one place per layer."""
+        layers = self.layer if isinstance(self.layer, tuple) else (self.layer,)
+        return tuple(self.model_copy(update={"layer": layer}) for layer in layers)
+
+
+def describe_layer(layer: object) -> str:
+    """A layer in words: `layer 3`, `last layer`, `smallest over layers`."""
+    if layer in ("smallest", "largest"):
+        return f"{layer} over layers"
+    return f"layer {layer}" if isinstance(layer, int) else f"{layer} layer{'s' * (layer == 'all')}"
+
+
+# Published numbers: what a write-up states, at the precision at which it states it, and where it stands.
+#
+# A number as it was printed means every number that rounds to it: `0.063` is 0.0625 to 0.0635, `0.0630` is 0.06295 to
+# 0.06305. A float in YAML has lost its last zeros, so a number may also be a string: `"0.0630"`, `"~0.9"`, or a range
+# such as `"0.96–0.97"`, which covers what rounds to either end or lies between them. A bare `0` is nothing at all, not
+# everything up to a half: a zero that was rounded is written with its digits, `"0.00"`.
+
+Origin = Literal["text", "figure", "code"]
+"""Where a write-up states something: in its text, in a figure, or in its public code and saved results."""
+LARGE = 1e6
+"""From here on whole numbers are taken to be printed as 1.06e8."""
+_RANGE = re.compile(r"(?<=[0-9])\s*(?:–|-|to|…)\s*(?=[-+.0-9])")
+
+
+@dataclass(frozen=True)
+class Stated:
+    """A published number: every value that rounds to what was printed."""
+
+    text: str
+    low: float
+    high: float
+
+    @property
+    def value(self) -> float:
+        """The number as printed; of a range its middle."""
+        return (self.low + self.high) / 2
+
+    def overlaps(self, low: float, high: float) -> bool:
+        """Whether a value between these ends rounds to it."""
+        return self.low <= high and low <= self.high
+
+
+def read_stated(printed: float | str) -> Stated:
+    """Read a published number; a `ValueError` if it is not one."""
+    text = printed.strip() if isinstance(printed, str) else _as_printed(printed)
+    plain = text.lstrip("~≈ ").replace("×10^", "e").replace(",", "")
+    ends = [_rounded(piece) for piece in _RANGE.split(plain)]
+    if len(ends) > 2 or ends[0][0] > ends[-1][0]:
+        raise ValueError(f"{shortened(text)} is not a number")
+    return Stated(text, float(ends[0][0]), float(ends[-1][1]))
+
+
+def _as_printed(number: float) -> str:
+    """The shortest digits of a float: 5.0 was written as 5, 106000000.0 as 1.06e8."""
+    if float(number).is_integer() and abs(number) < LARGE:
+        return str(int(number))
+    return str(Decimal(repr(number)).normalize()).replace("E+", "e").replace("E", "e")
+
+
+def _rounded(piece: str) -> tuple[Decimal, Decimal]:
+    """Between which numbers those lie that round to this one."""
+    try:
+        number = Decimal(piece.strip())
+    except InvalidOperation:
+        raise ValueError(f"{shortened(piece)} is not a number") from None
+    exponent = number.as_tuple().exponent
+    if not isinstance(exponent, int):
+        raise ValueError(f"{shortened(piece)} is not a finite number")
+    if number == 0 and exponent >= 0:
+        return number, number
+    half = Decimal(1).scaleb(exponent) / 2
+    return number - half, number + half
+
+
+def _check_stated(printed: str) -> str:
+    try:
+        read_stated(printed)
+    except ValueError as error:
+        raise spec_error(f"{error}; give one such as 0.063, '0.0630' or '0.96–0.97'") from None
+    return printed
+
+
+Number = float | Annotated[str, Field(max_length=80), AfterValidator(_check_stated)]
+"""A published number as printed."""
+
+
+def list_stated(published: Number | tuple[Number, ...] | None) -> tuple[Stated, ...]:
+    """One or several published numbers, or none."""
+    if published is None:
+        return ()
+    return tuple(map(read_stated, published if isinstance(published, tuple) else (published,)))
+
+
+class Published(Frozen):
+    """A number (or one per layer) from the write-up, compared with the measured one."""
+
+    noun: ClassVar[str] = "published"
+
+    metric: str
+    arms: Label
+    at: At = At()
+    value: Number | tuple[Number, ...]
+    origin: Origin = Field(default="text", alias="from")
+    """Where the number stands."""
+    guessed: bool = False
+    """Whether the write-up does not say which measure it printed: the report then names the one that fits best."""
+    note: Text | None = None
+    """A note for the reader about this number."""
+
+    @model_validator(mode="after")
+    def _check_values(self) -> Self:
+        values = len(self.value) if isinstance(self.value, tuple) else 1
+        if values != len(self.at.places()):
+            raise spec_error(
+                f"{values} values for {len(self.at.places())} places; give one for each layer", where="value"
+            )
+        return self
+
+
+# Claims: statements that a result can settle, each with its metric and the asserted value.
+#
+#     >, <            one arm against `value`, or the first of two arms (layers, effects) against the second
+#     between         one arm inside `value: [low, high]`
+#     near            one arm at `value`, within the fraction `within`; `value: theory` is what theory predicts
+#     ratio           the first of two arms (or layers) over the second: near `value`, or inside `value: [low, high]`
+#     decreasing,
+#     increasing      along the axis `along`, at every step
+#     diminishing     along the axis `along`, every step gains less than the one before
+#     ordered         arms from largest to smallest, at every step
+#     highest,
+#     lowest          the largest (smallest) number of all groups is one of `arms`; with `along`, of an axis's values
+#
+# An arm is a group's name, or a setting that selects it (`skip=none`); `at` narrows by axis (`at: {depth: 30}`), layer
+# and step. If several groups match, the claim is about each of them or, with `pooled`, about their mean. Two arms at
+# two layers compare the ratio of the first layer's number to the second's.
+#
+# `from` says where a write-up makes the statement (text, figure, code); without it the statement is the study author's
+# own. A published number is compared apart from its sentence (`analysis.claims.numbers`).
+
+OPS = (">", "<", "between", "near", "ratio", "decreasing", "increasing", "diminishing", "ordered", "highest", "lowest")
+ALONG_AN_AXIS = ("decreasing", "increasing", "diminishing")
 BEST = ("highest", "lowest")
 NEAR, RATIO = 0.1, 0.25
 """Default tolerance of `near` and `ratio`, as a fraction."""
@@ -75,13 +217,19 @@ class Claim(Frozen):
     effects: tuple[str, str] | None = None
     """For >: two axes; the claim is that the first changes the metric more than the second."""
     along: str | None = None
-    """For decreasing and increasing: the axis. For highest and lowest: the axis whose other values are compared."""
+    """For decreasing, increasing, diminishing: the axis. For highest, lowest: the axis whose other values compete."""
     origin: Origin | None = Field(default=None, alias="from")
     """Where the write-up states it; None: a statement of the study's author."""
     published: Number | tuple[Number, ...] | None = None
     """The number that the write-up gives: of the arm, of the ratio of two, or one per arm."""
     note: Text | None = None
     """How the sentence was turned into numbers, where that is not obvious."""
+    primary: bool = False
+    """Whether it is one of the claims that the study is made for: they are tested first, at the full level, and the
+    others share what is left."""
+    assume: Literal["symmetric"] | None = None
+    """Of one arm: `symmetric` declares that its numbers (their logarithms, where ratios matter) lie symmetrically
+    around their center, so that fewer seeds settle it; without it, nothing is assumed and the median is judged."""
     budget: Literal["full", "any"] = "full"
     """`any`: the claim is also tested on a reduced budget (`--quick`)."""
     figure: str | None = None
@@ -163,5 +311,7 @@ def _check_arms(claim: Claim) -> None:
         raise spec_error(f"{claim.op} needs the axis that it runs along", where="along")
     if claim.along is not None and claim.op not in (*ALONG_AN_AXIS, *BEST):
         raise spec_error(f"{claim.op} does not run along an axis; leave along out", where="along")
+    if claim.assume is not None and (claim.compares or claim.op in ("ordered", *ALONG_AN_AXIS, *BEST)):
+        raise spec_error("comparisons assume it already; leave it out", where="assume")
     if claim.within is not None and (claim.op not in ("near", "ratio") or isinstance(claim.value, tuple)):
         raise spec_error("within applies to near, and to ratio with one value", where="within")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
@@ -21,10 +22,8 @@ from gradlab.spec.choice import (
     SkipChoice,
 )
 
-EpochMetric = Literal[
-    "train_loss", "train_accuracy", "validation_loss", "validation_accuracy", "test_loss", "test_accuracy"
-]
-"""Metrics that exist once per epoch."""
+EpochMetric = str
+"""A metric that exists once per epoch: the loss or a score of a split, such as `validation_loss`, `test_accuracy`."""
 Moments = tuple[Annotated[int, Field(ge=0, strict=True)] | Literal["start", "log", "end"], ...]
 """Steps after which something happens; `log` is 1, 2, 4, 8, …"""
 Kept = tuple[Annotated[int, Field(ge=0, strict=True)] | Literal["start", "log", "end", "best"], ...]
@@ -245,7 +244,7 @@ class Target(Frozen):
 
     noun: ClassVar[str] = "target"
 
-    metric: Literal["final_loss"] | EpochMetric
+    metric: EpochMetric
     value: float
 
 
@@ -263,7 +262,7 @@ class Measure(Frozen):
     """What is measured, on what, and when."""
 
     noun: ClassVar[str] = "measure"
-    later: ClassVar[frozenset[str]] = frozenset(("best",))
+    later: ClassVar[frozenset[str]] = frozenset(("best", "scores"))
 
     layers: Moments = ("start", "end")
     """Steps after which the layers are measured; `log` is 1, 2, 4, 8, …"""
@@ -271,6 +270,8 @@ class Measure(Frozen):
     probe: ProbeBatch = ProbeBatch()
     evaluate_every: Count = 1
     """Epochs between evaluations on validation and test data; the last epoch is always evaluated."""
+    scores: tuple[str, ...] = ("accuracy",)
+    """What is evaluated besides the loss, where the task has it: `accuracy`, `calibration_error`, or your own."""
     target: Target | None = None
     best: EpochMetric | None = None
     """The metric that chooses the best epoch, of those evaluated; `best_epoch`, `best_test_accuracy` … tell of it."""
@@ -293,6 +294,23 @@ class Config(Frozen):
     model: Model
     train: Train
     measure: Measure = Measure()
+
+
+@dataclass(frozen=True)
+class Group:
+    """One arm or grid point: its name, its settings, and the configuration of its networks."""
+
+    name: str
+    settings: Mapping[str, Any]
+    network: Config | None = None
+    """None where the user's code is trained: only the code knows what it does."""
+
+    @property
+    def config(self) -> Config:
+        """The configuration, for whoever deals with networks of the lab only."""
+        if self.network is None:
+            raise TypeError(f"{self.name} is the user's code, which has no configuration")
+        return self.network
 
 
 BASE_SECTIONS = tuple(name for name in Config.model_fields if name != "measure")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import product
 from math import prod
 from typing import Any
@@ -13,27 +12,22 @@ from pydantic import ValidationError
 
 from gradlab.errors import InvalidInput, Problem, StudyError, Where, nearest, offer, shortened
 from gradlab.parts import Catalog
-from gradlab.spec.config import BASE_SECTIONS, Config
+from gradlab.spec.config import BASE_SECTIONS, Config, Group
 from gradlab.spec.messages import study_error
 from gradlab.spec.naming import check_labels
 from gradlab.spec.paths import ALTERNATIVES, flatten, label, value_at, with_all
-from gradlab.spec.question import Condition
 from gradlab.spec.study import Study
 
 MAX_GROUPS = 100_000
 
 
-@dataclass(frozen=True)
-class Group(Condition):
-    """One arm or grid point: its name, its settings, and its configuration."""
-
-    config: Config
-
-
 def expand(study: Study, catalog: Catalog) -> tuple[Group, ...]:
     """Return every group of the study; a `StudyError` says where in the file a group is invalid."""
+    if study.code is not None:
+        return tuple(Group(name, dict(settings)) for name, settings in (study.arms or {}).items())
     if catalog.executed:
         _check_probes(study, catalog)
+        _check_scores(study, catalog)
         _check_figures(study, catalog)
     variants = _variants(study)
     varied = sorted({path for _, overrides, _ in variants for path, _ in flatten(overrides)})
@@ -158,6 +152,11 @@ def _check_known(path: str, index: int, value: str, accepted: list[str]) -> None
 def _check_probes(study: Study, catalog: Catalog) -> None:
     for index, probe in enumerate(() if study.measure.probes == "all" else study.measure.probes):
         _check_known("measure.probes", index, probe, catalog.names("probe"))
+
+
+def _check_scores(study: Study, catalog: Catalog) -> None:
+    for index, score in enumerate(study.measure.scores):
+        _check_known("measure.scores", index, score, catalog.names("score"))
 
 
 def _check_figures(study: Study, catalog: Catalog) -> None:

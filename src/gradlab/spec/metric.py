@@ -114,6 +114,12 @@ class Metrics:
         return self.declared.get(name) or infer(name)
 
 
+def split_of(metric: str) -> Split:
+    """Which part of the data a metric of an epoch is evaluated on: its name says so."""
+    split = metric.partition("_")[0]
+    return split if split in ("validation", "test") else "train"  # type: ignore[return-value]
+
+
 _ENDS: tuple[tuple[Kind, tuple[str, ...]], ...] = (
     ("accuracy", ("accuracy", "acc", "top1", "top5")),
     (

@@ -25,6 +25,8 @@ def study_schema(catalog: Catalog = BUILT_IN) -> dict[str, Any]:
     base["properties"].pop("measure", None)
     definitions["Base"] = base
     schema["properties"]["base"] = {"$ref": "#/$defs/Base"}
+    schema["properties"].pop("code")  # written by `gradlab.compare`, not by people
+    schema["required"] = ["question", "base"]
     schema["$defs"] = definitions
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     return schema

@@ -8,11 +8,11 @@ from typing import Any
 
 from gradlab.errors import StudyError, nearest, shortened
 from gradlab.spec.claims import ALONG_AN_AXIS, BEST, Claim
+from gradlab.spec.config import Group
 from gradlab.spec.paths import label, naming_key
-from gradlab.spec.question import Condition
 
 
-def axes_of(groups: Sequence[Condition]) -> dict[str, tuple[Any, ...]]:
+def axes_of(groups: Sequence[Group]) -> dict[str, tuple[Any, ...]]:
     """Return the paths in which groups differ, each with its values in order of first occurrence."""
     found: dict[str, list[Any]] = {}
     for group in groups:
@@ -23,7 +23,7 @@ def axes_of(groups: Sequence[Condition]) -> dict[str, tuple[Any, ...]]:
     return {path: tuple(values) for path, values in found.items() if len(values) > 1}
 
 
-def chosen(claim: Claim, groups: Sequence[Condition]) -> tuple[tuple[str, ...], ...]:
+def chosen(claim: Claim, groups: Sequence[Group]) -> tuple[tuple[str, ...], ...]:
     """Return the groups that the claim compares, in its order: one tuple for each instance of the claim.
 
     An instance has one group (compared with a value), two (compared with each other) or a whole row (an order).
@@ -50,7 +50,7 @@ def chosen(claim: Claim, groups: Sequence[Condition]) -> tuple[tuple[str, ...], 
     return _pair_groups(claim, picked)
 
 
-def list_contenders(claim: Claim, groups: Sequence[Condition]) -> tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]:
+def list_contenders(claim: Claim, groups: Sequence[Group]) -> tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]:
     """Return the groups of which one is claimed to be the highest (lowest), and those it has to beat, per instance."""
     axes = axes_of(groups)
     there = [group for group in groups if _is_at(group, claim.at.axes, axes)]
@@ -72,7 +72,7 @@ def path_of(axis: str, axes: Mapping[str, Any]) -> str | None:
     return fitting[0] if len(fitting) == 1 else None
 
 
-def _is_at(group: Condition, at: Mapping[str, Any], axes: Mapping[str, Any]) -> bool:
+def _is_at(group: Group, at: Mapping[str, Any], axes: Mapping[str, Any]) -> bool:
     for axis, wanted in at.items():
         path = path_of(axis, axes)
         if path is None:
@@ -105,7 +105,7 @@ def matches(own: Any, wanted: Any) -> bool:
     return own == wanted or str(wanted) in (label(own), named)
 
 
-def _select(selector: str, groups: Sequence[Condition], axes: Mapping[str, Any]) -> list[Condition]:
+def _select(selector: str, groups: Sequence[Group], axes: Mapping[str, Any]) -> list[Group]:
     by_name = [group for group in groups if group.name == selector]
     if by_name:
         return by_name
@@ -124,7 +124,7 @@ def _path(axis: str, axes: Mapping[str, Any]) -> str:
     return path
 
 
-def _pair_groups(claim: Claim, picked: Sequence[Sequence[Condition]]) -> tuple[tuple[str, ...], ...]:
+def _pair_groups(claim: Claim, picked: Sequence[Sequence[Group]]) -> tuple[tuple[str, ...], ...]:
     """Pair the arms' groups: one by one, or by all settings that the arms do not name."""
     if all(len(groups) == 1 for groups in picked):
         return (tuple(groups[0].name for groups in picked),)
@@ -140,11 +140,11 @@ def _pair_groups(claim: Claim, picked: Sequence[Sequence[Condition]]) -> tuple[t
     return tuple(tuple(table[key] for table in tables) for key in shared)
 
 
-def _other_settings(group: Condition, named: set[str]) -> tuple[tuple[str, str], ...]:
+def _other_settings(group: Group, named: set[str]) -> tuple[tuple[str, str], ...]:
     return tuple((path, label(v)) for path, v in group.settings.items() if not {path, path.split(".")[-1]} & named)
 
 
-def _rows_along(claim: Claim, groups: Sequence[Condition], axes: Mapping[str, Any]) -> list[tuple[str, ...]]:
+def _rows_along(claim: Claim, groups: Sequence[Group], axes: Mapping[str, Any]) -> list[tuple[str, ...]]:
     """Return the groups along the claim's axis, one row for each combination of the other settings."""
     path = path_of(str(claim.along), axes)
     if path is None:
@@ -154,15 +154,16 @@ def _rows_along(claim: Claim, groups: Sequence[Condition], axes: Mapping[str, An
             f"{nearest(claim.along, words)}",
             where="along",
         )
-    rows: dict[Any, list[Condition]] = {}
+    rows: dict[Any, list[Group]] = {}
     for group in groups:
         rows.setdefault(_other_settings(group, {path}), []).append(group)
     order = list(axes[path])
     if all(isinstance(value, int | float) and not isinstance(value, bool) for value in order):
         order.sort()
     found = [sorted(row, key=lambda group: order.index(group.settings[path])) for row in rows.values()]
-    if any(len(row) < 2 for row in found):
-        raise StudyError(f"fewer than two groups are along {path}", where="along")
+    least, count = (3, "three") if claim.op == "diminishing" else (2, "two")
+    if any(len(row) < least for row in found):
+        raise StudyError(f"fewer than {count} groups are along {path}", where="along")
     return [tuple(group.name for group in row) for row in found]
 
 

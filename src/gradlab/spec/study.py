@@ -1,19 +1,321 @@
-"""A study: a question, the arms that could answer it, and the settings in which they may differ."""
+"""The values of an axis: a list, or a rule that generates one.
+
+    train.lr: [1e-4, 1e-3, 1e-2]                the values themselves
+    train.lr: {log: [1e-4, 1e-1], points: 7}    equal ratios, both ends included
+    train.lr: {linear: [0.1, 0.5], points: 5}   equal steps
+    model.depth: {range: [2, 50], step: 4}      integers, both ends included if the step fits
+
+Integer ends of a log or linear range give integers. Other values are rounded to four digits, or to as many as they
+need to differ, so that the name of a point is easy to read and type.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import AfterValidator, Field, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    WithJsonSchema,
+    field_validator,
+    model_validator,
+)
 
-from gradlab.spec.axes import Axis
 from gradlab.spec.base import NAME_PATTERN, Frozen, spec_error
-from gradlab.spec.claims import Claim
-from gradlab.spec.config import Measure, Target
-from gradlab.spec.place import At, Label, Text
-from gradlab.spec.published import Published
-from gradlab.spec.tuning import Tune
+from gradlab.spec.claims import At, Claim, Label, Published, Text
+from gradlab.spec.config import BASE_SECTIONS, Measure, Target
+from gradlab.spec.messages import first_problem
+
+DIGITS = 4
+MAX_VALUES = 10_000
+Points = Annotated[int, Field(ge=2, le=MAX_VALUES, strict=True)]
+End = Annotated[int, Field(strict=True)] | Annotated[float, Field(strict=True)]
+Ends = tuple[End, End]
+
+
+class Range(Frozen):
+    """A rule that generates the values of an axis."""
+
+    noun: ClassVar[str] = "an axis"
+
+    log: Ends | None = None
+    linear: Ends | None = None
+    range: tuple[Annotated[int, Field(strict=True)], Annotated[int, Field(strict=True)]] | None = None
+    points: Points | None = None
+    step: Annotated[int, Field(ge=1, strict=True)] = 1
+
+    @model_validator(mode="after")
+    def _check_rule(self) -> Self:
+        given = [name for name in ("log", "linear", "range") if getattr(self, name) is not None]
+        if len(given) != 1:
+            raise spec_error("give a list of values, or one of log, linear and range")
+        if given == ["range"]:
+            if self.points is not None:
+                raise spec_error("a range of integers has a step, not points", where="points")
+        elif self.points is None:
+            raise spec_error(f"give the number of points: {{{given[0]}: [from, to], points: 5}}", where="points")
+        if self.log is not None and min(self.log) <= 0:
+            raise spec_error(f"both ends of a log range must be above 0, not {list(self.log)}", where="log")
+        return self
+
+    def values(self) -> tuple[int | float, ...]:
+        """Return the values of the rule, each once, in order."""
+        if self.range is not None:
+            first, last = self.range
+            way = self.step if last >= first else -self.step
+            if abs(last - first) // self.step >= MAX_VALUES:
+                raise spec_error(f"more than {MAX_VALUES:,} values", where="range")
+            return tuple(range(first, last + (1 if way > 0 else -1), way))
+        ends = self.log or self.linear
+        assert ends is not None
+        assert self.points is not None
+        try:
+            found = _space_values(*ends, self.points, by_ratio=self.log is not None)
+        except OverflowError:
+            raise spec_error("the ends are too large", where="log" if self.log else "linear") from None
+        if all(isinstance(end, int) for end in ends):
+            return tuple(dict.fromkeys(round(value) for value in found))
+        return _round_values(found, ends)
+
+
+def _space_values(low: float, high: float, points: int, by_ratio: bool) -> list[float]:
+    """Return evenly spaced values from one end to the other."""
+    if by_ratio:
+        low, high = math.log(low), math.log(high)
+    places = [low + (high - low) * index / (points - 1) for index in range(points)]
+    return [math.exp(place) if by_ratio else float(place) for place in places]
+
+
+def _round_values(values: list[float], ends: Ends) -> tuple[float, ...]:
+    """Round the values to the fewest digits at which they still differ; keep the ends as written."""
+    first, last = float(ends[0]), float(ends[1])
+    for digits in range(DIGITS, 18):
+        inner = [float(f"{value:.{digits}g}") for value in values[1:-1]]
+        found = (first, *inner, last)
+        if len(set(found)) == len(values):
+            return found
+    return tuple(dict.fromkeys([first, *values[1:-1], last]))
+
+
+def expand_range(raw: Any) -> Any:
+    """The values of a rule; a list as it is."""
+    if not isinstance(raw, Mapping):
+        return raw
+    try:
+        return Range.model_validate(raw).values()
+    except ValidationError as error:
+        where, message = first_problem(error, raw)
+        raise spec_error(message, where=where) from None
+
+
+Axis = Annotated[
+    tuple[Any, ...],
+    Field(min_length=1, max_length=MAX_VALUES),
+    BeforeValidator(expand_range),
+    WithJsonSchema({"anyOf": [{"type": "array", "minItems": 1}, Range.model_json_schema()]}),
+]
+"""An axis as written in a study; a rule becomes its values."""
+
+
+# `tune:` gives every arm its own best value of some settings, found with the same number of trials for each arm.
+#
+#     tune:
+#       train.lr: {log: [1e-5, 1e-1], points: 9}    any path below base: a list of values or a rule, as for an axis
+#       seeds: 3                                    tuning trials per value; their seeds are −1, −2, −3
+#       by: validation_loss                         the metric that decides, in its own direction
+#       search: {random: 40}                        instead of the full grid: so many points, the same for every arm
+#
+# Trial seeds of a study are never negative, so no tuning trial shares its randomness with a trial that is judged.
+
+BUDGETS = ("train.epochs", "train.steps")
+SPOKEN = {
+    "train.lr": "learning rate",
+    "train.batch": "batch size",
+    "train.clip": "largest gradient norm",
+    "model.width": "width",
+    "model.depth": "depth",
+}
+"""Paths that people call by another name than their last word."""
+FEW = 3
+"""Values per path, or random points, that remain of a tuning in a reduced budget."""
+
+
+def spoken(path: str) -> str:
+    """A path as people say it: `learning rate`."""
+    return SPOKEN.get(path, path.split(".")[-1].replace("_", " "))
+
+
+class Interval(Frozen):
+    """A range without points, for a random search: uniform in the logarithm or in the value itself."""
+
+    noun: ClassVar[str] = "a range"
+
+    log: Ends | None = None
+    linear: Ends | None = None
+
+    @model_validator(mode="after")
+    def _check_ends(self) -> Self:
+        if (self.log is None) == (self.linear is None):
+            raise spec_error("give one of log and linear")
+        if self.log is not None and min(self.log) <= 0:
+            raise spec_error(f"both ends of a log range must be above 0, not {list(self.log)}", where="log")
+        return self
+
+    @property
+    def ends(self) -> Ends:
+        """From where to where."""
+        found = self.log or self.linear
+        assert found is not None
+        return found
+
+
+def _read_candidates(raw: Any) -> Any:
+    if isinstance(raw, Interval) or (isinstance(raw, Mapping) and "points" not in raw and "range" not in raw):
+        return raw
+    return expand_range(raw)
+
+
+Candidates = Annotated[
+    Interval | Axis,
+    BeforeValidator(_read_candidates),
+    WithJsonSchema({"anyOf": [{"type": "array", "minItems": 1}, Range.model_json_schema()]}),
+]
+"""The values that are tried at a path; a rule becomes its values."""
+Paths = Mapping[str, Candidates]
+
+
+class RandomSearch(Frozen):
+    """`{random: 40}`: so many points, drawn once from the study's own seed."""
+
+    noun: ClassVar[str] = "search"
+
+    random: Annotated[int, Field(ge=1, le=MAX_VALUES, strict=True)]
+
+
+class Tune(Frozen):
+    """Which settings are tuned for each arm, over which values, by which metric."""
+
+    noun: ClassVar[str] = "tune"
+    model_config = ConfigDict(json_schema_extra=lambda schema: schema.update(_dotted_keys(schema)))
+
+    paths: Paths = Field(default_factory=dict)
+    """Path -> values. In a file, the paths stand directly in `tune`."""
+    seeds: Annotated[int, Field(ge=1, le=10_000, strict=True)] = 3
+    """Tuning trials per value and arm."""
+    by: str = "validation_loss"
+    """The metric of a trial that decides; its median over the tuning seeds. Diverged trials count as worst."""
+    search: Literal["grid"] | RandomSearch = "grid"
+    """Every combination of the values, or a random search of a stated size."""
+    budget: Mapping[str, Annotated[int, Field(ge=1, strict=True)]] = Field(default_factory=dict)
+    """`train.epochs` or `train.steps` of the tuning trials, the same for every arm; default: the study's own."""
+    untuned: bool = True
+    """Whether each arm is also trained at the value of `base` on the judging seeds, to show tuned beside untuned."""
+    arms: Mapping[Label, Paths] = Field(default_factory=dict)
+    """Values of single arms instead of the common ones. The audit fails a study that gives arms different values."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _gather_paths(cls, raw: Any) -> Any:
+        """Move the dotted paths of a file into `paths`."""
+        if not isinstance(raw, Mapping):
+            return raw
+        dotted = {key: value for key, value in raw.items() if str(key).split(".")[0] in BASE_SECTIONS}
+        if not dotted:
+            return raw
+        kept = {key: value for key, value in raw.items() if key not in dotted}
+        given = kept.get("paths", {})
+        return {**kept, "paths": {**(given if isinstance(given, Mapping) else {}), **dotted}}
+
+    @model_validator(mode="after")
+    def _check_paths(self) -> Self:
+        if not self.paths:
+            raise spec_error("name what is tuned, such as train.lr: {log: [1e-4, 1e-1], points: 7}")
+        for path in self.paths:
+            if path.split(".")[0] not in BASE_SECTIONS or "." not in path:
+                raise spec_error(f"{path!r} is not a path below base, such as train.lr", where=path)
+            if path in BUDGETS:
+                raise spec_error("the training budget cannot be tuned: arms would train unequally long", where=path)
+        for path in self.budget:
+            if path not in BUDGETS:
+                raise spec_error(f"{path!r} is not a budget; give {' or '.join(BUDGETS)}", where=f"budget.{path}")
+        for arm, own in self.arms.items():
+            for path in own:
+                if path not in self.paths:
+                    raise spec_error(f"{path!r} is not a tuned path", where=f"arms.{arm}.{path}")
+        if self.search == "grid":
+            everywhere = [("", self.paths), *((f"arms.{arm}.", own) for arm, own in self.arms.items())]
+            for above, paths in everywhere:
+                for path, values in paths.items():
+                    if isinstance(values, Interval):
+                        message = "give the number of points: {log: [from, to], points: 9}, or search: {random: 40}"
+                        raise spec_error(message, where=f"{above}{path}")
+        return self
+
+    def values_of(self, arm: str) -> Paths:
+        """The values that one arm is tried at, by path."""
+        return {**self.paths, **self.arms.get(arm, {})}
+
+    @property
+    def tuning_seeds(self) -> tuple[int, ...]:
+        """−1, −2, …: seeds that no study can ask for."""
+        return tuple(-1 - number for number in range(self.seeds))
+
+
+def _dotted_keys(schema: dict[str, Any]) -> dict[str, Any]:
+    """In a file, paths stand directly in the section."""
+    below = "|".join(BASE_SECTIONS)
+    return {"patternProperties": {f"^({below})\\.": schema["properties"]["paths"]["additionalProperties"]}}
+
+
+def override_tune(tune: Any, path: str, value: Any) -> dict[str, Any]:
+    """The raw section with another value: `train.lr`, `seeds`, `by`, …"""
+    kept = dict(tune) if isinstance(tune, Mapping) else {}
+    written = kept.get("paths")
+    if isinstance(written, Mapping) and path in written:
+        return {**kept, "paths": {**written, path: value}}
+    if path.split(".")[0] in BASE_SECTIONS:
+        above, _, last = path.rpartition(".")
+        if above in kept and last in Range.model_fields:  # train.lr.points
+            rule = kept[above]
+            return {**kept, above: {**(rule if isinstance(rule, Mapping) else {}), last: value}}
+        return {**kept, path: value}
+    first, _, rest = path.partition(".")
+    if rest:
+        below = kept.get(first)
+        return {**kept, first: {**(below if isinstance(below, Mapping) else {}), rest: value}}
+    return {**kept, first: value}
+
+
+def reduce_tune(tune: Any) -> Any:
+    """The raw section for a reduced budget: one seed, and the first, middle and last of the values of each path."""
+    if not isinstance(tune, Mapping):
+        return tune
+    reduced: dict[str, Any] = {**tune, "seeds": 1}
+    if isinstance(search := tune.get("search"), Mapping):
+        points = search.get("random")
+        return {**reduced, "search": {**search, "random": min(FEW, points) if isinstance(points, int) else points}}
+    for key, value in tune.items():
+        if str(key).split(".")[0] in BASE_SECTIONS:
+            reduced[key] = _reduce_values(value)
+    if isinstance(tune.get("paths"), Mapping):
+        reduced["paths"] = {path: _reduce_values(value) for path, value in tune["paths"].items()}
+    return reduced
+
+
+def _reduce_values(raw: Any) -> Any:
+    if isinstance(raw, Mapping) and isinstance(raw.get("points"), int):
+        return {**raw, "points": min(FEW, raw["points"])}
+    if isinstance(raw, list | tuple) and len(raw) > FEW:
+        return [raw[0], raw[len(raw) // 2], raw[-1]]
+    return raw
+
+
+# A study: a question, the arms that could answer it, and the settings in which they may differ.
 
 Seed = Annotated[int, Field(ge=0, lt=2**63, strict=True)]
 
@@ -103,8 +405,25 @@ class Consequences(Frozen):
     """Samples seen in training."""
 
 
+class Code(Frozen):
+    """Training code of the user's own, as it was when it was called."""
+
+    noun: ClassVar[str] = "code"
+
+    function: str
+    sha256: str
+    """Hash of the function and of all user code that it uses."""
+    text: str
+    """The same as readable source text."""
+    watched: bool = False
+    """Whether the user ran the training, and it was only watched."""
+
+
 class Study(Frozen):
-    """What to run. `base` and the arms are configuration trees; `gradlab.spec.expand` resolves them."""
+    """What to run. `base` and the arms are configuration trees; `gradlab.spec.expand` resolves them.
+
+    Of a comparison of the user's code (`code`), an arm is a set of arguments with which the code is called.
+    """
 
     noun: ClassVar[str] = "study"
 
@@ -120,7 +439,7 @@ class Study(Frozen):
     """What the factor may entail; larger differences fail the audit."""
     parts: tuple[str, ...] = ()
     """Python files with the user's own parts. They are executed."""
-    base: Tree
+    base: Tree = Field(default_factory=dict)
     """What all arms share."""
     arms: Mapping[Label, Tree] | None = None
     """Named arms, each with the settings in which it differs from the base. Give arms or axes."""
@@ -145,6 +464,8 @@ class Study(Frozen):
     """What this design cannot show, in the author's words; listed beside the audit's findings."""
     other_data: Label | None = None
     """The data of this study, if the claims were published for other data: verdicts then say `holds on …`."""
+    not_comparable: Text | None = None
+    """Why published numbers cannot be compared with those of this study; default: `other_data`, if it is given."""
     published: tuple[Published, ...] = ()
     levels: tuple[Level, ...] = ()
     """Reference values, drawn in the figures of their metric."""
@@ -152,6 +473,10 @@ class Study(Frozen):
     """Figures of the report, in order; default: all that apply."""
     labels: Mapping[Text, Label] = Field(default_factory=dict)
     """Names for people: of levels (`skip=none: plain`) and of arms, in figures, tables and sentences."""
+    notes: tuple[Text, ...] = ()
+    """Notes for the reader, shown before anything else."""
+    code: Code | None = None
+    """The user's training code that the arms are arguments of; `gradlab.compare` writes it."""
     changed: tuple[Text, ...] = ()
     """What was overridden of the set-up in the study's file: published numbers are then not compared."""
     quick: Tree = Field(default_factory=dict)
@@ -166,6 +491,10 @@ class Study(Frozen):
     def _check_arms_and_axes(self) -> Self:
         if self.arms is not None and self.axes is not None:
             raise spec_error("a study has arms or axes, not both", where="axes")
+        if self.code is None and "base" not in self.model_fields_set:
+            raise spec_error("missing", where="base")
+        if self.code is not None and not self.arms:
+            raise spec_error("a comparison needs arms", where="arms")
         if self.arms is not None and not self.arms:
             raise spec_error("a study needs arms or axes, and `arms` is empty", where="arms")
         if self.arms is not None and self.zip is not None:
@@ -203,13 +532,16 @@ class Study(Frozen):
 
     @property
     def watched(self) -> bool:
-        """False: Gradlab trains the networks itself."""
-        return False
+        """Whether the user ran the training, and it was only watched."""
+        return self.code is not None and self.code.watched
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """A note if the set-up is not the published one."""
+        """Its notes; and one more if the set-up is not the published one."""
         published = self.published or any(claim.origin for claim in self.claims)
         if not self.changed or not published:
-            return ()
-        return (f"Differs from the published set-up ({'; '.join(self.changed)}): published numbers are not compared.",)
+            return self.notes
+        return (
+            *self.notes,
+            f"Differs from the published set-up ({'; '.join(self.changed)}): published numbers are not compared.",
+        )

@@ -17,7 +17,7 @@ from gradlab.analysis.claims.numbers import Comparison
 from gradlab.analysis.formatting import where
 from gradlab.errors import StudyError, offer, shortened
 from gradlab.spec import yaml_text
-from gradlab.spec.canonical import content_id
+from gradlab.spec.base import content_id
 from gradlab.spec.claims import Claim
 
 FOLDER = Path(__file__).parent
@@ -115,8 +115,8 @@ def _read(name: str) -> dict[str, Any]:
 
 
 def claim_key(claim: Claim) -> str:
-    """Hash a claim, so that a stored verdict applies to exactly this claim."""
-    return content_id(claim.model_dump(mode="json"))
+    """Hash a claim, so that a stored verdict applies to exactly this claim; fields it does not use have no part."""
+    return content_id(claim.model_dump(mode="json", exclude_defaults=True))
 
 
 def number_key(row: Comparison) -> str:

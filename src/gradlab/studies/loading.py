@@ -13,9 +13,8 @@ from gradlab.plans.plan import Plan
 from gradlab.plans.tuning import plan_study
 from gradlab.spec import files
 from gradlab.spec.config import BASE_SECTIONS
-from gradlab.spec.files import Override, Resolved
+from gradlab.spec.files import Override, Resolved, Source
 from gradlab.spec.paths import label, value_at
-from gradlab.spec.source import Source
 from gradlab.spec.study import Study
 
 Overrides = Mapping[str, Any] | Sequence[str]

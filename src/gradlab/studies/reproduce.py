@@ -16,7 +16,7 @@ from gradlab.errors import StudyError, nearest
 from gradlab.report.result import Result
 from gradlab.report.scoreboard import render_scoreboard
 from gradlab.runs.store.report_folder import ReportFolder
-from gradlab.spec.canonical import plain_json
+from gradlab.spec.base import plain_json
 from gradlab.studies.loading import plan
 
 
@@ -110,4 +110,6 @@ def _kept_verdict(study: str, verdict: Verdict) -> Mapping[str, Any] | None:
 
 def _kept_number(study: str, row: Comparison) -> Mapping[str, Any] | None:
     """Return the full run's answer for a published number that a reduced budget left untested."""
-    return None if row.tested else studies.kept_verdicts().get(study, {}).get(studies.number_key(row))
+    if row.outcome != "not tested":
+        return None
+    return studies.kept_verdicts().get(study, {}).get(studies.number_key(row))

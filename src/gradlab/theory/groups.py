@@ -19,12 +19,11 @@ from gradlab.cache import cache_folder
 from gradlab.data.base import Task
 from gradlab.errors import GradlabError
 from gradlab.parts import Catalog
-from gradlab.spec.canonical import content_id
+from gradlab.spec.base import content_id
 from gradlab.spec.config import Config
 from gradlab.theory.inputs import catalog_key
-from gradlab.theory.keeping import from_json, to_json
 from gradlab.theory.predicting import predict_config
-from gradlab.theory.prediction import Prediction
+from gradlab.theory.prediction import Prediction, from_json, to_json
 
 VERSION = 5
 """Raised when predictions change."""

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from gradlab.data.base import Dataset, Task
 from gradlab.parts import Catalog
-from gradlab.spec.canonical import content_id
+from gradlab.spec.base import content_id
 from gradlab.spec.config import Config
 from gradlab.streams import Streams
 

@@ -16,8 +16,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from gradlab.theory.laws import Elementwise
-from gradlab.theory.quadrature import ORDERS, expectation, hermite, nodes
+from gradlab.theory.laws import ORDERS, Elementwise, expectation, hermite, nodes
 
 Array = NDArray[Any]
 Word = Literal["ordered", "critical", "chaotic", "grows", "constant"]

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from gradlab.engines.base import one_blas_thread
 from gradlab.errors import InvalidInput
-from gradlab.network.activations.identity import Identity
-from gradlab.network.losses.base import Loss
+from gradlab.network.activations import Identity
+from gradlab.network.losses import Loss
 from gradlab.network.mlp import MLP
-from gradlab.network.norms.layer import LayerNorm
-from gradlab.network.skips.none import NoSkip
+from gradlab.network.norms import LayerNorm
+from gradlab.network.skips import NoSkip
 from gradlab.parts import Catalog
 from gradlab.spec.config import Config
 from gradlab.theory.delta import Delta, carry_back
@@ -24,12 +24,10 @@ from gradlab.theory.inputs import Inputs, Pool, measure_inputs, over_pairs, pool
 from gradlab.theory.laws import Elementwise, law_of
 from gradlab.theory.phase import Phase, plain_phase, skip_phase
 from gradlab.theory.prediction import Forecast, Kind, LayerTheory, Prediction
-from gradlab.theory.signal import Passed, Signal, function_of, noise_of
+from gradlab.theory.signal import Passed, Signal, Spread, Weights, function_of, noise_of
 from gradlab.theory.simulation import Simulation, simulate
-from gradlab.theory.spreads import Spread
 from gradlab.theory.top import Top, draw_top
 from gradlab.theory.walk import Walk, is_finite, walk, weights_by_layer, why_not_forward
-from gradlab.theory.weights import Weights
 
 Array = NDArray[Any]
 ALIGNED = 0.15

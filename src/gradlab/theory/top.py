@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gradlab.network.losses.base import Loss
+from gradlab.network.losses import Loss
 from gradlab.theory.inputs import Inputs
 from gradlab.theory.signal import function_of
 from gradlab.theory.walk import Walk

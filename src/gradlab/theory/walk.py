@@ -8,32 +8,39 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gradlab.network.inits.base import Init
+from gradlab.network.inits import Init
 from gradlab.network.mlp import MLP
-from gradlab.network.skips.add_then_activate import AddThenActivate
-from gradlab.network.skips.gated import GatedSkip
-from gradlab.network.skips.highway import Highway
-from gradlab.network.skips.identity import IdentitySkip
-from gradlab.network.skips.none import NoSkip
-from gradlab.network.skips.pre_activation import PreActivation
-from gradlab.network.skips.rezero import ReZero
-from gradlab.network.skips.scaled import ScaledSkip
+from gradlab.network.skips import (
+    AddThenActivate,
+    GatedSkip,
+    Highway,
+    IdentitySkip,
+    NoSkip,
+    PreActivation,
+    ReZero,
+    ScaledSkip,
+)
 from gradlab.parts import Catalog
 from gradlab.spec.choice import InitChoice
 from gradlab.theory.inputs import Inputs
 from gradlab.theory.signal import (
+    Deviation,
     Passed,
     Signal,
+    Spread,
     Sum,
+    Weights,
     add_branch,
     add_gaussian_branch,
     covers_norm,
+    no_spread,
     pass_activated_first,
     pass_layer,
     project,
+    projection_gain,
+    relative,
+    weights_of,
 )
-from gradlab.theory.spreads import Deviation, Spread, no_spread, relative
-from gradlab.theory.weights import Weights, projection_gain, weights_of
 
 Array = NDArray[Any]
 
@@ -120,7 +127,7 @@ def why_not_forward(mlp: MLP, weights: list[Weights]) -> str | None:
 
 def _bends_first(mlp: MLP) -> bool:
     """Whether what enters the first block is not Gaussian."""
-    from gradlab.network.activations.identity import Identity
+    from gradlab.network.activations import Identity
 
     return mlp.stem is None or not (isinstance(mlp.stem.activation, Identity) and mlp.stem.norm.name == "none")
 

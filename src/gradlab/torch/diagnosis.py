@@ -1,23 +1,27 @@
-"""Diagnose any network from a probe's numbers: name the problem, the evidence, and what usually helps.
-
-Each rule is a file of `rules/`. They look at ratios, hardly ever at absolute sizes: how the backprop signal and the
-activations change along the network, how far a step moved each weight, what the loss is against a guess.
-"""
+"""Diagnose any network: apply the rules to a probe or to a watch, and compare the diagnoses of two probes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from functools import cached_property
+from html import escape
+from typing import TYPE_CHECKING, Any
 
-from gradlab.torch.findings import NOTHING_SEEN, Finding, Findings, join_names
-from gradlab.torch.rules import inputs, inside, loss, nonfinite, signals, steps, units, wiring
+import pandas as pd
+import torch.distributed as dist
+
+from gradlab.torch.figure import change_figure
+from gradlab.torch.rules import RULES, Curves, Finding, History, Nonfinite, Pass, join_names
 
 if TYPE_CHECKING:
-    from gradlab.torch.overfitting import Overfit
-    from gradlab.torch.results import ProbeResults
+    from gradlab.torch.overfit import Overfit
+    from gradlab.torch.probe import ModuleProbe
+    from gradlab.torch.watch import Moment
 
-MAX_ERROR_LENGTH = 160
-"""Maximum length of an error message in a note."""
+NOTHING_SEEN = "Nothing was seen: no forward pass of this model ran while the probe looked."
+NO_BACKWARD = "No backward pass was seen: only activations are judged."
+NO_ACTIVATIONS = "Activations could not be seen: gradients, updates and the loss are judged."
 SHARDED = (
     "Parameters are sharded over processes (as under FSDP): gradients, sizes and updates of parameters are those of "
     "the shard that this process holds, not of the whole tensor."
@@ -26,93 +30,200 @@ LOCAL = (
     "Several processes train together: activations, the backprop signal and the loss are those of this process. "
     "Gradients are as they were after the backward pass: under DistributedDataParallel, their mean over processes."
 )
-NO_BACKWARD = "No backward pass was seen: only activations are judged."
-NO_ACTIVATIONS = "Activations could not be seen: gradients, updates and the loss are judged."
-SEVERITY = (
-    "NaN or infinity", "wrong sign of the loss", "probabilities instead of logits", "gradients not cleared",
-    "no gradient", "not in the optimizer", "frozen", "does not move", "steps too large", "steps too small",
-    "weight decay too strong", "identical samples", "input scale", "identical units", "dead units", "saturated units",
-    "initial loss too high", "exploding gradients", "exploding activations", "vanishing gradients",
-    "vanishing activations", "samples look alike", "saturated attention", "experts never chosen", "loss rises",
-    "does not generalize", "cannot overfit one batch",
-)  # fmt: skip
-"""The names of all findings, the most severe first."""
-SYMPTOMS = ("frozen", "loss does not fall", "loss spikes")
-"""Findings that are only noted."""
+NEXT = "Next: can it learn one batch by heart? diagnose(overfit=(x, y), loss=loss_fn)"
+QUIET_PASS = "This pass shows nothing wrong."
+QUIET_WATCH = "No probed step shows anything wrong."
+MAX_ERROR_LENGTH = 160
+"""Maximum length of an error message in a note."""
 
 
-def diagnose_probe(probe: ProbeResults, overfit: Overfit | None = None) -> Findings:
-    """Diagnose the numbers of a probe and the attempt to overfit, if there was one."""
-    skipped = _describe_skipped(probe)
-    records = probe.records
-    if not records.passes and not records.backwards and not probe._gradients:
-        return Findings(tuple(check_overfit(probe, overfit)), overfit, (NOTHING_SEEN, *skipped))
-    found = list(find_problems(probe))
-    found += check_overfit(probe, overfit)
-    faults = sorted((one for one in found if one.name not in SYMPTOMS or not one.helps), key=_rank)
-    noted = tuple(one for one in found if one.name in SYMPTOMS and one.helps)
-    return Findings(tuple(faults), overfit, (*describe_limits(probe), *skipped), noted)
+@dataclass(frozen=True)
+class Findings:
+    """All problems, the most severe first; empty if none was seen."""
+
+    found: tuple[Finding, ...]
+    overfit: Overfit | None = None
+    """The result of overfitting one batch, if requested."""
+    notes: tuple[str, ...] = ()
+    """What could not be judged."""
+    noted: tuple[Finding, ...] = ()
+    """What may be meant (frozen parameters) or is a symptom without a cause (a loss that does not fall)."""
+    quiet: str = f"{QUIET_PASS} {NEXT}"
+    """What is said if nothing was found."""
+
+    @property
+    def all(self) -> tuple[Finding, ...]:
+        """Problems and what is only noted."""
+        return (*self.found, *self.noted)
+
+    @property
+    def healthy(self) -> bool:
+        """Whether nothing was found, and at least one forward pass was recorded."""
+        return not self.found and NOTHING_SEEN not in self.notes
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the findings."""
+        return tuple(finding.name for finding in self.found)
+
+    def with_attempt(self, attempt: Overfit | None, model: Any) -> Findings:
+        """Add what an attempt to overfit one batch has shown."""
+        if attempt is None:
+            return self
+        added = [one for rule in RULES for one in rule.find_in_attempt(attempt, type(model).__name__)]
+        return replace(self, found=(*self.found, *added), overfit=attempt)
+
+    def to_json(self) -> dict[str, Any]:
+        """Findings with codes, numbers and words; notes; the attempt to overfit."""
+        return {
+            "diagnosis": [finding.to_json() for finding in self.found],
+            "noted": [finding.to_json() for finding in self.noted],
+            "notes": list(self.notes),
+            "overfit": None if self.overfit is None else {**vars(self.overfit), "ok": self.overfit.ok},
+        }
+
+    def __str__(self) -> str:
+        quiet = [] if NOTHING_SEEN in self.notes else [self.quiet if self.overfit is None else QUIET_PASS]
+        lines = [*map(str, self.found)] or quiet
+        lines += [*(f"Note: {note}" for note in self.noted), *self.notes]
+        if self.overfit is not None and self.overfit.ok:
+            lines.append(f"One batch can be learned by heart: {self.overfit.words}.")
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return _as_paragraphs(str(self))
 
 
-def find_problems(probe: ProbeResults) -> Iterator[Finding]:
-    """Apply every rule to one pass. Where numbers are not finite, trends over depth say nothing."""
-    broken = list(nonfinite.find(probe))
-    yield from broken
-    yield from loss.find(probe)
-    yield from inputs.find(probe)
-    if not broken:
-        yield from signals.find(probe)
-        yield from units.find(probe)
-        yield from inside.find(probe)
-    yield from wiring.find(probe)
-    yield from steps.find(probe)
+def _as_paragraphs(text: str) -> str:
+    return "".join(f"<p>{escape(line)}</p>" for line in text.splitlines())
 
 
-def describe_limits(probe: ProbeResults) -> list[str]:
+def diagnose_probe(probe: ModuleProbe, attempt: Overfit | None = None) -> Findings:
+    """Apply every rule to the numbers of a probe, and to the attempt to overfit, if there was one."""
+    if not probe.saw_forward and not probe.saw_backward:
+        return Findings((), notes=(NOTHING_SEEN, *_describe_skipped(probe))).with_attempt(attempt, probe.model)
+    seen = Pass(probe)
+    finite = not list(Nonfinite().find(seen))
+    found = [one for rule in RULES if finite or not rule.needs_finite for one in rule.find(seen)]
+    notes = (*_describe_limits(probe), *_describe_skipped(probe))
+    return _sort_out(found, notes).with_attempt(attempt, probe.model)
+
+
+def diagnose_history(moments: Sequence[Moment], curves: Curves) -> Findings:
+    """Apply every rule to all probed steps of a watch and to its curves."""
+    history = History(moments, curves)
+    found = [one for rule in RULES for one in rule.find_over(history)]
+    limits = [note for moment in moments for note in _describe_limits(moment.probe)]
+    latest = moments[-1].findings.notes if moments else ()
+    return replace(_sort_out(found, tuple(dict.fromkeys([*limits, *latest]))), quiet=f"{QUIET_WATCH} {NEXT}")
+
+
+def _sort_out(found: Sequence[Finding], notes: tuple[str, ...]) -> Findings:
+    problems, noted = ([f for f in found if (f.severity == "note") == is_note] for is_note in (False, True))
+    return Findings(tuple(problems), None, notes, tuple(noted))
+
+
+def thin_out(moments: Sequence[Moment]) -> list[Moment]:
+    """Every second moment, the first and the last among them, and each that was the first to show a passing fault."""
+    kept, seen, last = [], {rule.code for rule in RULES if not rule.passes}, len(moments) - 1
+    for place, moment in enumerate(moments):
+        codes = {one.code for one in moment.findings.all}
+        if place % 2 == 0 or place == last or codes - seen:
+            kept.append(moment)
+        seen |= codes
+    return kept
+
+
+def _describe_limits(probe: ModuleProbe) -> Iterator[str]:
     """Say what was not there to be judged."""
-    limits = []
-    if not probe.records.passes:
-        limits.append(NO_ACTIVATIONS)
-    if not probe.records.backwards and not probe._gradients:
-        limits.append(NO_BACKWARD)
+    if not probe.saw_forward:
+        yield NO_ACTIVATIONS
+    if not probe.saw_backward:
+        yield NO_BACKWARD
     if probe.sharded:
-        limits.append(SHARDED)
-    elif _trains_with_others():
-        limits.append(LOCAL)
-    return limits
+        yield SHARDED
+    elif dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1:
+        yield LOCAL
 
 
-def rank_of(name: str) -> int:
-    """The place of a finding among the others."""
-    return SEVERITY.index(name) if name in SEVERITY else len(SEVERITY)
+def _describe_skipped(probe: ModuleProbe) -> Iterator[str]:
+    if probe.skipped:
+        why = next(iter(probe.skipped.values()))
+        shown = why if len(why) < MAX_ERROR_LENGTH else why[:MAX_ERROR_LENGTH] + "…"
+        yield f"Not looked into: {join_names(list(probe.skipped))} ({shown})."
 
 
-def _rank(finding: Finding) -> int:
-    return rank_of(finding.name)
+# ---------------------------------------------------------------------- before and after a fix
 
 
-def _trains_with_others() -> bool:
-    import torch.distributed as dist
+@dataclass(frozen=True)
+class Change:
+    """The effect of a fix: `after.against(before)`."""
 
-    return dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
+    before: ModuleProbe
+    after: ModuleProbe
+
+    @cached_property
+    def _findings(self) -> tuple[Findings, Findings]:
+        return self.before.diagnose(), self.after.diagnose()
+
+    @property
+    def gone(self) -> tuple[Finding, ...]:
+        """Findings of the first probe that the second does not have."""
+        first, second = self._findings
+        return tuple(finding for finding in first.found if finding.name not in second.names)
+
+    @property
+    def new(self) -> tuple[Finding, ...]:
+        """Findings of the second probe that the first does not have."""
+        first, second = self._findings
+        return tuple(finding for finding in second.found if finding.name not in first.names)
+
+    @property
+    def still(self) -> tuple[Finding, ...]:
+        """Findings that both probes have, as the second reports them."""
+        first, second = self._findings
+        return tuple(finding for finding in second.found if finding.name in first.names)
+
+    def table(self) -> pd.DataFrame:
+        """One row per module: activations and backprop signal before and after. Modules are paired by name."""
+        sides = {"before": self.before.modules, "after": self.after.modules}
+        names = dict.fromkeys(name for modules in sides.values() for name in modules)
+        columns = [(measure, side) for measure in ("rms", "delta", "dead") for side in sides]
+        rows = [
+            {"name": name, **{f"{m}_{side}": getattr(sides[side].get(name), m, None) for m, side in columns}}
+            for name in names
+        ]
+        return pd.DataFrame(rows)
+
+    def figure(self, ax: Any = None) -> Any:
+        """The backprop signal by module, before and after."""
+        return change_figure(self, ax)
+
+    def to_json(self) -> dict[str, Any]:
+        """Findings that are gone, new and still present, and the table."""
+        parts = {"gone": self.gone, "new": self.new, "still": self.still}
+        findings = {name: [finding.to_json() for finding in part] for name, part in parts.items()}
+        return {**findings, "modules": self.table().to_dict("records")}
+
+    def __str__(self) -> str:
+        lines = [f"Gone: {finding.name} ({finding.where}): {finding.evidence}." for finding in self.gone]
+        lines += [f"New: {finding}" for finding in self.new]
+        lines += [f"Still: {finding}" for finding in self.still]
+        first, second = (_describe_reach(probe) for probe in (self.before, self.after))
+        lines.append(f"The backprop signal at the first module over that at the last: {first} before, {second} after.")
+        nothing = "" if self.gone or self.new or self.still else "Nothing was wrong before, and nothing is now. "
+        return nothing + "\n".join(lines)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return _as_paragraphs(str(self)) + str(self.table().to_html())
 
 
-def _describe_skipped(probe: ProbeResults) -> list[str]:
-    if not probe.skipped:
-        return []
-    why = next(iter(probe.skipped.values()))
-    shown = why if len(why) < MAX_ERROR_LENGTH else why[:MAX_ERROR_LENGTH] + "…"
-    return [f"Not looked into: {join_names(list(probe.skipped))} ({shown})."]
-
-
-def check_overfit(probe: ProbeResults, overfit: Overfit | None) -> Sequence[Finding]:
-    """The finding of a network that could not learn one batch."""
-    if overfit is None or overfit.ok:
-        return ()
-    return (
-        Finding(
-            "cannot overfit one batch", type(probe.model).__name__, overfit.words,
-            "before any question of depth or data: do inputs and targets belong together, does the loss fit the "
-            "output, do all parameters get a gradient and move, is the learning rate of the right size?",
-        ),
-    )  # fmt: skip
+def _describe_reach(probe: ModuleProbe) -> str:
+    """How far the backprop signal carries: first over last."""
+    deltas = [seen.delta for seen in probe.modules.values() if seen.delta]
+    return f"{deltas[0] / deltas[-1]:.2g}" if len(deltas) > 1 else "–"

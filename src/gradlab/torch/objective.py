@@ -6,15 +6,15 @@ from these come the loss of the best answer that is the same for every sample, a
 
 from __future__ import annotations
 
-import gc
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from gradlab.spec.numerals import written
 from torch import Tensor
+
+from gradlab.spec.numerals import written
 
 MOST_NODES, MOST_DEPTH = 200, 24
 PASSING = ("View", "Reshape", "UnsafeView", "Squeeze", "Unsqueeze", "Permute", "Transpose", "TBackward", "ToCopy",
@@ -144,20 +144,6 @@ def _sign_of(node: Any, place: int) -> int:
         if isinstance(factor, int | float) and factor < 0:
             return -1
     return 1
-
-
-def find_scaler(loss: Tensor) -> Any:
-    """Return the GradScaler that has scaled a loss, or None: it keeps the tensor that the loss was multiplied by."""
-    node = loss.grad_fn
-    factor = _read(node, "_saved_other") if type(node).__name__.startswith("MulBackward") else None
-    if not isinstance(factor, Tensor) or factor.numel() != 1 or factor.requires_grad or float(factor) < 2:
-        return None
-    for holder in gc.get_referrers(factor):
-        if isinstance(holder, dict):  # the attributes of an object, where Python keeps them in a dict
-            holder = next((o for o in gc.get_referrers(holder) if getattr(o, "__dict__", None) is holder), None)
-        if getattr(holder, "_scale", None) is factor and callable(getattr(holder, "get_scale", None)):
-            return holder
-    return None
 
 
 def _read(node: Any, name: str) -> Any:

@@ -1,13 +1,104 @@
-"""What a model is made of: names, blocks, parameters. Found once, and again only if the model changes."""
+"""Names of modules and parameters as the user wrote them, without the prefixes of wrappers."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from gradlab.torch.names import clean_name
-from gradlab.torch.spine import find_candidates
 from torch import nn
+
+from gradlab.errors import InvalidInput, shortened
+from gradlab.torch.statistics import ModuleStatistics
+
+if TYPE_CHECKING:
+    from gradlab.torch.recorder import Records
+
+
+WRAPPERS = re.compile(r"(^|\.)(_fsdp_wrapped_module|_orig_mod|_checkpoint_wrapped_module|_forward_module)(?=\.|$)")
+"""What FSDP, torch.compile, activation checkpointing and Lightning put into a name."""
+
+
+def clean_name(name: str) -> str:
+    """Return a module's or parameter's name without wrappers; `(model)` for the model itself."""
+    return WRAPPERS.sub("", name).removeprefix(".") or "(model)"
+
+
+def unwrap_model(model: Any) -> nn.Module:
+    """Return the module itself: the original of a compiled one, what DistributedDataParallel holds."""
+    if not isinstance(model, nn.Module):
+        raise InvalidInput(f"model: must be an nn.Module, not {shortened(model)}")
+    inner = getattr(model, "_orig_mod", model)
+    if type(inner).__name__ in ("DistributedDataParallel", "DataParallel") and isinstance(inner.module, nn.Module):
+        return unwrap_model(inner.module)
+    return inner
+
+
+def is_compiled(model: nn.Module) -> bool:
+    """Whether a model, or a module of it, is known to be compiled."""
+    return any(hasattr(m, "_orig_mod") or getattr(m, "_compiled_call_impl", None) for m in model.modules())
+
+
+def is_called_by_hooks(module: nn.Module) -> bool:
+    """Whether calling a module runs its hooks: Keras' layers bring a `__call__` of their own."""
+    return type(module).__call__ is nn.Module.__call__
+
+
+# The spine of a network: the modules through which the whole signal passes, one after the other.
+#
+# Inside a residual block the signal is a branch's; between blocks it is the stream's. Comparing the two says nothing.
+# So trends over depth are read along the spine: the children of the model in the order in which they run, with lists
+# and sequences replaced by what is in them, and a child that itself holds a long list by its own spine.
+
+LONG = 3
+"""A list of so many modules that ran makes its owner a body, whose own spine is followed."""
+PARALLEL = re.compile(r"expert|branch|head\b|heads\b", re.IGNORECASE)
+"""Lists of modules that run beside each other."""
+
+
+def find_spine(model: nn.Module, records: Records) -> list[ModuleStatistics]:
+    """Return the rows of the spine, in the order in which they ended; without Identity and Dropout."""
+    names = {id(module): clean_name(name) for name, module in model.named_modules()}
+    rows = {**records.blocks, **records.modules}
+    found = dict.fromkeys(_follow(model, names, rows))
+    kept = [rows[name] for name in found if name in rows and not rows[name].idle]
+    return sorted(kept, key=lambda row: row.order)
+
+
+def find_candidates(model: nn.Module) -> set[str]:
+    """Return the names that the spine may have, whatever runs."""
+    names = {id(module): clean_name(name) for name, module in model.named_modules()}
+    return {*_follow(model, names, None), "(model)"}
+
+
+def _follow(module: nn.Module, names: dict[int, str], rows: dict[str, ModuleStatistics] | None) -> Iterator[str]:
+    for child in module.children():
+        name = names.get(id(child), "")
+        if isinstance(child, nn.ModuleList | nn.ModuleDict):
+            if PARALLEL.search(name.rpartition(".")[2]):
+                continue
+            yield from _follow(child, names, rows)
+        elif isinstance(child, nn.Sequential) or _holds_long_list(child, names, rows):
+            yield from _follow(child, names, rows)
+        elif rows is None or name in rows:
+            yield name
+
+
+def _holds_long_list(module: nn.Module, names: dict[int, str], rows: dict[str, ModuleStatistics] | None) -> bool:
+    """Whether a module is a body: it holds, at any depth, a list or sequence of several blocks that ran."""
+    for inner in module.modules():
+        name = names.get(id(inner), "").rpartition(".")[2]
+        if isinstance(inner, nn.ModuleList | nn.Sequential) and not PARALLEL.search(name):
+            blocks = [m for m in inner if m is not None and next(m.children(), None) is not None]
+            ran = [m for m in blocks if rows is None or names.get(id(m)) in rows]
+            if len(ran) >= LONG:
+                return True
+    return False
+
+
+# What a model is made of: names, blocks, parameters. Found once, and again only if the model changes.
 
 
 @dataclass(frozen=True)

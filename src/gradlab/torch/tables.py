@@ -1,42 +1,40 @@
-"""The tables of a probe: modules, folded by block, functions, attention, time steps, parameters."""
+"""The tables of a probe: modules, folded by block, time steps, parameters; and the layers of a watched network.
+
+Layers are the modules that own a weight matrix, in the order in which they run. They give any watched network the
+figures, tables and claims of a Gradlab network: a module's output is `pre`, the gradient of that output is δ, and dead
+units are those of the modules between this layer and the next.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import fields
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
-from gradlab.torch.spine import find_spine
+import numpy as np
+import pandas as pd
+
+from gradlab.torch.special_modules import Recurrence
 from gradlab.torch.statistics import ModuleStatistics
+from gradlab.torch.structure import find_spine
+from gradlab.torch.weights import Weight
+from gradlab.trials.outcome import LayerTable
 
 if TYPE_CHECKING:
-    import pandas as pd
-
-    from gradlab.torch.records import Records
-    from gradlab.torch.results import ProbeResults
-    from gradlab.torch.weights import Weight
+    from gradlab.torch.probe import ModuleProbe
 
 HIDDEN = ("order", "deltas", "delta_nonfinite", "source")
 
 
 def tabulate_rows(rows: Iterable[ModuleStatistics]) -> pd.DataFrame:
     """One row per module, in the given order."""
-    import pandas as pd
-
     columns = [each.name for each in fields(ModuleStatistics) if each.name not in HIDDEN]
     return pd.DataFrame([{key: getattr(row, key) for key in columns} for row in rows], columns=columns)
 
 
-def tabulate_modules(records: Records, *, whole: bool) -> pd.DataFrame:
-    """Modules in the order in which they first ended."""
-    rows = sorted(records.modules.values(), key=lambda row: row.order)
-    return tabulate_rows(row for row in rows if whole or not row.idle)
-
-
-def tabulate_blocks(probe: ProbeResults) -> pd.DataFrame:
+def tabulate_blocks(probe: ModuleProbe) -> pd.DataFrame:
     """Blocks along the network's spine: output, signal, and the extremes of what is inside each."""
-    import pandas as pd
-
     rows = []
     for row in find_spine(probe.model, probe.records):
         inside = [w for w in probe.weights if w.names[0].startswith(f"{row.name}.")]
@@ -51,53 +49,119 @@ def tabulate_blocks(probe: ProbeResults) -> pd.DataFrame:
                 "spread": row.spread,
                 "delta": row.delta,
                 "dead": max((m.dead for m in children if not m.idle), default=0.0),
-                "grad_l2": _root_of_squares([w.grad_l2 for w in inside if w.grad_l2 is not None]),
+                "grad_l2": _root_of_squares(w.grad_l2 for w in inside),
                 "update_ratio": max(ratios, default=None),
             }
         )
     return pd.DataFrame(rows)
 
 
-def tabulate_attention(records: Records) -> pd.DataFrame:
-    """Attention in the order of its first call."""
-    import pandas as pd
-
-    columns = ["name", "keys", "entropy", "largest", "logit"]
-    return pd.DataFrame([vars(each) for each in records.attention.values()], columns=columns)
-
-
-def tabulate_time(records: Records) -> pd.DataFrame:
+def tabulate_time(modules: Iterable[Recurrence]) -> pd.DataFrame:
     """Recurrent modules by time step."""
-    import pandas as pd
-
-    rows: list[dict[str, Any]] = []
-    for each in records.recurrence.values():
+    rows: list[tuple[str, int, float, float | None]] = []
+    for each in modules:
         deltas: Sequence[float | None] = each.delta or [None] * len(each.state)
-        pairs = zip(each.state, deltas, strict=True)
-        rows += [{"name": each.name, "time": time, "rms": s, "delta": d} for time, (s, d) in enumerate(pairs, 1)]
+        rows += [(each.name, time, *pair) for time, pair in enumerate(zip(each.state, deltas, strict=True), 1)]
     return pd.DataFrame(rows, columns=["name", "time", "rms", "delta"])
 
 
 def tabulate_weights(weights: Iterable[Weight]) -> pd.DataFrame:
     """One row per parameter tensor."""
-    import pandas as pd
-
-    rows = [
-        {
-            "name": " = ".join(weight.names),
-            "shape": weight.shape,
-            "grad_mean_abs": weight.grad_mean_abs,
-            "grad_l2": weight.grad_l2,
-            "weight_l2": weight.weight_l2,
-            "update_ratio": weight.update_ratio,
-            "moved": weight.moved,
-            "trainable": weight.trainable,
-            "held": weight.held,
-        }
-        for weight in weights
-    ]
-    return pd.DataFrame(rows)
+    columns = ("shape", "grad_mean_abs", "grad_l2", "weight_l2", "update_ratio", "moved", "trainable", "held")
+    return pd.DataFrame(
+        [{"name": " = ".join(weight.names), **{key: getattr(weight, key) for key in columns}} for weight in weights]
+    )
 
 
-def _root_of_squares(values: Sequence[float]) -> float | None:
-    return sum(value**2 for value in values) ** 0.5 if values else None
+def _root_of_squares(values: Iterable[float | None]) -> float | None:
+    present = [value for value in values if value is not None]
+    return math.sqrt(sum(value**2 for value in present)) if present else None
+
+
+# ---------------------------------------------------------------------- layers
+
+
+@dataclass(frozen=True)
+class ProbedLayer:
+    """One module with weights, and its measures."""
+
+    name: str
+    measures: Mapping[str, float]
+
+
+def find_layers(probe: ModuleProbe) -> list[ProbedLayer]:
+    """Return the layers of a probed network."""
+    rows, owned = list(probe.modules.values()), _group_weights(probe)
+    places = [place for place, row in enumerate(rows) if any(len(w.shape) > 1 for w in owned.get(row.name, ()))]
+    layers = []
+    for place, until in zip(places, [*places[1:], len(rows)], strict=True):
+        row = rows[place]
+        layers.append(ProbedLayer(row.name, dict(_measure_layer(row, owned[row.name], rows[place + 1 : until]))))
+    return layers
+
+
+def layer_table(moments: Sequence[tuple[int, ModuleProbe]]) -> LayerTable:
+    """Return the layers at several steps as a layer table; layer 1 is the first that ran at the first moment."""
+    numbers: dict[str, int] = {}
+    rows: list[tuple[int, int, str, float]] = []
+    for step, probe in moments:
+        for layer in find_layers(probe):
+            number = numbers.setdefault(layer.name, len(numbers) + 1)
+            rows += [(step, number, measure, value) for measure, value in layer.measures.items()]
+    steps, layers, measures, values = zip(*rows, strict=True) if rows else ((), (), (), ())
+    return LayerTable(np.array(steps, np.int64), np.array(layers, np.int64), tuple(measures), np.array(values, float))
+
+
+def describe_moment(step: int, probe: ModuleProbe) -> dict[str, Any]:
+    """One probed step for the file of a watch: its loss and its layers."""
+    layers = find_layers(probe)
+    rows = [[number, *pair] for number, layer in enumerate(layers, 1) for pair in layer.measures.items()]
+    return {"step": step, "loss": probe.loss, "names": [layer.name for layer in layers], "layers": rows}
+
+
+def _group_weights(probe: ModuleProbe) -> dict[str, list[Weight]]:
+    """Map each module to its parameters; those of a module that was never called belong to its parent."""
+    owned: dict[str, list[Weight]] = {}
+    for weight in probe.weights:
+        owner = weight.names[0].rpartition(".")[0] or "(model)"
+        while owner not in probe.modules and "." in owner:
+            owner = owner.rpartition(".")[0]
+        owned.setdefault(owner, []).append(weight)
+    return owned
+
+
+def _measure_layer(
+    row: ModuleStatistics, weights: Sequence[Weight], after: Sequence[ModuleStatistics]
+) -> Iterator[tuple[str, float]]:
+    matrices = [weight for weight in weights if len(weight.shape) > 1]
+    biases = [weight for weight in weights if len(weight.shape) < 2 and weight.names[0].endswith("bias")]
+    # what follows in the same shape is the layer's nonlinearity; functional ones are not among the modules
+    activations = [each for each in after if each.shape == row.shape and not _drops(each)]
+    measures = {
+        "grad_l2": _root_of_squares(weight.grad_l2 for weight in matrices),
+        "grad_mean_abs": _mean_abs(matrices),
+        "bias_grad_l2": _root_of_squares(weight.grad_l2 for weight in biases),
+        "update_ratio": _update_ratio(matrices),
+        "activation_mean.pre": row.mean,
+        "activation_std.pre": row.std,
+        "dead_share": max((each.dead for each in activations), default=None),
+        "delta_rms": row.delta,
+        "delta_l2": None if row.delta is None else row.delta * math.sqrt(math.prod(row.shape)),
+    }
+    return ((name, value) for name, value in measures.items() if value is not None)
+
+
+def _drops(row: ModuleStatistics) -> bool:
+    return "Dropout" in row.kind or row.kind == "Identity"
+
+
+def _mean_abs(weights: Sequence[Weight]) -> float | None:
+    present = [(w.grad_mean_abs, w.entries) for w in weights if w.grad_mean_abs is not None]
+    return sum(mean * size for mean, size in present) / sum(size for _, size in present) if present else None
+
+
+def _update_ratio(weights: Sequence[Weight]) -> float | None:
+    """‖ΔW‖/‖W‖ over all matrices of a layer."""
+    steps = _root_of_squares(None if w.update_ratio is None else w.update_ratio * w.weight_l2 for w in weights)
+    size = _root_of_squares(weight.weight_l2 for weight in weights)
+    return None if steps is None or not size else steps / size

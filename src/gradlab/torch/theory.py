@@ -1,37 +1,272 @@
-"""What theory expects of a user's own network: a plain or residual MLP in PyTorch, read from its graph.
+"""A user's network as a chain of matrices, norms, functions and skips, read from its graph; refused if it is not one.
 
-The variance of every matrix is measured, so any init is known. What the theory does not cover is refused with the
-reason: the network of a user cannot be drawn again, so nothing can be simulated in its place.
+`torch.fx` follows the forward pass without running it, so `x + f(self.linear(x))` is seen as well as modules are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import operator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-
 import torch
+from torch import Tensor, nn
+from torch.fx import GraphModule, Node, symbolic_trace
+from torch.nn import functional
+
 from gradlab.analysis.theory import within
-from gradlab.errors import InvalidInput
-from gradlab.network.losses.base import Array, Loss
-from gradlab.network.norms.none import NoNorm
+from gradlab.errors import InvalidInput, described
+from gradlab.network.activations import Activation, Gelu, GeluTanh, Identity, LeakyRelu, Relu, Sigmoid, Silu, Tanh
+from gradlab.network.layout import Layout
+from gradlab.network.losses import Array, Loss
+from gradlab.network.mlp import MLP, Layer
+from gradlab.network.norms import LayerNorm, NoNorm, Norm, RmsNorm
+from gradlab.network.skips import IdentitySkip, NoSkip, PreActivation
+from gradlab.tell.predictions import tell
 from gradlab.theory.inputs import represent
 from gradlab.theory.predicting import predict_mlp
 from gradlab.theory.prediction import Forecast, Prediction
-from gradlab.theory.telling import tell
+from gradlab.theory.signal import Weights
 from gradlab.theory.walk import why_not_forward
-from gradlab.torch.chain import read_chain, refuse
-from gradlab.torch.chain_network import build_mlp, measure_weights
-from gradlab.torch.layers import find_layers
-from gradlab.torch.names import unwrap_model
-from torch import Tensor, nn
+from gradlab.torch.structure import unwrap_model
+from gradlab.torch.tables import find_layers
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from gradlab.torch.probing import ModuleProbe
+    from gradlab.torch.probe import ModuleProbe
+
+
+BY_NAME: dict[str, type[Activation]] = {
+    "relu": Relu,
+    "relu_": Relu,
+    "tanh": Tanh,
+    "tanh_": Tanh,
+    "sigmoid": Sigmoid,
+    "sigmoid_": Sigmoid,
+}
+BY_FUNCTION: dict[Any, type[Activation]] = {
+    torch.relu: Relu, functional.relu: Relu, torch.tanh: Tanh, functional.tanh: Tanh,
+    torch.sigmoid: Sigmoid, functional.sigmoid: Sigmoid, functional.silu: Silu,
+}  # fmt: skip
+BY_MODULE: dict[type[nn.Module], type[Activation]] = {nn.ReLU: Relu, nn.Tanh: Tanh, nn.Sigmoid: Sigmoid, nn.SiLU: Silu}
+ADDS = (operator.add, operator.iadd, torch.add)
+IDLE = (nn.Identity, nn.Flatten)
+
+
+@dataclass(frozen=True)
+class Step:
+    """One thing that the signal passes: a matrix, a norm or a function."""
+
+    name: str
+    what: nn.Module | Activation
+
+
+@dataclass(frozen=True)
+class Chain:
+    """What the signal passes before, inside and behind the residual blocks; all of it before, if there are none."""
+
+    before: tuple[Step, ...]
+    blocks: tuple[tuple[Step, ...], ...] = ()
+    behind: tuple[Step, ...] = ()
+
+
+def refuse(reason: str) -> InvalidInput:
+    """The error that says why a network has no prediction."""
+    return InvalidInput(f"predict: theory does not cover this network: {reason}")
+
+
+def read_chain(model: nn.Module) -> Chain:
+    """Follow the forward pass from the input to the output."""
+    try:
+        traced = symbolic_trace(model)
+    except Exception as error:  # a forward pass of the user's may do anything
+        why = (described(error).splitlines() or [""])[0]
+        raise refuse(f"its forward pass cannot be followed without running it ({why})") from None
+    nodes = [node for node in traced.graph.nodes if node.op != "output" and (node.users or node.op != "placeholder")]
+    inputs = [node for node in nodes if node.op == "placeholder"]
+    if len(inputs) != 1:
+        raise refuse(f"it has {len(inputs)} inputs, and the theory is of one")
+    steps: list[Step] = []
+    places = {inputs[0]: 0}  # node -> how many steps the signal has passed there
+    spans: list[tuple[int, int]] = []
+    tip = inputs[0]
+    for node in nodes[1:]:
+        given = [each for each in node.all_input_nodes if each in places]
+        if len(given) != len(node.all_input_nodes) or tip not in given:
+            raise refuse(f"{_called(node)} is not the next link of a chain: the signal takes several ways")
+        if node.op == "call_function" and node.target in ADDS:
+            if len(given) != 2 or node.kwargs.get("alpha", 1) != 1:
+                raise refuse(f"{_called(node)} adds something else than the input of its block")
+            start = min(places[each] for each in given)
+            if start < (spans[-1][1] if spans else 0) or start == len(steps):
+                raise refuse("its skips overlap or lead around nothing; the theory is of one block behind the other")
+            spans.append((start, len(steps)))
+        elif len(given) != 1:
+            raise refuse(f"{_called(node)} combines two signals; the theory knows sums only")
+        elif (found := _read(node, traced)) is not None:
+            steps.append(found)
+        places[node], tip = len(steps), node
+    return _cut(steps, spans)
+
+
+def _cut(steps: Sequence[Step], spans: Sequence[tuple[int, int]]) -> Chain:
+    if not spans:
+        return Chain(tuple(steps))
+    for (_, end), (start, _) in pairwise(spans):
+        if end != start:
+            between = steps[end]
+            raise refuse(f"{between.name} stands between two residual blocks, outside of both")
+    blocks = tuple(tuple(steps[start:end]) for start, end in spans)
+    return Chain(tuple(steps[: spans[0][0]]), blocks, tuple(steps[spans[-1][1] :]))
+
+
+def _read(node: Node, traced: GraphModule) -> Step | None:
+    """A matrix, a norm or a function; None of what hands the signal on."""
+    if node.op == "call_module":
+        module = traced.get_submodule(str(node.target))
+        return _read_module(str(node.target), module)
+    made: Activation | None = None
+    if node.op == "call_function" and node.target is functional.gelu:
+        made = GeluTanh() if node.kwargs.get("approximate") == "tanh" else Gelu()
+    elif node.op == "call_function" and node.target is functional.leaky_relu:
+        slope = node.args[1] if len(node.args) > 1 else node.kwargs.get("negative_slope", 0.01)
+        made = LeakyRelu(negative_slope=slope)
+    elif node.op == "call_function" and node.target in BY_FUNCTION:
+        made = BY_FUNCTION[node.target]()
+    elif node.op == "call_method" and node.target in BY_NAME:
+        made = BY_NAME[str(node.target)]()
+    if made is None:
+        raise refuse(f"{_called(node)} is neither a linear layer nor a norm nor an activation that it knows")
+    return Step(node.name, made)
+
+
+def _read_module(name: str, module: nn.Module) -> Step | None:
+    if isinstance(module, IDLE) or (isinstance(module, nn.Dropout) and (module.p == 0 or not module.training)):
+        return None
+    if isinstance(module, nn.Dropout):
+        raise refuse(f"{name} drops units at random; call model.eval() for the network without it")
+    if isinstance(module, nn.BatchNorm1d):
+        raise refuse(f"{name}: batch norm mixes the samples of a batch")
+    if type(module) in (nn.Linear, nn.LayerNorm, nn.RMSNorm):
+        return Step(name, module)
+    if isinstance(module, nn.GELU):
+        return Step(name, GeluTanh() if module.approximate == "tanh" else Gelu())
+    if isinstance(module, nn.LeakyReLU):
+        return Step(name, LeakyRelu(negative_slope=module.negative_slope))
+    if type(module) in BY_MODULE:
+        return Step(name, BY_MODULE[type(module)]())
+    raise refuse(f"{name} is a {type(module).__name__}, and the theory is of linear layers, norms and activations")
+
+
+def _called(node: Node) -> str:
+    return str(node.target) if node.op in ("call_module", "get_attr") else f"the operation {node.name!r}"
+
+
+# A chain of a user's modules as the network that the theory walks through.
+
+
+def measure_weights(linear: nn.Linear) -> Weights:
+    """Variance of a matrix and its bias as they are now."""
+    w = linear.weight.detach().double()
+    second = float((w * w).mean())
+    centered = abs(float(w.mean())) <= 5 * (second / w.numel()) ** 0.5
+    bias = 0.0 if linear.bias is None else float((linear.bias.detach().double() ** 2).mean())
+    narrow = w if w.shape[0] <= w.shape[1] else w.T
+    product = narrow @ narrow.T / (second * narrow.shape[1]) if second > 0 else None
+    orthogonal = product is not None and bool(torch.allclose(product, torch.eye(len(narrow)).to(product), atol=1e-3))
+    return Weights(
+        linear.in_features * second,
+        bias,
+        is_centered=centered,
+        excess=float((w**4).mean()) / second**2 - 3 if second > 0 and not orthogonal else 0.0,
+        keeps_signal=orthogonal and linear.in_features <= linear.out_features,
+        keeps_delta=orthogonal and linear.in_features >= linear.out_features,
+    )
+
+
+def build_mlp(chain: Chain) -> tuple[MLP, list[tuple[str, nn.Linear]]]:
+    """The network that the theory walks through, and its matrices in the same order."""
+    linears: list[tuple[str, nn.Linear]] = []
+    if not chain.blocks:
+        layers = _layers(chain.before, linears, in_block=False)
+        if not layers:
+            raise refuse("it has no linear layer")
+        if not isinstance(layers[-1].norm, NoNorm):
+            raise refuse("a norm stands behind its last linear layer")
+        stem, inner, head = (layers[0], layers[1:-1], layers[-1]) if len(layers) > 1 else (None, [], layers[0])
+        blocks = tuple((layer,) for layer in inner)
+        return MLP(stem, blocks, head, NoSkip(), len(layers) - 1, Layout(())), linears
+    before = _layers(chain.before, linears, in_block=False)
+    if len(before) > 1:
+        raise refuse(f"{len(before)} linear layers stand before its first residual block; the theory is of one")
+    made = tuple(tuple(_layers(steps, linears, in_block=True)) for steps in chain.blocks)
+    firsts = {layer.activates_first for block in made for layer in block}
+    if not all(made) or len(firsts) > 1:
+        raise refuse("its residual blocks are of different kinds, or one has no linear layer")
+    behind = _layers(chain.behind, linears, in_block=False)
+    if len(behind) > 1 or any(layer.activates_first or not isinstance(layer.norm, NoNorm) for layer in behind):
+        raise refuse("behind its last residual block stands more than one linear layer")
+    skip = PreActivation() if firsts == {True} else IdentitySkip()
+    if any(block[0].fan_in != block[-1].fan_out for block in made):
+        raise refuse("a residual block changes the width")
+    depth = len(before) + sum(len(block) for block in made)
+    return MLP(before[0] if before else None, made, behind[0] if behind else None, skip, depth, Layout(())), linears
+
+
+def _layers(steps: Sequence[Step], linears: list[tuple[str, nn.Linear]], *, in_block: bool) -> list[Layer]:
+    """W, norm, f in this order; or norm, f, W, where a residual block begins so."""
+    if not steps:
+        return []
+    first = in_block and not isinstance(steps[0].what, nn.Linear)
+    found: list[Layer] = []
+    starts = [place for place, step in enumerate(steps) if isinstance(step.what, nn.Linear)]
+    if not starts or (starts[0] != 0 and not first) or (first and starts[-1] != len(steps) - 1):
+        raise refuse(f"{steps[0].name} does not belong to a linear layer before it")
+    edges = [0, *(place + 1 for place in starts)] if first else [*starts, len(steps)]
+    for start, end in pairwise(edges):
+        own = list(steps[start:end])
+        step = own.pop(-1 if first else 0)
+        assert isinstance(step.what, nn.Linear)
+        norm, function = _norm_and_function(own)
+        linears.append((step.name, step.what))
+        size = (step.what.in_features, step.what.out_features)
+        found.append(Layer(len(linears), *size, function, norm, in_block, first))
+    return found
+
+
+def _norm_and_function(steps: list[Step]) -> tuple[Norm, Activation]:
+    norm: Norm = NoNorm()
+    if steps and isinstance(steps[0].what, nn.LayerNorm | nn.RMSNorm):
+        norm = _read_norm(steps.pop(0))
+    function: Activation = Identity()
+    if steps and isinstance(steps[0].what, Activation):
+        function = steps.pop(0).what
+    if steps:
+        raise refuse(f"{steps[0].name} stands where a linear layer, or the norm and the function behind it, should")
+    return norm, function
+
+
+def _read_norm(step: Step) -> Norm:
+    module = step.what
+    assert isinstance(module, nn.LayerNorm | nn.RMSNorm)
+    weight, bias = module.weight, getattr(module, "bias", None)
+    if (weight is not None and bool((weight != 1).any())) or (bias is not None and bool((bias != 0).any())):
+        raise refuse(f"{step.name} has learned scales or shifts, and the theory is of a norm as it starts")
+    if len(module.normalized_shape) != 1:
+        raise refuse(f"{step.name} normalizes over several axes")
+    epsilon = module.eps if module.eps is not None else float(torch.finfo(torch.float32).eps)
+    kind = LayerNorm if isinstance(module, nn.LayerNorm) else RmsNorm
+    return kind(epsilon=epsilon)
+
+
+# What theory expects of a user's own network: a plain or residual MLP in PyTorch, read from its graph.
+#
+# The variance of every matrix is measured, so any init is known. What the theory does not cover is refused with the
+# reason: the network of a user cannot be drawn again, so nothing can be simulated in its place.
 
 LossFunction = Callable[[Tensor, Tensor], Tensor]
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
-
-from torch.nn.parameter import is_lazy
+from typing import NamedTuple
 
 import torch
+from torch import Tensor
+from torch.nn.parameter import is_lazy
+
 from gradlab.torch import statistics
 from gradlab.torch.structure import ModelStructure
-from torch import Tensor
 
 MOST = 4_096
 """Entries of a tensor that are sampled, in runs; of one with fewer than twice as many it is all."""
@@ -86,12 +86,10 @@ def collect_weights(
     gradients: Mapping[int, GradientStatistics],
     before: Samples,
     after: Samples,
-    optimizers: Iterable[Any],
+    held: Container[int] | None,
     stepped: bool,
 ) -> Iterator[Weight]:
-    """Describe every parameter after a pass and, if there was one, a step."""
-    groups = [list(group["params"]) for optimizer in optimizers for group in optimizer.param_groups]
-    held = {id(parameter) for group in groups for parameter in group}
+    """Describe every parameter after a pass and, if there was one, a step; `held` are those of the optimizers."""
     loaded = [(names, parameter) for names, parameter in structure.parameters if id(parameter) in after]
     now = [after[id(parameter)] for _, parameter in loaded]
     earlier = [_same_kind(before.get(id(parameter)), last) for (_, parameter), last in zip(loaded, now, strict=True)]
@@ -105,7 +103,7 @@ def collect_weights(
             names,
             tuple(parameter.shape),
             parameter.requires_grad,
-            id(parameter) in held if groups else None,
+            None if held is None else id(parameter) in held,
             None if gradient is None else gradient.l2,
             None if gradient is None else gradient.mean_abs,
             size,

@@ -14,11 +14,11 @@ from typing import Self
 from gradlab.errors import EnvironmentFault, GradlabError, described
 from gradlab.notices import say
 from gradlab.parts import Catalog
-from gradlab.plans.outline import Entry, Outline
+from gradlab.plans.plan import Plan, PlannedGroup
 from gradlab.report.result import Result
 from gradlab.trackers.base import Session, Tracker
 from gradlab.trackers.records import entries_of, record_of, stream_groups, stream_trials, study_record
-from gradlab.trials.result import TrialResult
+from gradlab.trials.outcome import TrialResult
 
 
 @dataclass(frozen=True)
@@ -72,10 +72,10 @@ def _write_run(result: Result, tracker: Tracker, place: Path) -> Exported:
 class LiveTracking:
     """Writes trials to trackers while a run goes on, in a thread of its own. A tracker that fails does not stop it."""
 
-    def __init__(self, trackers: Sequence[Tracker], plan: Outline, out: Path) -> None:
+    def __init__(self, trackers: Sequence[Tracker], plan: Plan, out: Path) -> None:
         self._trackers, self._out = trackers, out
         self._study = plan.study.name
-        self._entries: Mapping[str, Entry] = entries_of(plan)
+        self._entries: Mapping[str, PlannedGroup] = entries_of(plan)
         self._sessions: dict[str, Session] = {}
         self._broken: set[str] = set()
         self._queue: queue.Queue[Sequence[TrialResult] | None] = queue.Queue()

@@ -18,11 +18,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from gradlab.analysis.measured import Measured
-from gradlab.plans.outline import Entry, Outline
+from gradlab.plans.plan import Plan, PlannedGroup
 from gradlab.report.result import Result
 from gradlab.runs.store.chunks import Chunk, MemoryChunk
 from gradlab.runs.store.tables import COLUMNS
-from gradlab.trials.result import TrialResult
+from gradlab.trials.outcome import TrialResult
 from gradlab.trials.trial import TrialLabel
 
 Series = tuple[NDArray[np.int64], NDArray[np.float64]]
@@ -85,16 +85,16 @@ class StudyRecord:
     """The report's files in the run folder."""
 
 
-def describe_settings(planned: Entry) -> dict[str, Any]:
+def describe_settings(planned: PlannedGroup) -> dict[str, Any]:
     """Every parameter of a group by its path: the whole configuration, and what the study says of it."""
     found: dict[str, Any] = {}
-    if planned.config is not None:
+    if planned.network is not None:
         _flatten(planned.config.model_dump(mode="json", exclude_none=True), "", found)
     found |= {path: value for path, value in planned.group.settings.items() if not isinstance(value, dict)}
     return found
 
 
-def record_of(result: TrialResult, planned: Entry) -> TrialRecord:
+def record_of(result: TrialResult, planned: PlannedGroup) -> TrialRecord:
     """The record of a result that has just arrived."""
     outcome, trial = result.outcome, result.trial
     metrics = {name: float(value) for name, value in (outcome.metrics if outcome else {}).items() if value is not None}
@@ -199,7 +199,7 @@ def study_record(result: Result) -> StudyRecord:
     return StudyRecord(result.study.name, result.study.question, result.answer, verdicts, digest, text, present)
 
 
-def entries_of(plan: Outline) -> dict[str, Entry]:
+def entries_of(plan: Plan) -> dict[str, PlannedGroup]:
     """Group -> what the plan knows of it."""
     return {planned.group.name: planned for planned in plan.groups}
 

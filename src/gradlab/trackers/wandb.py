@@ -17,8 +17,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from gradlab.runs.store.atomic import write_bytes
-from gradlab.spec.canonical import plain_json
+from gradlab.runs.store.files import write_bytes
+from gradlab.spec.base import plain_json
 from gradlab.trackers.base import Session, Tracker
 from gradlab.trackers.records import GroupRecord, Series, StudyRecord, TrialRecord
 

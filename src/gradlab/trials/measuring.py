@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from gradlab.data.base import SplitName
 from gradlab.network.layout import Parameters
 from gradlab.network.mlp import Tape
-from gradlab.network.norms.base import Running
-from gradlab.probes.base import LayerView, Moment, Probe
-from gradlab.trials.recorder import count_correct
+from gradlab.network.norms import Running
+from gradlab.probes import LayerView, Moment, Probe
 from gradlab.trials.setup import Setup
 
 Array = NDArray[Any]
@@ -47,21 +46,22 @@ def epoch_steps(setup: Setup) -> range:
 def evaluate(
     setup: Setup, predict: Callable[[Array], Array], splits: Sequence[SplitName] = ("validation", "test")
 ) -> dict[str, float]:
-    """Return loss and accuracy on validation and test data; `predict` maps a batch to outputs in evaluation mode."""
+    """Return loss and scores on validation and test data; `predict` maps a batch to outputs in evaluation mode."""
     numbers = {}
     for split in splits:
         rows = setup.dataset.rows(split)
         if len(rows) == 0:
             continue
-        loss, correct = 0.0, 0
+        loss, outputs, targets = 0.0, [], []
         for start in range(0, len(rows), EVALUATION_ROWS):
             x, y = setup.dataset.gather(rows[start : start + EVALUATION_ROWS], setup.dtype)
             output = predict(x)
             loss += setup.loss.value(output, y) * len(x)
-            correct += count_correct(output, y) if setup.dataset.classes is not None else 0
+            outputs.append(output)
+            targets.append(y)
         numbers[f"{split}_loss"] = loss / len(rows)
-        if setup.dataset.classes is not None:
-            numbers[f"{split}_accuracy"] = correct / len(rows)
+        for score in setup.scores:
+            numbers[f"{split}_{score.name}"] = score.value(np.concatenate(outputs), np.concatenate(targets))
     return numbers
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gradlab.network.layout import Layout
+from gradlab.spec.metric import infer
+from gradlab.trials.trial import TrialLabel
 
 
 @dataclass(frozen=True)
@@ -58,3 +61,55 @@ class Outcome:
     """Parameters after the last step, flat."""
     snapshots: tuple[Snapshot, ...] = ()
     """Parameters to keep, in the order of steps."""
+
+
+# A short hash of a trial's results: equal digests mean equal bits.
+
+
+def _is_wall_time(name: str) -> bool:
+    """Numbers that say how long something took are not part of a result's bits."""
+    return infer(name).kind == "time"
+
+
+def digest(trial: str, outcome: Outcome | None, error: str | None) -> str:
+    """Hash the trial's id, status, metrics, curves, layer measures and kept parameters, without wall times."""
+    status = "failed" if outcome is None else outcome.status
+    pieces: list[bytes] = [f"{trial} {status} {error}".encode()]
+    if outcome is not None:
+        pieces += [f"{name} {value!r}".encode() for name, value in outcome.metrics.items() if not _is_wall_time(name)]
+        for curve in outcome.curves:
+            if not _is_wall_time(curve.metric):
+                pieces += [curve.metric.encode(), _bytes(curve.steps), _bytes(curve.values)]
+        layers = outcome.layers
+        pieces += [" ".join(layers.measure).encode(), _bytes(layers.step), _bytes(layers.layer), _bytes(layers.value)]
+        for kept in outcome.snapshots:
+            pieces += [f"{kept.step} {kept.theta.dtype} {len(kept.theta)}".encode(), _bytes(kept.theta)]
+            pieces += [piece for name, values in kept.running.items() for piece in (name.encode(), _bytes(values))]
+    return sha256(b"\n".join(pieces)).hexdigest()[:16]
+
+
+def _bytes(values: NDArray[Any]) -> bytes:
+    return np.ascontiguousarray(values).tobytes()
+
+
+# A trial with its outcome, or with the error that prevented one. Workers return it and the store keeps it.
+
+Status = Literal["done", "diverged", "failed"]
+
+
+@dataclass(frozen=True)
+class TrialResult:
+    """The result of one trial."""
+
+    trial: TrialLabel
+    outcome: Outcome | None
+    error: str | None = None
+    seconds: float = 0.0
+    """Wall time, including probes and evaluation."""
+    digest: str = ""
+    """Hash of the outcome without its wall times."""
+
+    @property
+    def status(self) -> Status:
+        """`done`, `diverged` (an outcome too) or `failed` (no outcome)."""
+        return self.outcome.status if self.outcome is not None else "failed"

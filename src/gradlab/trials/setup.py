@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from gradlab.data.base import Dataset, Rows, SplitName, Task
 from gradlab.errors import StudyError
 from gradlab.network.initial import initial_parameters
-from gradlab.network.losses.base import Loss
+from gradlab.network.losses import Loss
 from gradlab.network.mlp import MLP
-from gradlab.optim.optimizers.base import Optimizer
-from gradlab.optim.rates import learning_rates
-from gradlab.optim.schedules.base import Horizon, Schedule
-from gradlab.probes.base import Moment, Probe
+from gradlab.optim.optimizers import Optimizer
+from gradlab.optim.schedules import Horizon, Schedule, learning_rates
+from gradlab.probes import Moment, Probe
+from gradlab.scores import Score
 from gradlab.spec.config import Config, Measure, Moments, Train
 from gradlab.streams import Streams
 from gradlab.trials.trial import Trial
@@ -47,6 +47,8 @@ class Setup:
     snapshots: frozenset[int]
     """Steps after which the parameters are kept, the best epoch aside."""
     probes: tuple[Probe, ...]
+    scores: tuple[Score, ...]
+    """What is evaluated besides the loss: those of the study that a task of this kind has."""
     probe_x: Array
     probe_y: Array
     streams: Streams
@@ -108,6 +110,7 @@ def prepare(trial: Trial) -> Setup:
         moments=moments_of(config.measure, horizon.steps),
         snapshots=frozenset(snapshot_steps(config.measure, horizon.steps)),
         probes=tuple(catalog.get("probe", name).parse({}) for name in _probe_names(trial)),  # type: ignore[misc]
+        scores=_scores(trial, dataset),
         probe_x=probe_x,
         probe_y=probe_y,
         streams=streams,
@@ -153,6 +156,12 @@ def steps_of(moments: Moments, steps: int, field: str) -> list[int]:
 def _probe_names(trial: Trial) -> tuple[str, ...]:
     chosen = trial.config.measure.probes
     return tuple(trial.catalog.names("probe")) if chosen == "all" else chosen
+
+
+def _scores(trial: Trial, dataset: Dataset) -> tuple[Score, ...]:
+    wanted = "values" if dataset.classes is None else "classes"
+    made = [trial.catalog.make("score", name, {}) for name in trial.config.measure.scores]
+    return tuple(score for score in made if score.targets == wanted)
 
 
 def _probe_batch(config: Config, task: Task, dataset: Dataset, streams: Streams, dtype: Any) -> tuple[Array, Array]:

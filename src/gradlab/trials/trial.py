@@ -7,8 +7,8 @@ from typing import Any
 
 from gradlab.data.base import Task
 from gradlab.parts import Catalog
-from gradlab.spec.base import Frozen
-from gradlab.spec.canonical import content_id
+from gradlab.spec.base import Frozen, content_id
+from gradlab.spec.choice import Choice
 from gradlab.spec.config import Config
 
 
@@ -31,8 +31,16 @@ class Trial(TrialLabel):
     """A configuration with a seed, as an engine trains it."""
 
     root: int
-    config: Config
+    network: Config | None
+    """None where the user's code is called."""
     catalog: Catalog
+
+    @property
+    def config(self) -> Config:
+        """The configuration of a network of the lab."""
+        if self.network is None:
+            raise TypeError(f"{self.name} is a call of the user's code, which has no configuration")
+        return self.network
 
 
 def group_content(config: Config, root: int, catalog: Catalog, task: Task) -> str:
@@ -42,7 +50,7 @@ def group_content(config: Config, root: int, catalog: Catalog, task: Task) -> st
     """
     tree = config.model_dump(mode="json")
     for section in (config.model, config.train, config.measure):
-        _leave_out_defaults(tree[type(section).noun], section)
+        _leave_out_defaults(tree[type(section).noun], section, catalog)
     tree["model"] = {**tree["model"], "depth": config.model.depth}
     tree["model"].pop("blocks", None)
     usual = {name: task.default(name) for name in task.later}
@@ -62,11 +70,20 @@ def group_content(config: Config, root: int, catalog: Catalog, task: Task) -> st
     )
 
 
-def _leave_out_defaults(tree: dict[str, Any], section: Frozen) -> None:
-    """Remove the fields that were added after ids were fixed, where they have their default."""
+def _leave_out_defaults(tree: dict[str, Any], section: Frozen, catalog: Catalog) -> None:
+    """Remove fields, and parameters of parts, that were added after ids were fixed, where they have their default."""
     for name in section.later:
         if getattr(section, name) == section.default(name):
             del tree[name]
+    for name, choice in section:
+        if not isinstance(choice, Choice) or not isinstance(tree.get(name), dict):
+            continue
+        part = catalog.get(choice.part, choice.name)
+        for parameter in part.later:
+            if tree[name][parameter] == part.default(parameter):
+                del tree[name][parameter]
+        if len(tree[name]) == 1:  # a choice without parameters is its name
+            tree[name] = choice.name
 
 
 def group_id(content: str, numerics: str) -> str:

@@ -1,9 +1,11 @@
-"""The routes of the lab: pages and their files, sessions, runs. Streams are server-sent events, orders small POSTs."""
+"""What the page offers: every part of a kind by its name and what people call it, and the tasks."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import re
+import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
@@ -12,21 +14,121 @@ from typing import Any
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from gradlab.errors import DataError, GradlabError, InvalidInput, shortened
+from gradlab.errors import DataError, GradlabError, InvalidInput, StoreError, shortened
+from gradlab.parts import BUILT_IN
 from gradlab.report import page as report_page
-from gradlab.web.choices import offer_choices
+from gradlab.runs.store.files import write_bytes
+from gradlab.spec.base import NAME_PATTERN, PATTERNS
+from gradlab.spec.stored import read_json
+from gradlab.spec.yaml_text import dump
 from gradlab.web.guard import REPORT_POLICY
-from gradlab.web.lessons import get_lesson
-from gradlab.web.limits import BODY, UPLOAD, Refused
+from gradlab.web.lessons import get_lesson, lessons
 from gradlab.web.runs import Runs
-from gradlab.web.saving import save_study, write_study
-from gradlab.web.session import Session
-from gradlab.web.sessions import Sessions
-from gradlab.web.settings import Settings, read_settings
+from gradlab.web.session import Session, Sessions
+from gradlab.web.settings import (
+    BODY,
+    PAGES,
+    PARAMETERS,
+    PATHS,
+    TRAINING,
+    UPLOAD,
+    Refused,
+    Settings,
+    call_setting,
+    read_settings,
+    study_tree,
+)
+from gradlab.web.uploads import Uploads
+
+KINDS = ("skip", "norm", "init", "activation", "optimizer")
+SCALES = {
+    "0.1": "0.1",
+    "0.5": "0.5",
+    "1": "1",
+    "1.5": "1.5",
+    "2": "2",
+    "1/sqrt(depth)": "1/√depth",
+    "1/depth": "1/depth",
+}
+TASK_NAMES = {
+    "identity": "identity: copy 64 numbers",
+    "circles": "circles: one class around the other",
+    "moons": "moons: two half circles",
+    "spirals": "spirals: two arms",
+    "xor": "XOR: four squares",
+    "mnist": "MNIST: 55,000 digits",
+    "upload": "your own file…",
+}
+
+
+def offer_choices() -> dict[str, Any]:
+    """Everything that the page needs to build its forms."""
+    return {
+        "fields": [{"name": name, "label": call_setting(name)} for name in PATHS],
+        "parts": {kind: _parts(kind) for kind in KINDS},
+        "scales": [{"value": value, "label": label} for value, label in SCALES.items()],
+        "tasks": TASK_NAMES,
+        "defaults": Settings().model_dump(mode="json"),
+        "lessons": [lesson.to_json() for lesson in lessons().values()],
+        "limits": {"pages": PAGES, "training": TRAINING, "parameters": PARAMETERS, "upload": UPLOAD},
+    }
+
+
+def _parts(kind: str) -> list[dict[str, str]]:
+    """Parts of a kind that need no parameter, with the first line of their description."""
+    found = []
+    for name in BUILT_IN.names(kind):
+        part = BUILT_IN.get(kind, name)
+        label = part.called or ("none" if name == "none" else name.replace("_", " "))
+        found.append({"name": name, "label": label, "summary": part.summary()})
+    return sorted(found, key=lambda part: part["name"] != "none")
+
+
+# A page as a study file: `gradlab run` of it gives the bits that the page showed.
+
+
+def write_study(settings: Settings, uploads: Uploads, data_file: str = "") -> str:
+    """The study as YAML; an uploaded file is called `data_file` in it."""
+    tree = study_tree(settings, uploads)
+    del tree["name"]  # a file's name is the study's
+    if settings.task == "upload":
+        tree["base"]["data"]["path"] = data_file or uploads.get(settings.upload).name
+    return f"# Saved from the live lab. More seeds: gradlab run FILE --seeds 10\n{dump(tree)}"
+
+
+def save_study(settings: Settings, uploads: Uploads, folder: Path, name: Any) -> dict[str, str]:
+    """Write NAME.yaml (and a copy of uploaded data) to the folder; never over another file."""
+    if not isinstance(name, str) or re.fullmatch(NAME_PATTERN, name) is None or name.endswith((".yaml", ".yml")):
+        raise InvalidInput(f"the name {shortened(name)} cannot be used; {PATTERNS[NAME_PATTERN]}")
+    target, text = folder / f"{name}.yaml", ""
+    if settings.task == "upload":
+        source = uploads.get(settings.upload).path
+        text = write_study(settings, uploads, f"{name}{source.suffix}")
+        _copy(source, folder / f"{name}{source.suffix}")
+    else:
+        text = write_study(settings, uploads)
+    if target.exists() and target.read_text(encoding="utf8", errors="replace") != text:
+        raise InvalidInput(f"{name}.yaml is already there with other content; choose another name")
+    write_bytes(target, text.encode())
+    return {"file": target.name, "command": f"gradlab run {target.name}", "study": text}
+
+
+def _copy(source: Path, target: Path) -> None:
+    if target.exists():
+        if target.read_bytes() != source.read_bytes():
+            raise InvalidInput(f"{target.name} is already there with other content; choose another name")
+        return
+    try:
+        shutil.copyfile(source, target)
+    except OSError as error:
+        raise StoreError(f"cannot write {target.name}: {error.strerror or error}") from None
+
+
+# The routes of the lab: pages and their files, sessions, runs. Streams are server-sent events, orders small POSTs.
 
 STATIC = Path(__file__).parent / "static"
 FILES = {path.name: path for path in STATIC.iterdir() if path.suffix in (".js", ".css", ".svg")} | {
@@ -67,7 +169,8 @@ def make_app(sessions: Sessions, runs: Runs) -> Starlette:
         Route("/api/runs/report", lab.report),
         Route("/api/runs/{action}", answering(lab.act_on_run), methods=["POST"]),
     ]
-    return Starlette(routes=routes, lifespan=live, exception_handlers={GradlabError: refuse})
+    handlers = {GradlabError: refuse, ClientDisconnect: forget}
+    return Starlette(routes=routes, lifespan=live, exception_handlers=handlers)
 
 
 async def send_page(name: str, request: Request) -> Response:
@@ -85,6 +188,11 @@ async def refuse(request: Request, error: Exception) -> Response:
     """An error as a sentence."""
     code = 409 if isinstance(error, Refused) else 422 if isinstance(error, InvalidInput) else 500
     return JSONResponse({"error": str(error)}, code)
+
+
+async def forget(request: Request, error: Exception) -> Response:
+    """The page went away in the middle of its message: nobody hears the answer, and nothing is to be said."""
+    return Response(status_code=400)
 
 
 def answering(work: Callable[[Request, Any], Awaitable[Any]]) -> Handler:
@@ -108,9 +216,9 @@ async def read_body(request: Request) -> Any:
     if is_upload:
         return bytes(content)
     try:
-        return json.loads(content or b"{}")
-    except (ValueError, RecursionError):
-        raise InvalidInput("the request is not JSON") from None
+        return read_json(content or b"{}")
+    except ValueError as error:
+        raise InvalidInput(f"the request is not JSON: {error}") from None
 
 
 class Lab:
@@ -273,7 +381,7 @@ def _mapping(body: Any) -> Mapping[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    from gradlab.spec.canonical import plain_json
+    from gradlab.spec.base import plain_json
 
     return plain_json(value)
 

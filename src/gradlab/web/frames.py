@@ -1,27 +1,382 @@
-"""A frame: everything that the page shows of both networks after a step, as one message.
+"""What a page is told of its two networks: frames many times a second; audit and theory once.
 
-Every frame is complete, so that a page that missed some needs only the newest.
+The layer view has signal, δ, weight gradient and dead units of every layer, as the lab's own probes measure them. A
+frame is made beside the training, so only what the page draws is computed, on windows that are made once; `tests/web`
+holds every number against the probes.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from abc import ABC, abstractmethod
+from base64 import b64encode
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypedDict
 
 import numpy as np
+from numpy.typing import NDArray
 
+from gradlab import api
+from gradlab.audits.audit import Audit
+from gradlab.audits.start import Gain, gain_of
+from gradlab.audits.study import audit_plan
+from gradlab.errors import GradlabError
+from gradlab.facts import VANISHING, Fact
+from gradlab.network.mlp import Layer, Record
 from gradlab.plans.plan import Plan
+from gradlab.probes import rms
+from gradlab.spec.config import Config
+from gradlab.spec.naming import join
+from gradlab.spec.numerals import counted, written
+from gradlab.theory.prediction import Forecast, Prediction
 from gradlab.trials.setup import Setup
-from gradlab.web.layers import ROWS, Inside, Layers
 from gradlab.web.pair import ArmState, PairState
-from gradlab.web.planning import name_arms
-from gradlab.web.scenes import Array, Asked, Scene, make_scene
-from gradlab.web.settings import Settings
-from gradlab.web.words import guessing_loss, recent_loss, tell
+from gradlab.web.settings import Settings, call_setting, name_arms
 
-MOST_POINTS = 320
+Array = NDArray[Any]
+ROWS = ("signal", "delta", "gradient", "dead")
+"""Root mean square of the activations (of the residual stream, where there is one), of δ = dL/dz and of dL/dW; the
+share of units whose slope is 0 on the whole probe batch."""
+
+
+@dataclass(frozen=True)
+class Layers:
+    """One number per layer and row, in forward order."""
+
+    signal: list[float]
+    delta: list[float]
+    gradient: list[float]
+    dead: list[float]
+
+
+class NetworkView:
+    """One network as it is looked at: its own copy of the parameters, and windows on it. Never the trainer's arrays."""
+
+    def __init__(self, setup: Setup) -> None:
+        self._setup = setup
+        self._theta, gradient = np.array(setup.theta), np.zeros_like(setup.theta)
+        self._p, self._g = setup.mlp.layout.windows(self._theta), setup.mlp.layout.windows(gradient)
+        self._state: ArmState | None = None
+
+    def take(self, state: ArmState) -> None:
+        """Look at this state from now on."""
+        self._state = state
+        np.copyto(self._theta, state.theta)
+
+    def measure(self) -> Layers:
+        """One forward and one backward pass on the probe batch of the trial; nothing is changed."""
+        setup, mlp = self._setup, self._setup.mlp
+        with np.errstate(all="ignore"):
+            output, tape = mlp.forward(self._p, setup.probe_x, self._running)
+            mlp.backward(self._p, tape, setup.loss.value_and_gradient(output, setup.probe_y)[1], self._g)
+            records = tape.records
+            return Layers(
+                [rms(record.post if record.stream is None else record.stream) for record in records],
+                [rms(record.delta) for record in records if record.delta is not None],
+                [rms(gradient.weight) for gradient in self._g.layers],
+                [_dead_share(layer, record) for layer, record in zip(mlp.layers, records, strict=True)],
+            )
+
+    def predict(self, x: Array) -> Array:
+        """The outputs for samples, in evaluation mode."""
+        with np.errstate(all="ignore"):
+            output: Array = self._setup.mlp.forward(self._p, x, self._running, training=False)[0]
+        return output
+
+    @property
+    def _running(self) -> list[Any]:
+        assert self._state is not None, "there is nothing to look at yet"
+        return list(self._state.running)
+
+
+def _dead_share(layer: Layer, record: Record) -> float:
+    return float((layer.activation.slope(record.pre, record.post) == 0).all(0).mean())
+
+
+# What can be seen of a task: the decision in the plane, or digits with their answers.
+
+CELLS, MOST_POINTS, DIGITS = 40, 400, 10
+"""Cells along each side of a decision surface; points and digits shown."""
+TESTED, TESTED_NUMBERS = 300, 128_000
+"""Samples on which accuracy is estimated, at most, and the numbers in all of them: 163 digits."""
+PIXELS = 28
+
+
+class Scene(ABC):
+    """Everything of a task that stays, and what each network makes of it at a moment."""
+
+    @abstractmethod
+    def to_json(self) -> dict[str, Any]:
+        """What stays: points, pixels, true answers."""
+
+    @property
+    @abstractmethod
+    def inputs(self) -> Array:
+        """The samples for which a network is asked, (n, input width)."""
+
+    @abstractmethod
+    def show(self, outputs: Array) -> dict[str, Any]:
+        """What a network answers now; `outputs` are those for `inputs`."""
+
+
+class Plane(Scene):
+    """Samples of two numbers: the answer everywhere, as a surface over the points."""
+
+    def __init__(self, setup: Setup) -> None:
+        data = setup.dataset
+        rows = data.train[:MOST_POINTS]
+        self._points, self._labels = data.scaled(data.inputs[rows], np.float64), data.targets[rows]
+        self._classes = data.classes or 2
+        low, high = self._points.min(0), self._points.max(0)
+        margin = 0.08 * np.maximum(high - low, 1e-9)
+        self._low, self._high = low - margin, high + margin
+        centers = (np.arange(CELLS) + 0.5) / CELLS
+        x = self._low[0] + centers * (self._high[0] - self._low[0])
+        y = self._high[1] - centers * (self._high[1] - self._low[1])  # the first row is the upper one
+        self._grid = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2).astype(setup.dtype)
+
+    def to_json(self) -> dict[str, Any]:
+        """Points with their classes, in the unit square of the picture."""
+        placed = (self._points - self._low) / (self._high - self._low)
+        return {
+            "kind": "plane",
+            "cells": CELLS,
+            "classes": self._classes,
+            "points": [[round(float(x), 4), round(float(1 - y), 4)] for x, y in placed],
+            "labels": [int(label) for label in self._labels],
+        }
+
+    @property
+    def inputs(self) -> Array:
+        """The centers of the cells."""
+        return self._grid
+
+    def show(self, outputs: Array) -> dict[str, Any]:
+        """Of two classes the probability of the second, as bytes; of more the most probable one."""
+        chances = _chances(outputs)
+        cells = 255 * chances[:, 1] if self._classes == 2 else chances.argmax(1)
+        return {"surface": b64encode(np.nan_to_num(cells).round().astype(np.uint8).tobytes()).decode()}
+
+
+class Digits(Scene):
+    """Some test digits, each with what the network takes it for."""
+
+    def __init__(self, setup: Setup) -> None:
+        data = setup.dataset
+        rows = data.test[:DIGITS]
+        self._pixels, self._labels = data.inputs[rows], data.targets[rows]
+        self._inputs = data.gather(rows, setup.dtype)[0]
+
+    def to_json(self) -> dict[str, Any]:
+        """Pixels as bytes, one digit after the other, and the true classes."""
+        pixels = np.ascontiguousarray(self._pixels, np.uint8)
+        return {
+            "kind": "digits",
+            "pixels": b64encode(pixels.tobytes()).decode(),
+            "labels": [int(label) for label in self._labels],
+        }
+
+    @property
+    def inputs(self) -> Array:
+        """The digits."""
+        return self._inputs
+
+    def show(self, outputs: Array) -> dict[str, Any]:
+        """The class of each digit and how sure the network is, in percent."""
+        chances = np.nan_to_num(_chances(outputs))
+        return {"answers": [[int(row.argmax()), round(100 * float(row.max()))] for row in chances]}
+
+
+def make_scene(setup: Setup) -> Scene | None:
+    """The scene of a task that has one."""
+    data = setup.dataset
+    if data.classes is None:
+        return None
+    if data.input_width == 2:
+        return Plane(setup)
+    return Digits(setup) if setup.trial.config.data.task == "mnist" and len(data.test) >= DIGITS else None
+
+
+class EvaluatedSamples:
+    """The samples for which both networks are asked in every frame: those of the scene, and some held-out ones."""
+
+    def __init__(self, setup: Setup, scene: Scene | None) -> None:
+        data, self._scene = setup.dataset, scene
+        held = data.test if len(data.test) else data.validation if len(data.validation) else data.train
+        tested = min(TESTED, max(TESTED_NUMBERS // data.input_width, 1))
+        x, self._labels = data.gather(held[:tested], setup.dtype)
+        self._shown = 0 if scene is None else len(scene.inputs)
+        self._inputs = x if scene is None else np.concatenate([scene.inputs, x])
+        self._classes = data.classes
+
+    def evaluate(self, network: NetworkView) -> dict[str, Any]:
+        """Accuracy on the held-out samples (training samples where there are none), and what the scene shows.
+
+        Accuracy is None for a regression, which is not asked at all.
+        """
+        if self._classes is None:
+            return {"accuracy": None}
+        outputs = network.predict(self._inputs)
+        accuracy = float(np.mean(outputs[self._shown :].argmax(1) == self._labels))
+        shown = {} if self._scene is None else self._scene.show(outputs[: self._shown])
+        return {"accuracy": round(accuracy, 4), **shown}
+
+
+def _chances(outputs: Array) -> Array:
+    """Softmax of the outputs, (n, classes)."""
+    exact = outputs.astype(np.float64)
+    with np.errstate(all="ignore"):
+        powers = np.exp(exact - exact.max(1, keepdims=True))
+        chances: Array = powers / powers.sum(1, keepdims=True)
+    return chances
+
+
+# What happens in a network right now.
+
+STATES = {
+    "ready": "ready",
+    "learning": "learning",
+    "stuck": "stuck",
+    "vanishing_gradients": "vanishing",
+    "vanishing_signal": "vanishing",
+    "exploding_gradients": "exploding",
+    "exploding_signal": "exploding",
+    "dead_units": "dying",
+    "diverged": "diverged",
+}
+"""Code of a fact -> the word that the page shows for it."""
+DYING = 0.5
+"""Share of dead units from which on they are worth a sentence."""
+LATELY, SAME = 20, 0.97
+"""Steps over which a loss is averaged, and the share of the first loss above which nothing was learned."""
+
+
+def describe_network(config: Config, state: ArmState, layers: Layers, guessing: float) -> Fact:
+    """Describe the state of a network after a step; `guessing` is the loss of one answer for all samples."""
+    if state.diverged_step is not None:
+        words = f"Diverged at step {state.diverged_step:,}: the loss is no longer a number."
+        words = f"{words} {_describe_overflow(layers)} {_describe_cause(config, state)}"
+        return Fact("diverged", words, severity="problem", numbers={"step": state.diverged_step})
+    hidden = slice(0, len(layers.delta) - (config.model.head == "linear"))
+    now, course = recent_loss(state), _describe_course(state, guessing)
+    # clearly below the first loss, and below that of guessing
+    learned = now is not None and now < SAME * min(float(state.losses[0]), guessing)
+    dead = _find_dead_units(layers.dead[hidden])
+    flow = None if learned else _find_flow(layers, hidden)
+    # a whole layer of dead units explains everything else; without one, a flow that stops is the worse problem
+    if dead is not None and (learned or flow is None or dead.numbers["whole_layers"]):
+        return replace(dead, words=f"{course}{dead.words}")
+    if flow is not None:
+        return replace(flow, words=f"{course}{flow.words}")
+    if now is None:
+        return Fact("ready", "Neither the signal nor δ vanishes or explodes over the layers.", severity="note")
+    numbers = {"first_loss": float(state.losses[0]), "loss": now}
+    if learned:
+        return Fact("learning", course.strip(), severity="note", numbers=numbers)
+    return Fact("stuck", course.strip(), numbers=numbers)
+
+
+def recent_loss(state: ArmState) -> float | None:
+    """The mean loss of the last steps; None before the first step."""
+    return float(np.mean(state.losses[-LATELY:])) if len(state.losses) else None
+
+
+def guessing_loss(setup: Setup) -> float:
+    """The loss of the best constant answer on the training samples: guessing among classes, or their mean."""
+    data = setup.dataset
+    if data.classes is not None:
+        return math.log(data.classes)
+    targets = data.typed(data.targets[data.train], np.float64)
+    return float(setup.loss.value(np.broadcast_to(targets.mean(0), targets.shape), targets))
+
+
+def _describe_course(state: ArmState, guessing: float) -> str:
+    """Where the loss came from and where it is, with a space behind; empty before the first step."""
+    now = recent_loss(state)
+    if now is None:
+        return ""
+    first = float(state.losses[0])
+    if now >= SAME * first:
+        return f"The loss {'stays at' if now < first / SAME else f'rose from {written(first)} to'} {written(now)}. "
+    if now < SAME * guessing:
+        level = ""
+    else:
+        level = ", the loss of guessing" if now < guessing / SAME else ", worse than guessing"
+    return f"The loss fell from {written(first)} to {written(now)}{level}. "
+
+
+def _find_flow(layers: Layers, hidden: slice) -> Fact | None:
+    """Find the first of δ and signal that vanishes or explodes over the layers."""
+    delta, signal = gain_of(layers.delta[hidden][::-1]), gain_of(layers.signal[hidden])
+    flows = (
+        ("gradients", "The backprop signal δ", delta, "back to the first layer"),
+        ("signal", "The signal", signal, "to the last layer"),
+    )
+    for code, name, gain, way in flows:
+        if gain is not None and gain.in_all < 1 / VANISHING:
+            return _describe_gain(f"vanishing_{code}", name, gain, way)
+    for code, name, gain, way in reversed(flows):
+        if gain is not None and gain.in_all > VANISHING:
+            return _describe_gain(f"exploding_{code}", name, gain, way)
+    return None
+
+
+def _find_dead_units(dead: list[float]) -> Fact | None:
+    """Find dead units where they matter: a whole layer, or most of all."""
+    whole = [number for number, share in enumerate(dead, 1) if share == 1]
+    share = float(np.mean(dead))
+    if not whole and not share > DYING:
+        return None
+    end = f", and in layer {whole[0]} all of them: no gradient gets through." if whole else None
+    words = f"{100 * share:.0f} % of its units are dead{end or ': no gradient reaches them anymore.'}"
+    return Fact("dead_units", words, severity="problem", numbers={"share": share, "whole_layers": len(whole)})
+
+
+def _describe_gain(code: str, what: str, gain: Gain, way: str) -> Fact:
+    """`δ shrinks by a factor of 4.5 per layer on its way back to the first layer, to 10⁻¹² of its size.`"""
+    word = "shrinks" if gain.in_all < 1 else "grows"
+    if gain.in_all == 0 or not math.isfinite(gain.in_all):
+        end = "exactly 0" if gain.in_all == 0 else "more than a number can hold"
+        words = f"{what} {word} on its way {way}, to {end}."
+    else:
+        factor = 1 / gain.per_layer if gain.per_layer < 1 else gain.per_layer
+        end = f"to {written(gain.in_all, 2)} {'of' if gain.in_all < 1 else 'times'} its size"
+        words = f"{what} {word} by a factor of {factor:.3g} per layer on its way {way}, {end}."
+    return Fact(code, words, severity="problem", numbers={"per_layer": gain.per_layer, "in_all": gain.in_all})
+
+
+def _describe_overflow(layers: Layers) -> str:
+    """In which layer a diverged network went out of range."""
+    beyond = [number for number, size in enumerate(layers.signal, 1) if not math.isfinite(size)]
+    if beyond:
+        return f"The activations overflow in layer {beyond[0]} of {len(layers.signal)}."
+    sizes = [size if math.isfinite(size) else math.inf for size in layers.gradient]
+    number = int(np.argmax(sizes)) + 1
+    return f"The largest gradient is in layer {number} of {len(sizes)} ({written(sizes[number - 1], 2)})."
+
+
+def _describe_cause(config: Config, state: ArmState) -> str:
+    """The init, if the first loss is already beyond reason; else the learning rate, by how the loss went up."""
+    finite = state.losses[np.isfinite(state.losses)]
+    if len(finite) < 2:
+        return "It started that way: the initial weights are too large. A smaller init scale or a norm would fix it."
+    first, largest = float(finite[0]), float(finite.max())
+    if largest > 2 * first:
+        lowest = int(finite.argmin())
+        rose = counted(len(finite) - lowest, "step")
+        return (
+            f"Within {rose} the loss rose from {written(float(finite[lowest]), 2)} to {written(largest, 2)}: a "
+            f"learning rate of {written(config.train.lr)} is too high for this network."
+        )
+    return f"One step at a learning rate of {written(config.train.lr)} threw the weights out of range."
+
+
+# A frame: everything that the page shows of both networks after a step, as one message.
+#
+# Every frame is complete, so that a page that missed some needs only the newest.
+
+MOST_LOSSES = 320
 """Points of a loss curve in one message."""
 
 
@@ -33,7 +388,7 @@ class Curve:
 
     def thin(self, losses: Array) -> dict[str, Any]:
         """Stretches of 1, 2, 4 … steps, so long that they fit in a message: {"every": k, "y": […]}."""
-        every = 2 ** max(0, math.ceil(math.log2(max(len(losses), 1) / MOST_POINTS)))
+        every = 2 ** max(0, math.ceil(math.log2(max(len(losses), 1) / MOST_LOSSES)))
         whole, rest = divmod(len(losses), every)
         if every != self._every or whole < len(self._means):
             self._every, self._means = every, []
@@ -51,9 +406,9 @@ class Stage:
     settings: Settings
     plan: Plan
     setups: tuple[Setup, ...]
-    networks: tuple[Inside, ...]
+    networks: tuple[NetworkView, ...]
     curves: tuple[Curve, ...]
-    asked: Asked
+    samples: EvaluatedSamples
     scene: Scene | None
     guessing: float
     """The loss of one answer for all samples."""
@@ -62,9 +417,9 @@ class Stage:
 def make_stage(settings: Settings, plan: Plan, setups: Sequence[Setup]) -> Stage:
     """The stage of two networks."""
     scene = make_scene(setups[0])
-    networks, curves = tuple(map(Inside, setups)), tuple(Curve() for _ in setups)
-    asked = Asked(setups[0], scene)
-    return Stage(settings, plan, tuple(setups), networks, curves, asked, scene, guessing_loss(setups[0]))
+    networks, curves = tuple(map(NetworkView, setups)), tuple(Curve() for _ in setups)
+    samples = EvaluatedSamples(setups[0], scene)
+    return Stage(settings, plan, tuple(setups), networks, curves, samples, scene, guessing_loss(setups[0]))
 
 
 def describe_stage(stage: Stage) -> dict[str, Any]:
@@ -86,30 +441,131 @@ def describe_stage(stage: Stage) -> dict[str, Any]:
 
 def make_frame(stage: Stage, state: PairState) -> dict[str, Any]:
     """What a page is told of a moment."""
-    return {"step": state.step, "arms": [_show_arm(stage, *each) for each in enumerate(state.arms)]}
+    return {"step": state.step, "arms": [_show_arm(stage, number, arm) for number, arm in enumerate(state.arms)]}
 
 
 def _show_arm(stage: Stage, number: int, state: ArmState) -> dict[str, Any]:
     network = stage.networks[number]
     network.take(state)
     layers = network.measure()
-    told = tell(stage.setups[number].trial.config, state, layers, stage.guessing)
+    fact = describe_network(stage.setups[number].trial.config, state, layers, stage.guessing)
     return {
         "loss": None if (loss := recent_loss(state)) is None else _number(loss),
         "curve": stage.curves[number].thin(state.losses),
-        "layers": _rows(layers),
-        "state": told.state,
-        "words": told.words,
+        "layers": {row: [_number(value) for value in getattr(layers, row)] for row in ROWS},
+        "state": STATES[fact.code],
+        "code": fact.code,
+        "words": fact.words,
+        "severity": fact.severity,
+        "numbers": {name: _number(value) for name, value in fact.numbers.items()},
         "ended": state.finished,
         "digest": state.digest,
-        **stage.asked.ask(network),
+        **stage.samples.evaluate(network),
     }
-
-
-def _rows(layers: Layers) -> dict[str, list[float | None]]:
-    return {row: [_number(value) for value in getattr(layers, row)] for row in ROWS}
 
 
 def _number(value: float) -> float | None:
     """Four digits, which is what a picture can show; None where it is not finite."""
     return float(f"{value:.4g}") if math.isfinite(value) else None
+
+
+# The audit of a page in one line: do the two networks differ only in the factor?
+
+
+def audit_page(settings: Settings, plan: Plan) -> dict[str, Any]:
+    """What the page shows above everything else."""
+    audit = audit_plan(plan)
+    state, line = describe_line(settings, audit)
+    return {
+        "state": state,
+        "line": line,
+        "details": [*map(_sentence, audit.faults), *(_sentence(words) for words in audit.caveats)],
+        "only": audit.only_difference,
+    }
+
+
+def describe_line(settings: Settings, audit: Audit) -> tuple[str, str]:
+    """`fair`, `mixed`, `unfair` or `same`, and the sentence that says so."""
+    differing = settings.differing
+    others = [name for name in differing if name != settings.factor]
+    if not audit.fair and settings.factor != "all":
+        besides = _call_settings(others) if others else "; ".join(audit.undeclared)
+        factor = call_setting(settings.factor)
+        if settings.factor in differing:
+            return "unfair", f"Not fair: besides the {factor} they differ in {besides}."
+        return "unfair", f"Not fair: they should differ in the {factor}, but they differ in {besides}."
+    if not audit.fair:
+        return "unfair", f"Not fair: they differ in {'; '.join(audit.undeclared)}."
+    if audit.identical or not differing:
+        return "same", "The two are identical: their curves coincide."
+    if len(differing) > 1:
+        return "mixed", f"They differ in {_call_settings(differing)}, so no difference between them has a single cause."
+    return "fair", f"Fair: they differ only in the {call_setting(differing[0])}."
+
+
+def _call_settings(names: Sequence[str]) -> str:
+    return join([f"the {call_setting(name)}" for name in names])
+
+
+def _sentence(words: str) -> str:
+    return f"{words[0].upper()}{words[1:]}{'' if words.endswith('.') else '.'}"
+
+
+# What theory expects of the two networks before training, with its band over seeds, for the layer view.
+
+Numbers = list[float | None]
+"""Layer by layer; None where a layer has no forecast."""
+PLACES = ("stream", "post")
+"""Where the signal is read: in the residual stream, where there is one."""
+
+
+class Expected(TypedDict):
+    """One row of the layer view: the line, the band that holds 95 % of the seeds, and how it was found."""
+
+    center: Numbers
+    low: Numbers
+    high: Numbers
+    kind: str
+    """`exact`, `order` (of magnitude only) or `simulated`; the weakest of all layers."""
+
+
+def predict_layers(plan: Plan) -> tuple[dict[str, Expected], ...] | None:
+    """The expected rows of each arm (`signal`, `delta`, `gradient`); None where theory does not cover the networks."""
+    try:
+        found = api.predict(plan)
+        return tuple(_read(found[planned.group.name], planned.cost.layers) for planned in plan.groups)
+    except GradlabError:
+        return None
+
+
+def _read(prediction: Prediction, layers: int) -> dict[str, Expected]:
+    """The rows as `layers.py` measures them."""
+    forecasts = prediction.forecasts
+
+    def find(measure: str, number: int) -> Forecast | None:
+        return forecasts.get(measure, {}).get(number)
+
+    def signal(number: int) -> Forecast | None:
+        for place in PLACES:
+            mean, std = (find(f"activation_{what}.{place}", number) for what in ("mean", "std"))
+            if mean is not None and std is not None:  # the size differs between seeds as the standard deviation does
+                return Forecast(math.hypot(mean.center, std.center), std.spread, std.kind)
+        return None
+
+    rows: dict[str, Callable[[int], Forecast | None]] = {
+        "signal": signal,
+        "delta": lambda number: find("delta_rms", number),
+        "gradient": lambda number: find("grad_rms", number),
+    }
+    return {row: _expect([get(number) for number in range(1, layers + 1)]) for row, get in rows.items()}
+
+
+def _expect(forecasts: list[Forecast | None]) -> Expected:
+    known = [found if found is not None and math.isfinite(found.center) else None for found in forecasts]
+    kinds = {found.kind for found in known if found is not None}
+    return {
+        "center": [None if found is None else _number(found.center) for found in known],
+        "low": [None if found is None else _number(found.low) for found in known],
+        "high": [None if found is None else _number(found.high) for found in known],
+        "kind": next((kind for kind in ("order", "simulated") if kind in kinds), "exact"),
+    }

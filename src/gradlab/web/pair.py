@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from gradlab.engines.base import Engine
 from gradlab.engines.loop import Course, Trainer, require_denormals, stops_of
-from gradlab.network.norms.base import Running
+from gradlab.network.norms import Running
 from gradlab.plans.plan import Plan
-from gradlab.trials.digest import digest
+from gradlab.trials.outcome import digest
 from gradlab.trials.setup import Setup, prepare
 
 Array = NDArray[Any]

@@ -9,12 +9,10 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,13 +22,14 @@ from time import monotonic
 from typing import Any
 
 from gradlab import api, studies
-from gradlab.errors import InvalidInput, StoreError, nearest, shortened
+from gradlab.errors import GradlabError, InvalidInput, nearest, shortened
 from gradlab.report.against import summarize, tabulate_results, tabulate_settings
 from gradlab.report.tables import Table
 from gradlab.runs.store import lock
-from gradlab.runs.store.folder import move_aside
+from gradlab.runs.store.folder import RESULTS, move_aside
 from gradlab.runs.store.status import find_runs
-from gradlab.web.limits import RUNNING, Refused
+from gradlab.web.settings import RUNNING, Refused
+from gradlab.web.uploads import Scratch
 
 FRESH, PAUSE = 0.8, 5.0
 """Seconds for which a listing is given to all pages that ask: so many, and so many times as long as it took to make."""
@@ -40,7 +39,7 @@ SECONDS = 180
 
 
 @dataclass
-class Started:
+class StartedRun:
     """A process that was started from the page."""
 
     study: str
@@ -60,8 +59,8 @@ class Runs:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder.resolve()
-        self._logs = Path(tempfile.mkdtemp(prefix="gradlab-lab-runs-"))
-        self._started: list[Started] = []
+        self._logs = Scratch()
+        self._started: list[StartedRun] = []
         self._stopped: set[int] = set()
         self._known: dict[Path, tuple[tuple[int, ...], dict[str, Any]]] = {}
         self._listed: tuple[float, dict[str, Any]] | None = None
@@ -80,7 +79,7 @@ class Runs:
                 found = {
                     "folder": str(self.folder),
                     "runs": runs,
-                    "started": [each.to_json() for each in self._started[-8:]],
+                    "started": [run.to_json() for run in self._started[-8:]],
                 }
                 now = monotonic()
                 self._listed = (now + max(FRESH, PAUSE * (now - began)), found)
@@ -88,14 +87,14 @@ class Runs:
 
     def _status(self, path: Path) -> dict[str, Any]:
         """The state of one run; that of one that nobody writes is read once."""
-        stamp = tuple(_changed(path / name) for name in (".", "plan.json", "chunks", "report.html"))
+        stamp = tuple(_changed(path / name) for name in (".", "plan.json", RESULTS, "report.html"))
         alive = lock.is_held(path)
         known = self._known.get(path)
         if known is not None and known[0] == stamp and not alive and not known[1]["alive"]:
             return known[1]
         try:
             found = api.status(path).to_json()
-        except (StoreError, OSError, ValueError, KeyError) as error:
+        except (GradlabError, OSError) as error:
             found = {"study": path.name, "question": str(error), "alive": False, "planned": 0, "done": 0, "failed": 0,
                      "diverged": 0, "running": [], "left": 0, "finished": False, "hash": ""}  # fmt: skip
         found |= {
@@ -109,18 +108,18 @@ class Runs:
 
     def studies(self) -> dict[str, Any]:
         """The built-in studies by topic, and the study files in the folder."""
-        return {"topics": _topics(), "own": self._own()}
+        return {"topics": _topics(), "own": self._study_files()}
 
-    def _own(self) -> list[str]:
+    def _study_files(self) -> list[str]:
         found = (path for pattern in ("*.yaml", "*.yml") for path in self.folder.glob(pattern))
         return sorted(path.name for path in found if path.is_file())
 
     def find(self, identity: Any) -> Path:
         """The folder of a run; only what is listed can be named."""
-        there = {path.relative_to(self.folder).as_posix(): path for path in find_runs(self.folder)}
-        if not isinstance(identity, str) or identity not in there:
+        runs = {path.relative_to(self.folder).as_posix(): path for path in find_runs(self.folder)}
+        if not isinstance(identity, str) or identity not in runs:
             raise InvalidInput(f"there is no run {shortened(identity)} below this folder")
-        return there[identity]
+        return runs[identity]
 
     def find_report(self, identity: Any) -> Path:
         """The report of a run."""
@@ -131,7 +130,7 @@ class Runs:
 
     def _find_study(self, study: Any) -> str:
         """A built-in name, or a file in the folder."""
-        known = (*api.list_studies(), *self._own())
+        known = (*api.list_studies(), *self._study_files())
         if not isinstance(study, str) or study not in known:
             raise InvalidInput(f"there is no study {shortened(study)}{nearest(study, known)}")
         return study
@@ -156,15 +155,15 @@ class Runs:
             words += ["--seeds", str(seeds)]
         words += ["--quick"] if quick is True else []
         with self._lock:
-            if sum(each.process.poll() is None for each in self._started) >= RUNNING:
+            if sum(run.process.poll() is None for run in self._started) >= RUNNING:
                 raise Refused(f"{RUNNING} runs that were started here are going on; stop one of them first")
-            log = self._logs / f"{len(self._started)}.log"
+            log = self._logs.path / f"{len(self._started)}.log"
             with log.open("wb") as said:
                 process = subprocess.Popen(
                     _command("run", *words), cwd=self.folder, stdin=subprocess.DEVNULL, stdout=said, stderr=said,
                     env=_environment(), start_new_session=True,
                 )  # fmt: skip
-            started = Started(words[0], ["gradlab", "run", *words], process, log)
+            started = StartedRun(words[0], ["gradlab", "run", *words], process, log)
             self._started.append(started)
             self._listed = None
         return started.to_json()
@@ -208,9 +207,9 @@ class Runs:
 
     def close(self) -> None:
         """Note which processes have ended, and remove their logs; those that are going on go on."""
-        for each in self._started:
-            each.process.poll()
-        shutil.rmtree(self._logs, ignore_errors=True)
+        for run in self._started:
+            run.process.poll()
+        self._logs.remove()
 
     def _ask(self, *words: str) -> dict[str, Any]:
         """The answer of a command with --json, or what it says is wrong."""

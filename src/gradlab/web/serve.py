@@ -21,7 +21,7 @@ from gradlab.web.settings import read_settings
 if TYPE_CHECKING:
     import uvicorn
 
-    from gradlab.web.sessions import Sessions
+    from gradlab.web.session import Sessions
 
 PORT, TRIED = 8765, 20
 """Where the lab is unless told otherwise, and how many ports after it are tried."""
@@ -87,7 +87,7 @@ def make_server(folder: Path, address: Address) -> tuple[uvicorn.Server, Session
     from gradlab.web.app import make_app
     from gradlab.web.guard import Guard
     from gradlab.web.runs import Runs
-    from gradlab.web.sessions import Sessions
+    from gradlab.web.session import Sessions
 
     sessions = Sessions()
     app = Guard(make_app(sessions, Runs(folder)), address.token, address.port, _other_hosts(address.host))
@@ -130,7 +130,7 @@ def end_with_input() -> None:
 def warm_up() -> None:
     """Compile or load the kernels, and unpack MNIST, before a page needs them."""
     from gradlab.web.pair import Pair
-    from gradlab.web.planning import plan_settings
+    from gradlab.web.settings import plan_settings
     from gradlab.web.uploads import Uploads
 
     uploads = Uploads()

@@ -1,27 +1,147 @@
-"""A session: the two networks of one page. One thread trains, another one looks and writes frames.
-
-The training thread owns the networks; it hands a copy of their state to the other when that asks for one.
-"""
+"""A page's session: its two networks, trained in one thread, looked at in another; and all sessions of a server."""
 
 from __future__ import annotations
 
+import ctypes
+import gc
+import json
+import secrets
 import threading
-from concurrent.futures import Executor
+from collections.abc import Callable
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from time import monotonic, perf_counter, thread_time
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from gradlab.errors import GradlabError, described
+from gradlab.errors import GradlabError, InvalidInput, described
 from gradlab.plans.plan import Plan
-from gradlab.web.fairness import audit_page
-from gradlab.web.frames import Stage, describe_stage, make_frame, make_stage
-from gradlab.web.messages import Messages
-from gradlab.web.pacing import Effort, Moment, Pace
+from gradlab.spec.naming import join
+from gradlab.web.frames import Stage, audit_page, describe_stage, make_frame, make_stage, predict_layers
 from gradlab.web.pair import Pair, PairState
-from gradlab.web.settings import Settings
-from gradlab.web.theory import predict_layers
+from gradlab.web.settings import FRAMES_PER_SECOND, PAGES, TRAINING, Refused, Settings, call_setting, plan_settings
+from gradlab.web.uploads import Uploads
+
+# What a session has to say: of every kind of message only the newest, and whoever wants to be woken by it.
+#
+# A page that is slow misses messages and is never behind.
+
+
+class Messages:
+    """Every method may be called from any thread."""
+
+    def __init__(self, change: threading.Condition) -> None:
+        self._change = change
+        self.newest: dict[str, tuple[int, bytes]] = {}
+        """Kind -> (number, message): `stage`, `audit`, `theory`, `fault`, `frame`."""
+        self._number = 0
+        self._wakes: list[Callable[[], None]] = []
+
+    def publish(self, kind: str, tree: dict[str, Any]) -> None:
+        """Replace the message of this kind, and wake everybody who listens."""
+        content = json.dumps(tree, separators=(",", ":"), allow_nan=False).encode()
+        with self._change:
+            self._number += 1
+            self.newest[kind] = (self._number, content)
+            wakes = list(self._wakes)
+        for wake in wakes:
+            wake()
+
+    def listen(self, wake: Callable[[], None]) -> Callable[[], None]:
+        """Call `wake` after every new message; the function that is returned ends it."""
+        with self._change:
+            self._wakes.append(wake)
+            self._change.notify_all()
+
+        def leave() -> None:
+            with self._change:
+                self._wakes.remove(wake)
+
+        return leave
+
+    @property
+    def listeners(self) -> int:
+        """How many pages listen."""
+        return len(self._wakes)
+
+
+# When the next frame is due: at most so many a second, and for a small share of what the training itself gets.
+#
+# The share is one of processor time, not of the clock: where other programs starve the training, frames become rarer
+# too.
+
+SOONEST, LATEST = 1 / FRAMES_PER_SECOND, 1.0
+"""Seconds between two frames, at least and at most, while there is something new."""
+BUSY, IDLE = 0.05, 0.5
+"""What frames may cost: a share of the training's processor time, and of the time in which it waits for its page."""
+GLANCE = 0.005
+"""Seconds between two looks at the clock, at least."""
+
+
+class Moment(NamedTuple):
+    """What makes a new frame worth while: other networks, playing or not, an order that was heard, another step."""
+
+    load: int
+    playing: bool
+    told: int
+    step: int
+
+
+@dataclass
+class Effort:
+    """What the training has taken so far; written by the thread that trains, read by the one that looks."""
+
+    processor: float = 0.0
+    """Seconds of a processor."""
+    elapsed: float = 0.0
+    """Seconds on the clock, of stretches that have ended."""
+    since: float | None = None
+    """When the stretch began that is going on."""
+    _began: float = 0.0
+
+    def begin(self) -> None:
+        """A stretch of steps begins."""
+        self.since, self._began = monotonic(), thread_time()
+
+    def end(self) -> None:
+        """It has ended."""
+        if self.since is not None:
+            self.processor += thread_time() - self._began
+            self.elapsed, self.since = self.elapsed + monotonic() - self.since, None
+
+    def until(self, now: float) -> float:
+        """Seconds on the clock, with the stretch that is going on."""
+        since = self.since
+        return self.elapsed + (0.0 if since is None else max(now - since, 0.0))
+
+
+class Pace:
+    """The pause between two frames: long enough to have earned what the latest one cost."""
+
+    def __init__(self, effort: Effort) -> None:
+        self._effort = effort
+        self._cost, self._last, self._processor, self._elapsed = 0.0, 0.0, 0.0, 0.0
+
+    def until_next(self, shown: Moment, now: Moment, time: float) -> float:
+        """Seconds until the next frame is due, or until it makes sense to ask again; an order is not kept waiting."""
+        passed = time - self._last
+        if passed < SOONEST or shown._replace(step=now.step) != now:
+            return SOONEST - passed
+        idle = max(passed - (self._effort.until(time) - self._elapsed), 0.0)
+        missing = self._cost - BUSY * (self._effort.processor - self._processor) - IDLE * idle
+        return 0.0 if missing <= 0 else min(max(missing / IDLE, GLANCE), LATEST - passed)
+
+    def spend(self, cost: float, time: float) -> None:
+        """A frame that began at `time` took `cost` seconds of a processor."""
+        self._cost, self._last = cost, time
+        self._processor, self._elapsed = self._effort.processor, self._effort.until(time)
+
+
+# A session: the two networks of one page. One thread trains, another one looks and writes frames.
+#
+# The training thread owns the networks; it hands a copy of their state to the other when that asks for one.
 
 CHUNK_SECONDS, MOST_STEPS = 0.02, 5_000
 """About how long a page waits at most for the networks to answer, and steps in one call."""
@@ -312,3 +432,134 @@ class Session:
     def _now(self) -> Moment:
         ended = self._pair is not None and self._pair.finished
         return Moment(self._load, self._playing and not ended, self._told, self.step)
+
+
+# All sessions of a server: made, found, limited, and ended when their page is gone.
+
+GONE = "this page's networks are gone: the server was restarted, or the page was away for too long"
+
+
+class Sessions:
+    """Every method may be called from any thread."""
+
+    def __init__(self) -> None:
+        self.uploads = Uploads()
+        self._auditor = ThreadPoolExecutor(2, "gradlab-lab-audit")
+        self._known: dict[str, Session] = {}
+        self._lock = threading.RLock()
+        self.connected = 0
+        """Pages with an open stream; counted by the streams themselves, in the server's own thread."""
+
+    def open(self, settings: Settings, *, playing: bool = False, at: int = 0, speed: float | None = None) -> Session:
+        """A new session that trains these settings, up to step `at` at once."""
+        plan = plan_settings(settings, self.uploads, self._bytes())
+        with self._lock:
+            if len(self._known) >= PAGES:
+                raise Refused(f"{PAGES} pages are open already; close one of them, then reload this one")
+            session = Session(secrets.token_urlsafe(12), self._auditor)
+            self._known[session.id] = session
+        session.set_speed(speed)
+        with self._lock:  # two pages that come at once are counted one after the other
+            if (playing or at) and self._training_besides(session) >= TRAINING:
+                playing, at = False, 0
+            session.begin(Order(settings, plan, playing, min(at, settings.steps)))
+        return session
+
+    def get(self, identity: str) -> Session:
+        """The session of a page."""
+        session = self._known.get(identity)
+        if session is None:
+            raise InvalidInput(GONE)
+        return session
+
+    def change(self, session: Session, settings: Settings) -> dict[str, Any]:
+        """Train other settings; say whether that restarts or continues."""
+        plan = plan_settings(settings, self.uploads, self._bytes(session))
+        before, (playing, step) = session.order, session.aim
+        forward, said = 0, "Restarted from new initial weights."
+        if before is not None:
+            forward, said = _compare(before.settings, settings, step)
+        load = session.begin(Order(settings, plan, playing, forward, said))
+        return {"load": load, "said": said}
+
+    def rewind(self, session: Session) -> dict[str, Any]:
+        """The same networks again, at their initial weights."""
+        order = session.order
+        if order is None:
+            raise InvalidInput(GONE)
+        said = "Rewound: the same initial weights and the same batches again."
+        return {"load": session.begin(Order(order.settings, order.plan, False, 0, said)), "said": said}
+
+    def play(self, session: Session) -> None:
+        """Let a session train, unless too many others do."""
+        with self._lock:
+            if self._training_besides(session) >= TRAINING:
+                raise Refused(f"{TRAINING} pages are training already; pause one of them, then play here")
+            session.play()
+
+    def _training_besides(self, session: Session) -> int:
+        with self._lock:
+            others = [other for other in self._known.values() if other is not session]
+        return sum(other.training for other in others)
+
+    def _bytes(self, besides: Session | None = None) -> int:
+        with self._lock:
+            orders = [other.order for other in self._known.values() if other is not besides]
+        return sum(planned.cost.bytes for order in orders if order is not None for planned in order.plan.groups)
+
+    def check_room(self) -> None:
+        """Refuse a stream that is one too many."""
+        if self.connected >= PAGES:
+            raise Refused(f"{PAGES} pages are connected already; close one of them, then reload this one")
+
+    def close_unwatched(self, identity: str) -> None:
+        """End a session if no page listens to it any more."""
+        session = self._known.get(identity)
+        if session is not None and session.messages.listeners == 0:
+            self.close(identity)
+
+    def close(self, identity: str) -> None:
+        """End a session."""
+        with self._lock:
+            session = self._known.pop(identity, None)
+        if session is not None:
+            session.close()
+            with suppress(RuntimeError):  # everything is ending
+                self._auditor.submit(_give_back, session)
+
+    def close_all(self) -> None:
+        """End everything, and remove uploaded files."""
+        for identity in list(self._known):
+            self.close(identity)
+        self._auditor.shutdown(wait=False, cancel_futures=True)
+        self.uploads.remove_all()
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+
+def _give_back(session: Session) -> None:
+    """Wait for the threads of a page that is gone, and give its memory back to the system.
+
+    Networks are freed with their session, but the C library keeps freed memory for the thread that had asked for it,
+    and these threads have ended: 25 pages would leave some 150 MB.
+    """
+    session.join(10)
+    gc.collect()
+    with suppress(OSError, AttributeError):  # only the C library of GNU has it
+        ctypes.CDLL(None).malloc_trim(0)
+
+
+def _compare(before: Settings, now: Settings, step: int) -> tuple[int, str]:
+    """The step up to which the new networks are trained at once, and what to say."""
+    same = before.model_dump(exclude={"steps", "factor"}) == now.model_dump(exclude={"steps", "factor"})
+    if same:  # with a fixed rate the first steps do not depend on the budget
+        if before.steps == now.steps:
+            return min(step, now.steps), "Continues: only what is compared has changed."
+        return min(step, now.steps), f"Continues with a budget of {now.steps:,} steps; what was trained is kept."
+    changed = [f"the {name}" for name in ("task", "seed") if getattr(before, name) != getattr(now, name)]
+    changed += ["the file"] if before.task == now.task and before.upload != now.upload else []
+    for word, old, new in (("A", before.a, now.a), ("B", before.b, now.b)):
+        names = [name for name in type(old).model_fields if getattr(old, name) != getattr(new, name)]
+        changed += [f"the {call_setting(name)} of {word}" for name in names]
+    return 0, f"Restarted: {join(changed)} changed."

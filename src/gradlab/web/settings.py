@@ -1,4 +1,4 @@
-"""What a page can set, and the study that it stands for: two arms, a task, a seed, a budget, a factor.
+"""What a page can set, the study that it stands for (two arms, a task, a seed, a budget, a factor), and its limits.
 
 The page trains the trials of that very study, so that what it shows has the bits of `gradlab run`.
 """
@@ -6,13 +6,21 @@ The page trains the trials of that very study, so that what it shows has the bit
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, ValidationError
 
-from gradlab.errors import Problem, StudyError, offer, shortened
+from gradlab import api
+from gradlab.data.base import Task
+from gradlab.errors import GradlabError, Problem, StudyError, offer, shortened
+from gradlab.parts import BUILT_IN
+from gradlab.plans.plan import Plan
 from gradlab.spec.base import Frozen, Scale
 from gradlab.spec.messages import study_error
+from gradlab.spec.naming import Names, join
+
+if TYPE_CHECKING:
+    from gradlab.web.uploads import Uploads
 
 PATHS = {
     "skip": "model.skip",
@@ -171,5 +179,76 @@ def ends_of(settings: Settings) -> dict[str, str]:
 
 def _what(settings: Settings) -> str:
     names = settings.differing if settings.factor == "all" else (settings.factor,)
-    words = [call_setting(name) for name in names or ("skip",)]
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+    return join([call_setting(name) for name in names or ("skip",)])
+
+
+# From what a page sets to the plan of its study, within the limits of the lab.
+
+PAGES = 20
+"""Pages that may be connected."""
+TRAINING = 2
+"""Pages that may train at the same time, two networks each."""
+PARAMETERS = 2_000_000
+"""Parameters of one network."""
+BYTES = 4 * 2**30
+"""Memory of the networks of all pages, as the plan estimates it."""
+FRAMES_PER_SECOND = 20
+BODY = 100_000
+"""Bytes of a request, an upload aside."""
+UPLOAD, UNPACKED = 8 * 2**20, 64 * 2**20
+"""Bytes of an uploaded file, and of what an archive unpacks to."""
+SAMPLES, COLUMNS = 200_000, 2_000
+RUNNING = 4
+"""Runs that may be started from the page and be going on at the same time."""
+
+
+class Refused(GradlabError):
+    """More than the lab allows at once; the message says what to do."""
+
+
+def check_plan(plan: Plan, others: int) -> None:
+    """Refuse networks that are too large; `others` are the bytes that other pages use."""
+    for planned in plan.groups:
+        found = planned.cost.parameters
+        if found > PARAMETERS:
+            raise Refused(
+                f"network {planned.group.name} would have {found:,} parameters, and the page trains at most "
+                f"{PARAMETERS:,}; make it narrower or shallower, or save it as a study for `gradlab run`"
+            )
+    own = sum(planned.cost.bytes for planned in plan.groups)
+    if own + others > BYTES:
+        raise Refused(
+            f"these networks need about {own / 2**30:.1f} GiB, and {max(BYTES - others, 0) / 2**30:.1f} GiB are left "
+            "for them; make them smaller, or close another page of the lab"
+        )
+
+
+def study_tree(settings: Settings, uploads: Uploads, name: str = "lab") -> dict[str, Any]:
+    """The study that a page stands for, as a tree."""
+    data = TASKS[settings.task] if settings.task in TASKS else uploads.get(settings.upload).data
+    task: Task = BUILT_IN.make("task", data["task"], {key: value for key, value in data.items() if key != "task"})
+    return make_tree(settings, data, classes=task.facts().classes is not None, name=name)
+
+
+def plan_settings(settings: Settings, uploads: Uploads, others: int = 0) -> Plan:
+    """The plan of a page: two trials; a sentence where it cannot be trained or is too large."""
+    try:
+        plan = api.plan(study_tree(settings, uploads))
+    except StudyError as error:  # a page has settings, not paths of a study
+        raise StudyError("; ".join(dict.fromkeys(found.message for found in error.problems))) from None
+    check_plan(plan, others)
+    return plan
+
+
+def name_arms(settings: Settings, plan: Plan) -> tuple[str, str]:
+    """What people call the two networks: by what sets them apart."""
+    if not settings.differing:
+        return "the same", "the same"
+    names = Names([planned.group for planned in plan.groups], plan.catalog, arms=True).by_settings
+
+    paths = [PATHS[name] for name in settings.differing]
+    first, second = (
+        ", ".join(names.level(path.removesuffix(".kind"), planned.group.settings[path]) for path in paths)
+        for planned in plan.groups
+    )
+    return first, second

@@ -1,15 +1,15 @@
-"""The user's own data files: limited in size, parsed without pickle, kept in a private temporary folder.
-
-They go the way of every data file, `data/file.py`; what is wrong with one is a sentence.
-"""
+"""Temporary folders of a lab. A lab that is killed leaves its own; the next one removes them."""
 
 from __future__ import annotations
 
 import csv
+import os
 import shutil
 import tempfile
+import weakref
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -17,7 +17,43 @@ from typing import Any
 
 from gradlab.data.file import File
 from gradlab.errors import DataError, shortened
-from gradlab.web.limits import COLUMNS, SAMPLES, UNPACKED, UPLOAD
+from gradlab.runs.store.lock import Lock, is_held
+from gradlab.web.settings import COLUMNS, SAMPLES, UNPACKED, UPLOAD
+
+PREFIX, UNFINISHED = "gradlab-lab-", "gradlab-begun-"
+
+
+class Scratch:
+    """A private folder that this process holds a lock on for as long as it lives."""
+
+    def __init__(self) -> None:
+        _remove_left()
+        begun = Path(tempfile.mkdtemp(prefix=UNFINISHED))
+        lock = Lock.take(begun)
+        # renamed once it is locked, so that another lab never sees it without its lock
+        self.path = begun.rename(begun.with_name(begun.name.replace(UNFINISHED, PREFIX)))
+        self.remove = weakref.finalize(self, _remove, self.path, lock)
+        """Removes the folder and everything in it; called at the latest when this object or the process ends."""
+
+
+def _remove(path: Path, lock: Lock) -> None:
+    shutil.rmtree(path, ignore_errors=True)
+    lock.release()
+
+
+def _remove_left() -> None:
+    """Remove the folders of labs of this user that no process holds any more."""
+    own: Callable[[], int] = getattr(os, "geteuid", lambda: 0)
+    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+        with suppress(OSError):
+            ours = not folder.is_symlink() and folder.is_dir() and folder.stat().st_uid == own()
+            if ours and not is_held(folder):
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+# The user's own data files: limited in size, parsed without pickle, kept in a private temporary folder.
+#
+# They go the way of every data file, `data/file.py`; what is wrong with one is a sentence.
 
 KINDS = (".npz", ".csv")
 MOST_FILES = 50
@@ -44,7 +80,7 @@ class Uploads:
     """All files of this server; they are removed when it ends."""
 
     def __init__(self) -> None:
-        self._folder = Path(tempfile.mkdtemp(prefix="gradlab-lab-"))
+        self._folder = Scratch()
         self._known: dict[str, Upload] = {}
 
     def add(self, name: str, content: bytes) -> Upload:
@@ -59,7 +95,7 @@ class Uploads:
             return self._known[identity]
         if len(self._known) >= MOST_FILES:
             raise DataError(f"{shown}: this server keeps at most {MOST_FILES} files; restart it to begin anew")
-        path = self._folder / f"{identity}{suffix}"
+        path = self._folder.path / f"{identity}{suffix}"
         path.write_bytes(content)
         try:
             found = _check(path, identity, Path(name).name[:80])
@@ -77,7 +113,7 @@ class Uploads:
 
     def remove_all(self) -> None:
         """Remove every file."""
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._folder.remove()
 
 
 def _check(path: Path, identity: str, name: str) -> Upload:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gradlab.testing.trials import small_tree
+from gradlab.testing.base import small_tree
 
 
 @pytest.fixture

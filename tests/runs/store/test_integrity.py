@@ -18,11 +18,11 @@ import gradlab
 from gradlab.errors import GradlabError, PartError, StoreError
 from gradlab.report.markdown import relative_links
 from gradlab.report.pictures import draw_files
-from gradlab.runs.store import atomic
+from gradlab.runs.store import files
+from gradlab.runs.store.files import DamagedFile, read_sealed, sealed
 from gradlab.runs.store.folder import RunFolder
-from gradlab.runs.store.sealed import DamagedFile, read_sealed, sealed
-from gradlab.testing.trials import small_tree
-from gradlab.trials.result import TrialResult
+from gradlab.testing.base import small_tree
+from gradlab.trials.outcome import TrialResult
 
 PART = """
 import os
@@ -265,7 +265,7 @@ def test_a_killed_report_leaves_no_dead_link(
     other = replace(result, recording=None)
     drawn = {id(one.story.pictures): draw_files(one.story.pictures, one.story.question) for one in (result, other)}
     monkeypatch.setattr("gradlab.report.writing.draw_files", lambda pictures, title: drawn[id(pictures)])
-    writes = atomic.write_bytes
+    writes = files.write_bytes
     for died_after in range(40):
         left = died_after
 

@@ -6,7 +6,6 @@ import json
 import multiprocessing
 import os
 import random
-import shutil
 import signal
 import subprocess
 import sys
@@ -21,10 +20,7 @@ import gradlab
 from gradlab.errors import StoreError
 from gradlab.report.history import History, history_of, read_history
 from gradlab.runs.store import ledger as ledgers
-from gradlab.runs.store.account import record_look
-from gradlab.runs.store.ledger import HEAD, LEDGER, Writer, read_ledger
-
-STORED = Path(__file__).parents[1] / "stored"
+from gradlab.runs.store.ledger import HEAD, LEDGER, Writer, read_ledger, record_look
 
 
 def kinds(folder: Path) -> list[str]:
@@ -172,29 +168,15 @@ def test_a_look_that_cannot_be_recorded_is_said_and_not_fatal(
     lines = (tmp_path / "run" / LEDGER).read_bytes().splitlines(keepends=True)
     (tmp_path / "run" / LEDGER).write_bytes(b"".join(lines[:-1]))
     monkeypatch.setattr(Writer, "append", refused)
-    assert record_look(tmp_path / "run", {"results": "other"}) == "cannot write ledger.jsonl: Permission denied"
+    assert record_look(tmp_path / "run", {"results": "other"}, {}) == "cannot write ledger.jsonl: Permission denied"
     gradlab.open_run(tmp_path / "run").rewrite(("md",))
     assert "not recorded in the ledger" in (tmp_path / "run/report.md").read_text()
-
-
-@pytest.mark.parametrize("version", ["0.1.0", "format-4"])
-def test_a_run_from_before_the_ledger_is_marked_and_gets_one_when_it_goes_on(version: str, tmp_path: Path) -> None:
-    run = Path(shutil.copytree(STORED / version / "unfinished", tmp_path / "unfinished"))
-    opened = gradlab.open_run(run)
-    assert "Claims not frozen: this run was made before gradlab kept a ledger." in opened.remarks
-    assert opened.to_json()["history"]["frozen"] is False
-    assert gradlab.verify(run).ok
-    assert not (run / LEDGER).exists()
-    result = gradlab.run(str(run / "study.yaml"), out=run, mixed=True, executor="inline", figures=False)
-    assert kinds(run)[:3] == ["begun", "trials", "plan"]
-    assert any("results were there before this run had a ledger" in remark for remark in result.remarks)
-    assert gradlab.verify(run, sample=0).ok
 
 
 def test_a_chunk_committed_just_before_a_death_is_recorded_when_the_run_goes_on(
     tree: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from gradlab.runs.store.account import Account
+    from gradlab.runs.store.ledger import Account
 
     with monkeypatch.context() as patched:
         patched.setattr(Account, "commit", lambda *_, **__: (_ for _ in ()).throw(MemoryError))
@@ -247,11 +229,3 @@ def test_three_kills_leave_a_ledger_that_verifies(tree: dict[str, Any], tmp_path
 @pytest.mark.slow
 def test_sixty_kills_leave_a_ledger_that_verifies(tree: dict[str, Any], tmp_path: Path) -> None:
     killed({**tree, "seeds": 1000}, tmp_path, 60, seed=2)
-
-
-@pytest.mark.parametrize("name", ["finished", "unfinished", "digits", "own-parts", "comparison", "watch"])
-def test_a_stored_run_with_a_ledger_checks_out_in_later_versions(name: str, tmp_path: Path) -> None:
-    run = Path(shutil.copytree(STORED / "format-5" / name, tmp_path / name))
-    verified = gradlab.verify(run, sample=0)
-    assert verified.findings == ()
-    assert verified.history.frozen

@@ -14,11 +14,10 @@ import pytest
 
 import gradlab
 from gradlab.errors import EnvironmentFault, StoreError
-from gradlab.runs.store.atomic import read_regular
+from gradlab.runs.store.files import read_regular, sealed
 from gradlab.runs.store.folder import RunFolder
 from gradlab.runs.store.lock import Lock
-from gradlab.runs.store.sealed import sealed
-from gradlab.trials.result import TrialResult
+from gradlab.trials.outcome import TrialResult
 
 
 def trained(tree: dict[str, Any], out: Path, **options: Any) -> tuple[list[str], gradlab.Result]:
@@ -169,8 +168,9 @@ def test_a_damaged_chunk_is_reported_and_moved_aside_and_its_trials_rerun(tree: 
     trained(tree, run, seeds=3)
     file = run / "results/000001/curves.parquet"
     file.write_bytes(file.read_bytes()[:-7])
-    with pytest.raises(StoreError, match=r"000001/curves\.parquet is damaged: .* bytes, and .* were written"):
-        gradlab.open_run(run).curves()
+    opened = gradlab.open_run(run)
+    assert any("000001/curves.parquet is damaged" in note and "were written" in note for note in opened.notes)
+    assert set(opened.curves()["seed"]) == {2}  # the rest of the run is read
     names, again = trained(tree, run, seeds=3)
     assert names
     assert "residual · seed 2" not in names
@@ -440,7 +440,7 @@ def test_the_saved_plan_alone_defines_a_run(tree: dict[str, Any], tmp_path: Path
         gradlab.open_run(tmp_path / "run")
     (tmp_path / "run/plan.json").write_bytes(sealed({"format": plan["format"], "groups": []}))
     for look in (gradlab.open_run, gradlab.status):
-        with pytest.raises(StoreError, match=r"plan\.json is damaged: 'study' is missing"):
+        with pytest.raises(StoreError, match=r"plan\.json is damaged: 'study': missing"):
             look(tmp_path / "run")
 
 

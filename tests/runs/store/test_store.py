@@ -18,14 +18,12 @@ from gradlab.analysis.measured import Measured
 from gradlab.errors import StoreError
 from gradlab.network.layout import Layout, Slot
 from gradlab.report.result import Result
-from gradlab.runs.store import atomic, tables
+from gradlab.runs.store import files, tables
 from gradlab.runs.store.chunks import Chunk, DamagedChunk, MemoryChunk, commit
 from gradlab.runs.store.folder import RunFolder
 from gradlab.runs.store.records import Records
-from gradlab.spec.canonical import plain_json
-from gradlab.trials.digest import digest
-from gradlab.trials.outcome import Curve, LayerTable, Outcome, Snapshot
-from gradlab.trials.result import TrialResult
+from gradlab.spec.base import plain_json
+from gradlab.trials.outcome import Curve, LayerTable, Outcome, Snapshot, TrialResult, digest
 
 SPECIAL = [math.nan, math.inf, -math.inf, 0.0, -0.0, 5e-324, 1.5]
 
@@ -191,17 +189,17 @@ def test_a_failed_write_leaves_the_old_content_and_no_temporary_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "report.md"
-    atomic.write_bytes(path, b"old")
+    files.write_bytes(path, b"old")
 
     def full(handle: int) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(StoreError, match=r"cannot write .*report\.md: No space left"):
-        atomic.write_bytes(path, b"new")
+        files.write_bytes(path, b"new")
     assert path.read_bytes() == b"old"
     with pytest.raises(StoreError, match=r"cannot write .*chunk: No space left"):
-        atomic.write_folder(tmp_path / "chunk", {"a": b"a"}, tmp_path / "beside")
+        files.write_folder(tmp_path / "chunk", {"a": b"a"}, tmp_path / "beside")
     assert [p.name for p in tmp_path.iterdir()] == ["report.md"]
 
 

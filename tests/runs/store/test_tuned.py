@@ -15,7 +15,7 @@ from tuned import tuned_tree
 
 import gradlab
 from gradlab.runs.store.ledger import read_ledger
-from gradlab.trials.result import TrialResult
+from gradlab.trials.outcome import TrialResult
 
 CODE = """
 import json, os, pathlib, signal, sys, time
@@ -169,8 +169,8 @@ def test_verify_checks_the_choice_and_trains_tuning_trials_again(made: Path) -> 
 
 
 def test_verify_finds_an_arm_that_is_not_at_the_value_its_tuning_chose(copy: Path) -> None:
+    from gradlab.runs.store.files import read_sealed
     from gradlab.runs.store.report_folder import ReportFolder
-    from gradlab.runs.store.sealed import read_sealed
 
     tree = read_sealed(copy / "plan.json")
     assert tree is not None
@@ -206,7 +206,7 @@ def test_a_tuning_trial_that_fails_stops_before_judging_and_is_retried(tmp_path:
     part = tmp_path / "moody.py"
     part.write_text(
         "from pathlib import Path\n"
-        "from gradlab.optim.optimizers.sgd import Sgd\n\n\n"
+        "from gradlab.optim.optimizers import Sgd\n\n\n"
         "class Moody(Sgd):\n"
         '    """Fails while a file is there."""\n\n'
         '    name = "moody"\n\n'

@@ -9,27 +9,25 @@ settle it. An order is refuted by one reversed step.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import inf
 
-from gradlab.analysis.claims.edges import leave_open_at_edges
+from gradlab.analysis.claims.kinds import tested
 from gradlab.analysis.claims.numbers import numbers_of_claim
+from gradlab.analysis.claims.power import Level, claim_levels, holm_levels
 from gradlab.analysis.claims.reading import Test
-from gradlab.analysis.claims.tested import tested
-from gradlab.analysis.claims.verdict import Outcome, Verdict
+from gradlab.analysis.claims.verdict import Outcome, Verdict, leave_open_at_edges
 from gradlab.analysis.measured import Measured
 from gradlab.analysis.rules import ALPHA, Needed
 from gradlab.errors import StudyError
-from gradlab.spec.claims import BEST, NEAR, RATIO, THEORY, Claim
+from gradlab.spec.claims import BEST, NEAR, RATIO, THEORY, Claim, describe_layer
+from gradlab.spec.naming import say_selector
 from gradlab.spec.numerals import written
-from gradlab.spec.phrasing import say_selector
-from gradlab.spec.place import describe_layer
 from gradlab.spec.selection import chosen
 
 Way = tuple[Outcome, float, float, str]
 """An outcome, its one-sided p, the level that p has to reach, and the words for it."""
 
-__all__ = ["Verdict", "holm_levels", "judge", "said"]
+__all__ = ["Verdict", "claim_levels", "holm_levels", "judge", "said"]
 
 
 def judge(measured: Measured) -> tuple[Verdict, ...]:
@@ -37,14 +35,15 @@ def judge(measured: Measured) -> tuple[Verdict, ...]:
     study = measured.study
     tests: list[Test | str] = [_tested(measured, claim) for claim in study.claims]
     strengths = {index: _strength(test) for index, test in enumerate(tests) if isinstance(test, Test)}
-    levels = dict(zip(strengths, holm_levels(list(strengths.values())), strict=True))
+    primary = [study.claims[index].primary for index in strengths]
+    levels = dict(zip(strengths, claim_levels(list(strengths.values()), primary), strict=True))
     found = []
     for index, (claim, test) in enumerate(zip(study.claims, tests, strict=True)):
         if isinstance(test, str):
             found.append(Verdict(claim, "not tested", test, other_data=study.other_data))
             continue
         numbers = numbers_of_claim(measured, claim)
-        outcome, reason, needs = _decided(test, said(measured, claim), levels[index], len(levels))
+        outcome, reason, needs = _decided(test, said(measured, claim), levels[index])
         found.append(
             Verdict(
                 claim,
@@ -53,7 +52,7 @@ def judge(measured: Measured) -> tuple[Verdict, ...]:
                 test.rule,
                 test.assumes,
                 _strongest(test, outcome),
-                levels[index],
+                levels[index].claim,
                 test.readings,
                 None if needs is None else max(needs.fewest - test.seeds, 1),
                 None if needs is None or needs.most is None else max(needs.most - test.seeds, 1),
@@ -85,6 +84,8 @@ def said(measured: Measured, claim: Claim) -> str:
         return "what theory predicts, within " + (f"{100 * claim.within:.0f} %" if claim.within else "its band")
     if claim.op in ("decreasing", "increasing"):
         return f"{claim.op} along {claim.along} at every step"
+    if claim.op == "diminishing":
+        return f"gaining less at every step along {claim.along} than at the one before"
     if claim.op == "ordered":
         return f"in the order {' > '.join(selectors)}"
     if claim.op in BEST:
@@ -121,36 +122,41 @@ def _strongest(test: Test, outcome: Outcome) -> float:
     return min(1.0, 2 * test.direction if outcome == "direction only" else _strength(test))
 
 
-def holm_levels(strengths: Sequence[float]) -> list[float]:
-    """The level at which each is tested: α/m for the smallest p, then α/(m − 1), … until one is not settled."""
-    order = sorted(range(len(strengths)), key=lambda index: strengths[index])
-    levels, level, standing = [ALPHA] * len(strengths), ALPHA, True
-    for place, index in enumerate(order):
-        if standing:
-            level = ALPHA / (len(strengths) - place)
-            standing = strengths[index] <= level
-        levels[index] = level
-    return levels
-
-
-def _decided(test: Test, condition: str, level: float, claims: int) -> tuple[Outcome, str, Needed | None]:
+def _decided(test: Test, condition: str, level: Level) -> tuple[Outcome, str, Needed | None]:
     remark = f": {test.remark}" if test.remark else ""
-    holds: Way = ("reproduced", test.holds, level, f"shown to be {condition}")
-    fails: Way = ("not reproduced", test.fails, level, f"shown not to be {condition}{remark}")
-    refuted = not test.order and 2 * test.fails <= level
+    holds: Way = ("reproduced", test.holds, level.claim, f"shown to be {condition}")
+    fails: Way = ("not reproduced", test.fails, level.claim, f"shown not to be {condition}{remark}")
+    refuted = not test.order and 2 * test.fails <= level.claim
     size = f"but it is not {condition}" if refuted else f"that it is {condition} is not shown"
-    direction: Way = ("direction only", test.direction, ALPHA / claims, f"the direction is right, {size}{remark}")
+    direction: Way = ("direction only", test.direction, level.direction, f"the direction is right, {size}{remark}")
     ways = (holds, fails, direction) if test.order else (holds, direction, fails)
     for outcome, p, needed, words in ways:
         if 2 * p <= needed:
             return outcome, f"{words} (p {_p(2 * p)})", None
     lost = f"; {test.unknown} of {test.seeds} seeds have no number and count against any answer" if test.unknown else ""
+    lost = _lost_cells(test) or lost
     alone = any(2 * p <= ALPHA for outcome, p, _, _ in (holds, fails))
-    family = f"; alone it would be settled, but not among {claims} claims (Holm)" if alone else ""
-    wanted = test.needed(level)
-    far = "" if wanted is not None else "; no number of seeds up to 10,000 would settle it if they go on like this"
-    reason = f"whether it is {condition}: p {_p(_strength(test))}, needed {written(level, 2)}{family}{lost}{far}"
-    return "not settled", reason, wanted
+    family = "; alone it would be settled, but not among the study's other claims (Holm)" if alone else ""
+    if level.claim == 0:
+        family, level = "; the primary claims come first, and none of them is settled", Level(ALPHA, ALPHA)
+    why = test.copies or test.equal
+    wanted = None if why or test.lost_cells else test.needed(level.claim)
+    far = "" if wanted or why or lost else "; no number of seeds up to 10,000 would settle it if they go on like this"
+    reason = f"whether it is {condition}: p {_p(_strength(test))}, needed {written(level.claim, 2)}"
+    return "not settled", f"{reason}{family}{lost}{why and f'; {why}'}{far}", wanted
+
+
+def _lost_cells(test: Test) -> str:
+    """Which cells of a pool leave it open, in words."""
+    cells = test.lost_cells
+    if not cells:
+        return ""
+    told = [f"{cell.label} ({cell.seeds} of {cell.planned} seeds)" for cell in cells[:3]]
+    more = f" and {len(cells) - 3} more" if len(cells) > 3 else ""
+    return (
+        f"; both sides diverged or gave no number at {', '.join(told)}{more}, so nobody can say which is better there: "
+        "narrow the claim with `at`"
+    )
 
 
 def _p(p: float) -> str:

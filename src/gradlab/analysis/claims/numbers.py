@@ -1,7 +1,9 @@
 """Published numbers against measured ones: is the number what a new seed of ours could have given?
 
 A sentence and its number are judged apart. A number is *consistent* if some value that rounds to what was printed lies
-inside the 95 % prediction interval of one more seed (`rules.prediction`): the write-ups trained one network.
+inside the 95 % prediction interval of one more seed (`rules.prediction`): the write-ups trained one network. Where
+that interval, or the precision of what was printed, leaves hardly any number outside, the comparison *says little*.
+Numbers of other data or another method are *not comparable*: the study says so, and why.
 """
 
 from __future__ import annotations
@@ -10,22 +12,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from gradlab.analysis.claims.sides import instances
-from gradlab.analysis.claims.values import Side, sample_of_side
+from gradlab.analysis.claims.reading import Side, against, instances, sample_of_side
 from gradlab.analysis.estimate import Estimate
 from gradlab.analysis.formatting import number, where
-from gradlab.analysis.measured import Measured
-from gradlab.analysis.rules.prediction import Prediction, predict_seed
-from gradlab.analysis.sample import Sample, divided
-from gradlab.analysis.summary import summarize
+from gradlab.analysis.measured import Measured, summarize
+from gradlab.analysis.rules.prediction import FEWEST, Prediction, predict_seed, says_little
+from gradlab.analysis.sample import Sample, divided, subtracted
 from gradlab.errors import StudyError
-from gradlab.spec.claims import BEST, Claim
+from gradlab.spec.claims import BEST, At, Claim, Origin, Stated, list_stated
 from gradlab.spec.metric import Metric
-from gradlab.spec.place import At
-from gradlab.spec.published import Origin, Stated, list_stated
 from gradlab.spec.selection import chosen, list_contenders
+from gradlab.spec.study import Study
 
-Match = Literal["consistent", "not consistent", "not settled", "not tested"]
+Match = Literal["consistent", "not consistent", "says little", "not settled", "not comparable", "not tested"]
 
 
 @dataclass(frozen=True)
@@ -39,9 +38,18 @@ class Comparison:
     measured: Estimate
     prediction: Prediction | None
     origin: Origin
+    seeds: int
+    """Seeds that have a number."""
+    planned: int
+    little: bool = False
+    """Whether the interval, or what rounds to the printed number, leaves hardly any number outside."""
     note: str | None = None
     tested: bool = True
     """False: the budget was reduced or the set-up changed, so that the numbers are of another experiment."""
+    incomparable: str | None = None
+    """Why the published number cannot be compared with ours, by the study."""
+    guessed: bool = False
+    """Whether the write-up does not say which measure it is."""
     called: str = ""
     """What people call the group."""
     label: str = ""
@@ -56,17 +64,23 @@ class Comparison:
     def outcome(self) -> Match:
         """Whether a new seed could have given the published number."""
         p = self.prediction
+        if self.incomparable is not None:
+            return "not comparable"
         if not self.tested:
             return "not tested"
         if p is None:
             return "not settled"
-        return "consistent" if self.published.overlaps(p.low, p.high) else "not consistent"
+        if not self.published.overlaps(p.low, p.high):
+            return "not consistent"
+        return "says little" if self.little else "consistent"
 
     @property
     def expected(self) -> str:
         """The prediction interval in words."""
         p = self.prediction
-        return "fewer than 3 seeds" if p is None else f"{number(p.low, 3)} … {number(p.high, 3)}"
+        if p is not None:
+            return f"{number(p.low, 3)} … {number(p.high, 3)}"
+        return f"fewer than {FEWEST} seeds" if self.seeds < FEWEST else f"only {self.seeds} of {self.planned} seeds"
 
     def to_json(self) -> dict[str, Any]:
         """Everything, as plain data."""
@@ -78,7 +92,10 @@ class Comparison:
             "from": self.origin,
             "measured": self.measured.median,
             "new_seed": None if p is None else [p.low, p.high],
+            "seeds": self.seeds,
+            "seeds_planned": self.planned,
             "outcome": self.outcome,
+            "not_comparable": self.incomparable,
             "note": self.note,
         }
 
@@ -99,11 +116,21 @@ def _compare_all(measured: Measured) -> tuple[Comparison, ...]:
             sample = measured.sample(entry.metric, entry.arms, place)
             metric = measured.metric(entry.metric)
             row = _compare(metric, sample, entry.arms, place, stated, entry.origin, entry.note)
-            before = entry.metric == "initial_loss" or place.step == "start"
-            tested = as_published and (before or not measured.plan.quick)
-            found.append(replace(row, tested=tested, called=measured.names.group(entry.arms)))
+            tested = as_published and (not _is_trained(metric, place) or not measured.plan.quick)
+            called = measured.names.group(entry.arms)
+            found.append(replace(row, tested=tested, called=called, guessed=entry.guessed))
     unique = {(row.group, row.metric, str(row.at), row.origin): row for row in found}
-    return tuple(unique.values())
+    why = _why_incomparable(measured.study)
+    return tuple(replace(row, incomparable=why) for row in unique.values())
+
+
+def _why_incomparable(study: Study) -> str | None:
+    other = f"published for other data, not for {study.other_data}" if study.other_data else None
+    return study.not_comparable or other
+
+
+def _is_trained(metric: Metric, at: At) -> bool:
+    return metric.name != "initial_loss" and at.step not in ("start", 0)
 
 
 def numbers_of_claim(measured: Measured, claim: Claim) -> tuple[Comparison, ...]:
@@ -117,20 +144,30 @@ def numbers_of_claim(measured: Measured, claim: Claim) -> tuple[Comparison, ...]
         return ()
     tested = not measured.study.changed and (claim.budget == "any" or not measured.plan.quick)
     found = (row for sides in instances(measured, claim, rows) for row in _of_sides(measured, claim, sides))
-    return tuple(replace(row, tested=tested) for row in found)
+    why = _why_incomparable(measured.study)
+    return tuple(replace(row, tested=tested, incomparable=why) for row in found)
 
 
 def _of_sides(measured: Measured, claim: Claim, sides: list[Side]) -> Iterator[Comparison]:
-    """One number of one side or of the ratio of two; else one number per side."""
+    """One number of one side, or of two on the scale on which they are compared; else one number per side."""
     stated = list_stated(claim.published)
     metric = measured.metric(str(claim.metric))
     origin: Origin = claim.origin or "text"
     samples = [sample_of_side(measured, metric.name, side) for side in sides]
     if len(stated) == 1 and claim.compares and len(sides) == 2:
-        label = f"{sides[0].label} / {sides[1].label}"
-        ratio = divided(*samples)
-        quotient = Metric.of(metric.name, "quotient", label=metric.label)
-        yield _compare(quotient, ratio, label, At(), stated[0], origin, claim.note)
+        logs = True if claim.op == "ratio" else None
+        compared = against(measured, claim, *sides, logs=logs)
+        if metric.on_logs if compared is None else compared[0].logs:
+            between, sign, sample = Metric.of(metric.name, "quotient"), "/", divided(*samples)
+        else:
+            low, high = metric.bounds
+            signed = Metric.of(metric.name, "signed")
+            between, sign, sample = replace(signed, bounds=(low - high, high - low)), "−", subtracted(*samples)
+        label = f"{sides[0].label} {sign} {sides[1].label}"
+        trained = _is_trained(metric, sides[0].at)
+        yield _compare(
+            replace(between, label=metric.label), sample, label, At(), stated[0], origin, claim.note, trained=trained
+        )
         return
     each = stated if len(stated) == len(sides) else stated[:1] * len(sides)
     for side, sample, one in zip(sides, samples, each, strict=True):
@@ -140,11 +177,31 @@ def _of_sides(measured: Measured, claim: Claim, sides: list[Side]) -> Iterator[C
 
 
 def _compare(
-    metric: Metric, sample: Sample, label: str, at: At, stated: Stated, origin: Origin, note: str | None
+    metric: Metric,
+    sample: Sample,
+    label: str,
+    at: At,
+    stated: Stated,
+    origin: Origin,
+    note: str | None,
+    *,
+    trained: bool | None = None,
 ) -> Comparison:
     place = At(step=at.step, layer=at.layer) if not isinstance(at.layer, tuple) else at
-    found = summarize(metric, sample)
-    prediction = predict_seed(metric, sample)
+    prediction = predict_seed(metric, sample, trained=_is_trained(metric, at) if trained is None else trained)
+    coarse = not (metric.on_logs and stated.low <= 0) and says_little(metric, stated.low, stated.high)
     return Comparison(
-        label, metric.name, place, stated, found, prediction, origin, note, called=label, label=metric.label
+        label,
+        metric.name,
+        place,
+        stated,
+        summarize(metric, sample),
+        prediction,
+        origin,
+        len(sample.known),
+        len(sample.ends),
+        coarse or (prediction is not None and says_little(metric, prediction.low, prediction.high)),
+        note,
+        called=label,
+        label=metric.label,
     )

@@ -1,20 +1,59 @@
-"""Before any training: which claims cannot be settled with the seeds asked for, however clear the results.
-
-A claim about one arm rests on a sign test of its seeds, which is slow at first; a comparison of two arms needs three
-pairs. Holm's correction over the study's claims asks the more of the slow ones.
-"""
+"""The level that each claim of a study is tested at: all claims share 5 %."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
+from typing import NamedTuple
 
-from gradlab.analysis.rules import ALPHA
-from gradlab.analysis.rules.base import first_number
-from gradlab.analysis.rules.evidence import p_value, share_evidence
-from gradlab.analysis.rules.schedule import FEWEST as FEWEST_PAIRS
-from gradlab.spec.claims import BEST, Claim
-from gradlab.spec.question import Question
+from gradlab.analysis.rules.base import ALPHA, MOST_SEEDS, first_number, p_value, share_evidence
+from gradlab.analysis.rules.component import clearest_component
+from gradlab.analysis.rules.paired import clearest_pairs
+from gradlab.spec.claims import ALONG_AN_AXIS, BEST, Claim
+from gradlab.spec.study import Study
 from gradlab.trials.recorder import METRICS
+
+
+class Level(NamedTuple):
+    """What two-sided p-values of a claim have to be at most."""
+
+    claim: float
+    direction: float
+
+
+def holm_levels(strengths: Sequence[float], alpha: float = ALPHA) -> list[float]:
+    """The level at which each is tested: α/m for the smallest p, then α/(m − 1), … until one is not settled."""
+    order = sorted(range(len(strengths)), key=lambda index: strengths[index])
+    levels, level, standing = [alpha] * len(strengths), alpha, True
+    for place, index in enumerate(order):
+        if standing:
+            level = alpha / (len(strengths) - place)
+            standing = strengths[index] <= level
+        levels[index] = level
+    return levels
+
+
+def claim_levels(strengths: Sequence[float], primary: Sequence[bool]) -> list[Level]:
+    """The level of every claim, and that of its direction.
+
+    Primary claims divide α among them, and each that is settled hands its part on to the others, which are tested by
+    Holm at what they were given (parallel gatekeeping). Without primary claims it is Holm over all.
+    """
+    first = [index for index, own in enumerate(primary) if own]
+    rest = [index for index, own in enumerate(primary) if not own]
+    part = ALPHA / max(len(first), 1)
+    given = part * sum(strengths[index] <= part for index in first) if first else ALPHA
+    found = dict.fromkeys(first, Level(part, part))
+    for index, level in zip(rest, holm_levels([strengths[index] for index in rest], given), strict=True):
+        found[index] = Level(level, given / len(rest))
+    return [found[index] for index in range(len(strengths))]
+
+
+# Before any training: which claims cannot be settled with the seeds asked for, however clear the results.
+#
+# A claim about one arm rests on a sign test of its seeds, which is slow at first; a comparison of two arms needs five
+# pairs, and more among many claims. Holm's correction over the study's claims asks the more of the slow ones.
 
 
 @dataclass(frozen=True)
@@ -27,24 +66,35 @@ class Shortfall:
     needs: int
 
 
-def list_shortfalls(study: Question, *, quick: bool = False) -> tuple[Shortfall, ...]:
+def list_shortfalls(study: Study, *, quick: bool = False) -> tuple[Shortfall, ...]:
     """Every claim that no result could settle."""
     seeds = len(study.trial_seeds)
-    tested = [
-        (number, claim)
+    tested = {
+        number: claim
         for number, claim in enumerate(study.claims, 1)
         if claim.metric is not None and not (quick and claim.budget == "full")
-    ]
-    alone = sum(_one_arm(claim) for _, claim in tested)
+    }
     found = []
-    for number, claim in tested:
-        needs = _seeds_alone(claim, alone) if _one_arm(claim) else FEWEST_PAIRS
+    for place, (number, claim) in enumerate(tested.items()):
+
+        def settles(n: int, place: int = place) -> bool:
+            return _settled(tuple(tested.values()), n)[place]
+
+        needs = seeds if settles(seeds) else first_number(settles, seeds + 1) or MOST_SEEDS
         if needs > seeds:
             found.append(Shortfall(number, claim, needs))
     return tuple(found)
 
 
-def describe_shortfalls(study: Question, *, quick: bool = False) -> str:
+@cache
+def _settled(claims: tuple[Claim, ...], seeds: int) -> list[bool]:
+    """Which of these claims so many seeds settle if every one of them is as clear as it can be."""
+    clearest = [_clearest(claim, seeds) for claim in claims]
+    levels = claim_levels(clearest, [claim.primary for claim in claims])
+    return [p <= level.claim for p, level in zip(clearest, levels, strict=True)]
+
+
+def describe_shortfalls(study: Study, *, quick: bool = False) -> str:
     """All of them in one sentence; empty if there are none."""
     found = list_shortfalls(study, quick=quick)
     if not found:
@@ -60,15 +110,18 @@ def describe_shortfalls(study: Question, *, quick: bool = False) -> str:
 
 
 def _one_arm(claim: Claim) -> bool:
-    chain = claim.op in ("ordered", "decreasing", "increasing", *BEST)
+    chain = claim.op in ("ordered", *ALONG_AN_AXIS, *BEST)
     return not (claim.compares or chain)
 
 
-def _seeds_alone(claim: Claim, claims: int) -> int:
-    """The fewest seeds that settle a claim about one arm among so many if all of them agree."""
-    level = ALPHA / claims
+def _clearest(claim: Claim, seeds: int) -> float:
+    """The smallest two-sided p that so many seeds can give."""
+    if claim.effects is not None:
+        return 2 * clearest_component(seeds)
+    if not _one_arm(claim) or claim.assume == "symmetric":
+        return 2 * clearest_pairs(seeds)
     flag = claim.metric == "diverged" or (claim.metric in METRICS and METRICS[str(claim.metric)].kind == "flag")
     share = 0.5
     if flag and isinstance(claim.value, float):
         share = min(claim.value, 1 - claim.value)  # whichever way is settled first
-    return first_number(lambda n: 2 * p_value(share_evidence(n, n, share)) <= level, 1) or 10_000
+    return 2 * p_value(share_evidence(seeds, seeds, share))

@@ -8,11 +8,22 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gradlab.analysis.estimate import Estimate
-from gradlab.analysis.rules import Median, Needed, Paired, Rule
-from gradlab.analysis.rules.resampling import bootstrap_interval, permutation_p
-from gradlab.analysis.sample import Sample
+from gradlab.analysis.measured import Measured
+from gradlab.analysis.rules import Median, Needed, Paired, Rule, pooled_arms
+from gradlab.analysis.rules.prediction import bootstrap_interval, permutation_p
+from gradlab.analysis.sample import Sample, apart, divided, paired_seeds, pooled
+from gradlab.spec.claims import At, Claim, describe_layer
 
 NEVER = 1.0
+
+
+@dataclass(frozen=True)
+class LostCell:
+    """A group (or pair of groups) of a pool of which some seeds say nothing."""
+
+    label: str
+    seeds: int
+    planned: int
 
 
 @dataclass(frozen=True)
@@ -32,6 +43,12 @@ class Reading:
     ratio: bool = False
     end_to_end: bool = False
     """Whether it compares the first with the last of an order."""
+    lost_cells: tuple[LostCell, ...] = ()
+    """Of a pool: where both sides diverged, or one has no number."""
+    copies: int = 0
+    """Seeds whose network is a copy of another's; they are not counted."""
+    equal: bool = False
+    """Whether two sides are equal in every seed."""
 
 
 @dataclass(frozen=True)
@@ -54,9 +71,31 @@ class Test:
     """Whether it is a chain of steps, which one reversed step refutes."""
 
     @property
+    def copies(self) -> str:
+        """In words, if seeds are copies of one network: they count once."""
+        found = dict.fromkeys(reading.label for reading in self.readings if reading.copies)
+        if not found:
+            return ""
+        most = max(reading.copies for reading in self.readings)
+        return (
+            f"{most + 1} seeds gave the same numbers ({', '.join(found)}): nothing that was measured depends on the "
+            "seed, so they count as one network"
+        )
+
+    @property
+    def equal(self) -> str:
+        """In words, if two sides are equal in every seed."""
+        return "both sides are equal to the last digit in every seed" if any(r.equal for r in self.readings) else ""
+
+    @property
     def seeds(self) -> int:
         """The fewest seeds that any of its readings has."""
         return min(reading.estimate.n for reading in self.readings)
+
+    @property
+    def lost_cells(self) -> tuple[LostCell, ...]:
+        """Of all its readings."""
+        return tuple(dict.fromkeys(cell for reading in self.readings for cell in reading.lost_cells))
 
     @property
     def unknown(self) -> int:
@@ -79,7 +118,14 @@ def every(tests: Sequence[Test]) -> Test:
 def read_one(label: str, rule: Rule, sample: Sample) -> Reading:
     """One side."""
     return Reading(
-        label, rule.estimate, sample.tally.zeros, sample.tally.diverged, sample.unknown, None, _bootstrap(rule)
+        label,
+        rule.estimate,
+        sample.tally.zeros,
+        sample.tally.diverged,
+        sample.unknown,
+        None,
+        _bootstrap(rule),
+        copies=len(sample.copies),
     )
 
 
@@ -89,7 +135,18 @@ def read_two(label: str, rule: Paired, first: Sample, second: Sample) -> Reading
     unknown = sum(low != high for low, high in zip(rule.low, rule.high, strict=True))
     permutation = None if rule.numbers is None else permutation_p(rule.numbers)
     diverged = first.tally.diverged + second.tally.diverged
-    return Reading(label, rule.estimate, zeros, diverged, unknown, permutation, _bootstrap(rule), rule.logs)
+    return Reading(
+        label,
+        rule.estimate,
+        zeros,
+        diverged,
+        unknown,
+        permutation,
+        _bootstrap(rule),
+        rule.logs,
+        copies=len(first.copies & second.copies),
+        equal=all(low == high == 0 for low, high in zip(rule.low, rule.high, strict=True)),
+    )
 
 
 def _bootstrap(rule: Rule) -> tuple[float, float] | None:
@@ -102,3 +159,117 @@ def _bootstrap(rule: Rule) -> tuple[float, float] | None:
     if isinstance(rule, Median) and rule.low == rule.high and np.isfinite(rule.low).all():
         return bootstrap_interval(np.array(rule.low))
     return None
+
+
+# The numbers a claim rests on, seed by seed.
+
+
+@dataclass(frozen=True)
+class Side:
+    """One side of a claim: a group (or several, of which the mean is taken seed by seed), and where in it."""
+
+    groups: tuple[str, ...]
+    at: At
+    over: At | None = None
+    """A second place, by whose number the first one's is divided."""
+    name: str = ""
+
+    @property
+    def label(self) -> str:
+        """For people."""
+        name = self.name or self.groups[0]
+        if self.over is not None:
+            return f"{name} ({describe_layer(self.at.layer)} / {describe_layer(self.over.layer)})"
+        return name if self.at.layer is None else f"{name}, {describe_layer(self.at.layer)}"
+
+
+def cells_of_side(measured: Measured, metric: str, side: Side) -> list[Sample]:
+    """What every planned seed gave in each group of this side, or counts as."""
+    samples = [measured.sample(metric, group, side.at) for group in side.groups]
+    if side.over is not None:
+        below = [measured.sample(metric, group, side.over) for group in side.groups]
+        samples = [divided(top, bottom) for top, bottom in zip(samples, below, strict=True)]
+    return samples
+
+
+def sample_of_side(measured: Measured, metric: str, side: Side) -> Sample:
+    """The same over all groups of the side: their mean, seed by seed."""
+    return pooled(cells_of_side(measured, metric, side), measured.metric(metric).bounds)
+
+
+def is_measured(sample: Sample) -> bool:
+    """Whether there is anything to judge: a number, or a network that diverged instead of giving one."""
+    return bool(sample.known) or sample.tally.nan > 0 or sample.tally.diverged > 0
+
+
+# The sides that a claim is about, and one side against another.
+
+
+def instances(measured: Measured, claim: Claim, rows: Sequence[Sequence[str]]) -> list[list[Side]]:
+    """The sides of every instance of a claim: of each row of groups (or all of them pooled), of each layer."""
+    if claim.pooled and len(rows) > 1:
+        names = claim.selectors or ("all groups",)
+        pools = [tuple(column) for column in zip(*rows, strict=True)]
+        named = [(pool, names[index] if index < len(names) else "") for index, pool in enumerate(pools)]
+        rows_of_pools = [[(pool, f"mean of {name}") for pool, name in named]]
+    else:
+        said = name_groups(measured, [group for row in rows for group in row])
+        rows_of_pools = [[((group,), said[group]) for group in row] for row in rows]
+    found = []
+    for row in rows_of_pools:
+        for places in _places(measured, claim, row[0][0][0]):
+            if len(places) == 2 and len(row) == 2:
+                found.append([Side(pool, places[0], places[1], name) for pool, name in row])
+            else:
+                found.append([Side(pool, at, None, name) for pool, name in row for at in places])
+    return found
+
+
+def name_groups(measured: Measured, groups: Sequence[str]) -> dict[str, str]:
+    """What people call these groups, without what all of them share: the claim says that."""
+    settings = [measured.entries[name].group.settings for name in groups]
+    shared = [path for path in measured.names.axes if len({str(own.get(path)) for own in settings}) == 1]
+    return {name: measured.names.group(name, without=shared) or measured.names.group(name) for name in groups}
+
+
+def _places(measured: Measured, claim: Claim, group: str) -> list[tuple[At, ...]]:
+    if claim.at.layer != "all":
+        return [claim.at.places()]
+    return [(place,) for place in measured.places(claim.at, group)]
+
+
+def against(
+    measured: Measured, claim: Claim, first: Side, second: Side, *, logs: bool | None = None
+) -> tuple[Paired, Reading] | None:
+    """The rule for first against second, and what was read."""
+    metric = measured.metric(str(claim.metric))
+    samples = [sample_of_side(measured, metric.name, side) for side in (first, second)]
+    if not all(map(is_measured, samples)):
+        return None
+    ratios = True if first.over is not None else logs
+    cells = list(zip(*(cells_of_side(measured, metric.name, side) for side in (first, second)), strict=True))
+    rule = pooled_arms(metric, cells, logs=ratios, resolution=measured.resolution(metric.name))
+    if rule is None:
+        return None
+    names = (first.label, second.label)
+    if first.groups == second.groups:
+        names = (describe_layer(first.at.layer), describe_layer(second.at.layer))
+    reading = read_two(f" {'/' if rule.logs else '−'} ".join(names), rule, *samples)
+    if len(cells) > 1:
+        reading = replace(reading, lost_cells=_lost_cells(measured, first, second, cells))
+    return rule, reading
+
+
+def _lost_cells(
+    measured: Measured, first: Side, second: Side, cells: Sequence[tuple[Sample, Sample]]
+) -> tuple[LostCell, ...]:
+    """The cells of a pool in which nothing is known of a seed: both sides diverged, or one has no number."""
+    found = []
+    for groups, (left, right) in zip(zip(first.groups, second.groups, strict=True), cells, strict=True):
+        lost = sum(low != high for low, high in (apart(*pair, logs=False) for pair in paired_seeds(left, right)))
+        if lost:
+            settings = [measured.entries[name].group.settings for name in groups]
+            differing = [path for path in measured.names.axes if settings[0].get(path) != settings[1].get(path)]
+            label = measured.names.group(groups[0], without=differing) or groups[0]
+            found.append(LostCell(label, lost, len(left.ends)))
+    return tuple(found)

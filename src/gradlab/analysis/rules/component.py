@@ -2,84 +2,93 @@
 
 With d(s) the deviations of the levels' means from their mean under seed s, the products ⟨d(s), d(s′)⟩/L of two
 different seeds have the variance between the true means as their expectation, also where that is 0 (a U-statistic).
-Its pseudo-values v(s) = 2 ⟨d(s), mean of the others⟩/L − U have mean U, and are tested like independent ones.
+With h(s) = ⟨d(s), mean of the others⟩/L, its jackknife pseudo-values v(s) = (2 (n−1) h(s) − n U)/(n−2) have mean U,
+and are tested like independent ones.
+
+The pseudo-value of a seed changes with every seed that comes after it, so no bet could have been placed on it at its
+time. That is why there is no evidence at any time here, only tests of the first 5, 10, 20, 40 … seeds as they were
+then, which share α: however often one looks, no others are made.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gradlab.analysis.estimate import Estimate
-from gradlab.analysis.rules.base import Needed, Rule
-from gradlab.analysis.rules.evidence import critical_distance, mean_evidence, p_value
-from gradlab.analysis.rules.paired import seeds_for_effect
-from gradlab.analysis.rules.schedule import ANYTIME, FEWEST, Moments, latest_look
+from gradlab.analysis.rules.base import Moments, Needed, Rule, floor
+
+Numbers = NDArray[np.float64]
+LOOKS = {5: 0.25, 10: 0.3, 20: 0.2, 40: 0.1, 80: 0.1, 160: 0.05}
+"""Seeds -> the share of α that a test of the first so many may spend."""
+FEWEST = min(LOOKS)
 
 
-def pseudo_values(levels: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Of means[seed, level]: one number per seed, whose mean is the unbiased variance between levels."""
+def pseudo_values(levels: Numbers) -> Numbers:
+    """Of means[seed, level], from 3 seeds on: a number per seed; their mean is the unbiased variance of the levels."""
     seeds = len(levels)
     deviations = levels - levels.mean(1, keepdims=True)
-    if seeds < 2:
-        return np.full(seeds, np.nan)
     others = (deviations.sum(0) - deviations) / (seeds - 1)
     products = (deviations * others).mean(1)
-    found: NDArray[np.float64] = 2 * products - products.mean()
+    found: Numbers = (2 * (seeds - 1) * products - seeds * products.mean()) / (seeds - 2)
     return found
 
 
-@cache
-def critical_mean(n: int, level: float) -> float:
-    """Distance of the mean from a bound, in units of √Σ(x − x̄)², that refutes it."""
-    return critical_distance(lambda distance: mean_evidence(n, distance, 1.0), level)
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Component(Rule):
-    """The mean of pseudo-values, which may be negative where there is nothing."""
+    """The variance between levels of means[seed, level], less that of a second axis if there is one.
 
-    values: tuple[float, ...]
+    It may come out negative where there is nothing.
+    """
 
-    stated = "t-test on jackknifed variance components over seeds, valid after any number of looks"
+    levels: Numbers
+    less: Numbers | None = None
+
+    stated = "t-test on jackknifed variance components of the first 5, 10, 20, 40 … seeds, which share the level"
     assumes = "seeds are independent draws; components that vary about normally between them"
 
     @property
     def n(self) -> int:
         """Seeds."""
-        return len(self.values)
+        return len(self.levels)
+
+    def _values(self, n: int) -> Numbers:
+        """Pseudo-values as they were after the first n seeds."""
+        found = pseudo_values(self.levels[:n])
+        return found if self.less is None else found - pseudo_values(self.less[:n])
 
     @cached_property
-    def _moments(self) -> Moments:
-        return Moments.of(self.values)
+    def _looks(self) -> list[tuple[Moments, float]]:
+        return [(Moments.of(self._values(n).tolist()), share) for n, share in LOOKS.items() if n <= self.n]
 
     @cached_property
-    def _look(self) -> tuple[Moments, float] | None:
-        return latest_look(self.values)
+    def _whole(self) -> Moments | None:
+        return Moments.of(self._values(self.n).tolist()) if self.n > 2 else None
 
     def _p(self, bound: float, sign: int) -> float:
-        if self._look is None:
+        if self._whole is None or sign * (self._whole.mean - bound) <= 0:
             return 1.0
-        (look, share), whole = self._look, self._moments
-        anytime = p_value(mean_evidence(self.n, sign * (whole.mean - bound), whole.squares)) / ANYTIME
-        if sign * (whole.mean - bound) <= 0:
-            return min(1.0, anytime)
-        return min(1.0, anytime, look.tail(sign * (look.mean - bound)) / share)
+        tails = [max(look.tail(sign * (look.mean - bound)), floor(look.n)) / share for look, share in self._looks]
+        return min([1.0, *tails])
 
     def estimate_at(self, level: float) -> Estimate:
         """The component with its interval."""
-        mean = self._moments.mean
-        if self._look is None:
+        if self._whole is None or not self._looks:
+            mean = None if self._whole is None else self._whole.mean
             return Estimate(mean, -math.inf, math.inf, self.n, "mean", bounded=True)
-        look, share = self._look
-        half = critical_mean(self.n, ANYTIME * level) * math.sqrt(self._moments.squares)
-        early = look.distance(share * level / 2)
-        low, high = max(mean - half, look.mean - early), min(mean + half, look.mean + early)
-        return Estimate(mean, min(low, mean), max(high, mean), self.n, "mean")
+        halves = [
+            (look.mean, look.distance(share * level / 2))
+            for look, share in self._looks
+            if 2 * floor(look.n) / share <= level
+        ]
+        mean = self._whole.mean
+        low = max((center - half for center, half in halves), default=-math.inf)
+        high = min((center + half for center, half in halves), default=math.inf)
+        return Estimate(mean, min(low, mean), max(high, mean), self.n, "mean", bounded=not halves)
 
     def p_above(self, bound: float) -> float:
         """Evidence that it lies above."""
@@ -90,8 +99,22 @@ class Component(Rule):
         return self._p(bound, -1)
 
     def seeds_for(self, bound: float, level: float) -> Needed | None:
-        """From the effect in standard deviations."""
-        if self.n < FEWEST:
+        """The next look that would settle it, from the effect in standard deviations and how surely that is known."""
+        if self._whole is None or self.n < FEWEST:
             return None
-        spread = math.sqrt(self._moments.squares / (self.n - 1))
-        return seeds_for_effect(abs(self._moments.mean - bound) / spread, self.n, level)
+        effect = abs(self._whole.mean - bound) / self._whole.spread
+        sure = 1.28 * math.sqrt(1 / self.n + effect * effect / (2 * self.n))
+        fewest = _next_look(effect + sure, self.n, level)
+        return None if fewest is None else Needed(fewest, _next_look(effect - sure, self.n, level))
+
+
+def clearest_component(n: int) -> float:
+    """The smallest one-sided p that n seeds can give, however clear they are."""
+    return min((floor(look) / share for look, share in LOOKS.items() if look <= n), default=1.0)
+
+
+def _next_look(effect: float, done: int, level: float) -> int | None:
+    for n, share in LOOKS.items():
+        if n > done and effect > 0 and 2 * max(Moments(n, effect, 1.0).tail(effect), floor(n)) / share <= level:
+            return n
+    return None

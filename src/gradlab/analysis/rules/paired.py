@@ -1,38 +1,49 @@
-"""Two arms, paired over seeds: differences, or log ratios, by t-tests and a sign test, valid after any number of looks.
+"""The center of numbers that lie symmetrically around it: two arms paired over seeds, valid after any number of looks.
 
 If the arms do not differ, exchanging them changes nothing, so differences lie symmetrically around 0, whatever the
-distribution in each arm. After 3, 5 and 10 pairs an ordinary t-test of those is made (`rules.schedule`). At any time
-evidence E counts, the mean of two bets: one on the sign of the differences (exact for any of them), one on their mean
-over their spread (exact for normal ones, cautious for heavier tails). A difference without a finite number ends the
-second bet. From 20 pairs on E is not more than either, so that one wrong assumption does no harm. Two pairs settle
-nothing.
+distribution in each arm. That is all that the evidence needs which counts at any time (`evidence.symmetry_evidence`).
+Tests of the first 5, 10 and 20 pairs are made beside it (`rules.schedule`). Four pairs settle nothing.
+
+The same rule decides on the numbers of one arm where a claim declares that they lie symmetrically around their center.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gradlab.analysis.estimate import Estimate
-from gradlab.analysis.rules.base import Needed, Rule, first_number
-from gradlab.analysis.rules.evidence import critical_distance, mean_evidence, p_value, share_evidence
-from gradlab.analysis.rules.median import middle, seeds_for_majority
-from gradlab.analysis.rules.schedule import ANYTIME, FEWEST, Moments, latest_look, scheduled_p
-from gradlab.analysis.sample import UNKNOWN, Ends
+from gradlab.analysis.rules.base import (
+    ANYTIME,
+    FEWEST,
+    ON_RANKS,
+    STAKES,
+    Look,
+    Moments,
+    Needed,
+    Rule,
+    first_number,
+    p_value,
+    planned_looks,
+    scheduled_p,
+    share_evidence,
+    symmetry_evidence,
+)
+from gradlab.analysis.rules.single import middle, seeds_for_majority
 
-BOTH_FROM = 20
 LARGEST = 709.0
 """Of logarithms whose exponential is a number."""
+MOST_MIDPOINTS = 60
+"""Numbers of up to so many seeds have all their pairwise midpoints listed, between which evidence does not change."""
 
 
 @dataclass(frozen=True)
 class Paired(Rule):
-    """Differences between these ends, on the scale that decides (with `logs`, log ratios)."""
+    """Differences between these ends, on the scale that decides (with `logs`, log ratios), in the order of seeds."""
 
     low: tuple[float, ...]
     high: tuple[float, ...]
@@ -41,15 +52,24 @@ class Paired(Rule):
     """The smallest difference that could be measured: half of it proves nothing."""
     bounds: tuple[float, float] = (-math.inf, math.inf)
     average: bool = False
-    """Whether the center is the mean: of yes and no the median says nothing."""
+    """Whether the center is the mean: a median is meaningless for 0/1 outcomes."""
+    alone: bool = False
+    """Whether these are the numbers of one arm, not differences of two."""
 
     @property
     def stated(self) -> str:  # type: ignore[override]
         """On which scale."""
-        what = "log ratios" if self.logs else "differences"
-        return f"t-test and sign test on {what} paired over seeds, valid after any number of looks"
+        if self.alone:
+            what = "logarithms of one arm's numbers" if self.logs else "one arm's numbers"
+        else:
+            what = f"{'log ratios' if self.logs else 'differences'} paired over seeds"
+        return f"t-tests of the first 5, 10 and 20 and a sign-flip test on {what}, valid after any number of looks"
 
-    assumes = "differences lie symmetrically around their center; with 3 to 5 pairs, that they are about normal"
+    @property
+    def assumes(self) -> str:  # type: ignore[override]
+        """What it needs to be valid."""
+        what = "numbers" if self.alone else "differences"
+        return f"{what} lie symmetrically around their center; with 5 of them, that they are about normal"
 
     @property
     def n(self) -> int:
@@ -64,8 +84,15 @@ class Paired(Rule):
     @cached_property
     def numbers(self) -> NDArray[np.float64] | None:
         """The differences on the scale that decides; None where one has no finite number."""
-        found = np.array(self.low)
-        return found if self.low == self.high and np.isfinite(found).all() else None
+        return self._low if self.low == self.high and np.isfinite(self._low).all() else None
+
+    @cached_property
+    def _low(self) -> NDArray[np.float64]:
+        return np.array(self.low)
+
+    @cached_property
+    def _high(self) -> NDArray[np.float64]:
+        return np.array(self.high)
 
     @cached_property
     def _moments(self) -> Moments | None:
@@ -78,9 +105,9 @@ class Paired(Rule):
         return middle(self.low, self.high)
 
     @cached_property
-    def _look(self) -> tuple[Moments, float] | None:
-        """The planned look; none where a pair is unknown, for nobody can say what it would have changed."""
-        return latest_look(self.low, self.resolution) if self.low == self.high else None
+    def _looks(self) -> list[Look]:
+        """The planned looks; none where a pair is unknown, for nobody can say what it would have changed."""
+        return planned_looks(self.low, self.resolution) if self.low == self.high else []
 
     def _p(self, bound: float, sign: int) -> float:
         """p of `the center does not lie above the bound` (sign 1) or below it (−1), on the deciding scale.
@@ -89,26 +116,17 @@ class Paired(Rule):
         """
         if self.n < FEWEST:
             return 1.0
-        anytime = p_value(self._evidence(bound, sign)) / ANYTIME
-        if self._look is None or not math.isfinite(bound) or sign * ((self._center or 0.0) - bound) <= 0:
-            return min(1.0, anytime)
-        look, share = self._look
-        return min(1.0, anytime, look.tail(self._beyond(look, bound, sign)) / share)
-
-    def _beyond(self, look: Moments, bound: float, sign: int) -> float:
-        """How far the mean lies beyond a bound, less what cannot be resolved."""
-        distance = sign * (look.mean - bound)
-        return math.copysign(max(abs(distance) - self.resolution / 2, 0.0), distance)
+        found = [1.0, p_value(self._evidence(bound, sign)) / ANYTIME]
+        if math.isfinite(bound) and sign * ((self._center or 0.0) - bound) > 0:
+            found += [look.p(bound, sign) for look in self._looks]
+        return min(found)
 
     def _evidence(self, bound: float, sign: int) -> float:
-        """log E. A pair exactly on the bound is no toss: symmetry says nothing of it."""
-        beyond = sum(v > bound for v in self.low) if sign > 0 else sum(v < bound for v in self.high)
-        ties = sum(low == bound == high for low, high in zip(self.low, self.high, strict=True))
-        signs = share_evidence(beyond, self.n - ties, 0.5)
-        if self._moments is None or not math.isfinite(bound):
-            return signs - math.log(2)
-        distance = self._beyond(self._moments, bound, sign)
-        return together(self.n, mean_evidence(self.n, distance, self._moments.squares), signs)
+        """log E of `beyond the bound`; an unknown pair counts as far on the other side."""
+        with np.errstate(invalid="ignore"):
+            values = self._low - bound if sign > 0 else bound - self._high
+        # a bound at the end of the scale (a ratio of 0) and a number there: nothing lies between them
+        return symmetry_evidence(np.nan_to_num(values, nan=0.0, posinf=np.inf, neginf=-np.inf), self.resolution / 2)
 
     def p_above(self, bound: float) -> float:
         """Evidence that the center lies above."""
@@ -121,7 +139,7 @@ class Paired(Rule):
     def estimate_at(self, level: float) -> Estimate:
         """The median difference (or ratio), and every one that is not refuted."""
         center = self._center
-        low, high = self._edge(1, level), -self._edge(-1, level)
+        low, high = _ends(self, level)
         if center is not None:  # the first seeds alone may refute what all of them suggest
             low, high = min(low, center), max(high, center)
         value = None if center is None else self._back(center)
@@ -130,42 +148,54 @@ class Paired(Rule):
             value, *ends, self.n, "mean" if self.average else "median", bounded=math.isinf(low) and math.isinf(high)
         )
 
-    def _edge(self, sign: int, level: float) -> float:
+    def edge(self, sign: int, level: float) -> float:
         """The last bound below (sign 1) that is refuted, or above (−1, with its sign turned); −∞ where none is."""
         if self.n < FEWEST:
             return -math.inf
-        found = self._edge_of_evidence(sign, ANYTIME * level)
-        if self._look is None:
-            return found
-        look, share = self._look
-        return max(found, sign * look.mean - look.distance(share * level / 2) - self.resolution / 2)
-
-    def _edge_of_evidence(self, sign: int, level: float) -> float:
-        ordered = sorted(self.low) if sign > 0 else sorted(-value for value in self.high)
-        found = -math.inf
-        for place, value in enumerate(ordered):
-            reached = self._reach(sign, self.n - place, level)
-            if place and reached < ordered[place - 1]:
-                break
-            found = min(value, reached)
+        found = max([self._edge_of_evidence(sign, level), *(look.edge(sign, level) for look in self._looks)])
+        zero = sign * self._scaled(self.nothing)
+        # evidence is not quite monotone in the bound: the interval says of `no difference` what the test says
+        if not self.alone and math.isfinite(zero):
+            refuted = 2 * self._p(sign * zero, sign) <= level
+            found = max(found, zero) if refuted else min(found, math.nextafter(zero, -math.inf))
         return found
 
-    def _reach(self, sign: int, beyond: int, level: float) -> float:
-        """Up to where a bound is refuted if so many differences lie beyond it."""
-        if self._moments is None:
-            signs = share_evidence(beyond, self.n, 0.5) - math.log(2)
-            return math.inf if signs >= math.log(2 / level) else -math.inf
-        distance = _critical(self.n, beyond, level) * math.sqrt(self._moments.squares)
-        return sign * self._moments.mean - distance - self.resolution / 2
+    def _edge_of_evidence(self, sign: int, level: float) -> float:
+        """Bisection over the places where evidence changes: the midpoints of all pairs of numbers."""
+        values = self._low if sign > 0 else -self._high
+        finite = values[np.isfinite(values)]
+
+        def refuted(bound: float) -> bool:
+            return 2 * p_value(self._evidence(sign * bound, sign)) <= ANYTIME * level
+
+        if not len(finite):
+            return -math.inf
+        least, most = float(finite.min()), float(finite.max())
+        width = max(most - least, abs(least), self.resolution, 1e-300)
+        if not refuted(least - width):  # with every number beyond the bound it is not enough
+            return -math.inf
+        if len(finite) <= MOST_MIDPOINTS:
+            i, j = np.triu_indices(len(finite))
+            places = np.unique(finite[i] / 2 + finite[j] / 2)
+            inside = [least - width, *((places[1:] + places[:-1]) / 2).tolist(), most + width]
+            low, high = 0, len(inside) - 1
+            while high - low > 1:
+                half = (low + high) // 2
+                low, high = (half, high) if refuted(inside[half]) else (low, half)
+            return float(places[low]) - self.resolution / 2
+        below, above = least - width, most + width
+        for _ in range(24):
+            middle_of = (below + above) / 2
+            below, above = (middle_of, above) if refuted(middle_of) else (below, middle_of)
+        return below
 
     def seeds_for(self, bound: float, level: float) -> Needed | None:
         """From the effect in standard deviations, and how surely that is known."""
         at = self._scaled(bound)
         if self._moments is None or self.n < FEWEST or not math.isfinite(at):
             above, below = sum(v > at for v in self.low), sum(v < at for v in self.high)
-            return seeds_for_majority(max(above, below), self.n, ANYTIME * level / 2)
-        spread = math.sqrt(self._moments.squares / (self.n - 1))
-        return seeds_for_effect(abs(self._moments.mean - at) / spread, self.n, level)
+            return seeds_for_majority(max(above, below), self.n, ANYTIME * (1 - ON_RANKS) * level)
+        return seeds_for_effect(abs(self._moments.mean - at) / self._moments.spread, self.n, level)
 
     def _scaled(self, bound: float) -> float:
         if not self.logs:
@@ -173,22 +203,15 @@ class Paired(Rule):
         return math.log(bound) if bound > 0 else -math.inf
 
     def _back(self, number: float) -> float:
-        if not self.logs or number == math.inf:
+        if not self.logs:
             return number
-        return math.exp(min(number, LARGEST))
+        return math.inf if number == math.inf else math.exp(min(number, LARGEST))
 
 
-def together(n: int, mean: float, signs: float) -> float:
-    """The mean of both bets; from 20 pairs on not more than either."""
-    both = float(np.logaddexp(mean, signs)) - math.log(2)
-    return min(both, mean, signs) if n >= BOTH_FROM else both
-
-
-@cache
-def _critical(n: int, beyond: int, level: float) -> float:
-    """Distance of the mean from a bound, in units of √Σ(x − x̄)², that refutes it if so many lie beyond it."""
-    signs = share_evidence(beyond, n, 0.5)
-    return critical_distance(lambda distance: together(n, mean_evidence(n, distance, 1.0), signs), level)
+@lru_cache(maxsize=4096)
+def _ends(rule: Paired, level: float) -> tuple[float, float]:
+    """The interval on the deciding scale."""
+    return rule.edge(1, level), -rule.edge(-1, level)
 
 
 def seeds_for_effect(effect: float, n: int, level: float) -> Needed | None:
@@ -203,33 +226,31 @@ def _seeds_for_effect(effect: float, start: int, level: float) -> int | None:
 
     if effect <= 0:
         return None
-    share = float(ndtr(effect))
+    growth, share = _growth(round(effect, 2) or 0.01), float(ndtr(effect))
 
     def enough(n: int) -> bool:
-        signs = share_evidence(round(share * n), n, 0.5)
-        anytime = p_value(together(n, mean_evidence(n, effect, n - 1.0), signs)) / ANYTIME
+        bets = float(np.logaddexp.reduce(n * growth)) - math.log(len(STAKES)) + math.log(ON_RANKS)
+        toss = share_evidence(round(share * n), n, 0.5) + math.log(1 - ON_RANKS)
+        anytime = p_value(float(np.logaddexp(bets, toss))) / ANYTIME
         return 2 * min(anytime, scheduled_p(n, effect)) <= level
 
     return first_number(enough, max(start, FEWEST))
 
 
-def differences(pairs: Sequence[tuple[Ends, Ends]]) -> list[Ends]:
-    """First minus second."""
-    return [_apart(a, b, logs=False) for a, b in pairs]
+@cache
+def _growth(effect: float) -> NDArray[np.float64]:
+    """By how much log E grows per seed for each stake, of normal differences with this effect."""
+    x = np.linspace(-6, 6, 481)
+    weights = np.exp(-(x**2) / 2)
+    values = x + effect
+    stakes = np.outer(STAKES, np.abs(values) / math.sqrt(1 + effect**2))
+    won = np.where(values > 0, stakes, -stakes) - np.logaddexp(stakes, -stakes) + math.log(2)
+    found: NDArray[np.float64] = (won * weights).sum(1) / weights.sum()
+    return found
 
 
-def log_ratios(pairs: Sequence[tuple[Ends, Ends]]) -> list[Ends]:
-    """log(first/second), of numbers that are not negative."""
-    return [_apart(a, b, logs=True) for a, b in pairs]
-
-
-def _apart(first: Ends, second: Ends, *, logs: bool) -> Ends:
-    """Equal ones do not differ, also where both are 0 or infinite; what is unknown on one side is unknown."""
-    a, b = first[0], second[0]
-    if a != first[1] or b != second[1]:
-        return UNKNOWN
-    if a == b:
-        return (0.0, 0.0)
-    if logs:
-        a, b = (math.log(value) if value > 0 else -math.inf for value in (a, b))
-    return (a - b, a - b)
+@cache
+def clearest_pairs(n: int) -> float:
+    """The smallest one-sided p that n pairs can give, however clear they are."""
+    clear = (1.0,) * n
+    return Paired(clear, clear).p_above(0.0)

@@ -5,29 +5,75 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from gradlab.audits.audit import BY_FACTOR, ONE_SEED, SAME, UNDECLARED, Audit, Row, Status
-from gradlab.audits.factories.arms import BATCHES, Arm, Factory, build
-from gradlab.audits.factories.factors import FORWARD, read_factor
-from gradlab.audits.factories.first_step import Step, step_points, take_step
-from gradlab.audits.factories.forward import forward_points
-from gradlab.audits.factories.guest import guarded
-from gradlab.audits.factories.losses import loss_points
-from gradlab.audits.factories.matching import parameters_of
-from gradlab.audits.factories.points import Point
-from gradlab.audits.factories.samples import sample_points
-from gradlab.audits.factories.shortcuts import skip_norms, skip_parameters
-from gradlab.audits.factories.structure import LAYERS, NORMS, structure_points
-from gradlab.audits.factories.updates import DECAY, OPTIMIZER, RATE, update_points
-from gradlab.errors import InvalidInput
+from gradlab.audits.audit import ONE_SEED, Audit
+from gradlab.audits.compare import BY_FACTOR, SAME, UNDECLARED, Comparison, Row, Status, Trait, compare, make_table
+from gradlab.audits.factories.arms import BATCHES, ArmPair, Factory, build, parameters_of
+from gradlab.audits.factories.guest import Switches, guarded
+from gradlab.audits.factories.losses import (
+    DIFFERS,
+    GRADIENT,
+    UNCLEAR,
+    classes_left_out,
+    compare_derivatives,
+    compare_losses,
+)
+from gradlab.audits.factories.models import (
+    FORWARD,
+    FORWARD_HOOKS,
+    PINNED,
+    SEEDED,
+    SHIFTED,
+    WEIGHTS,
+    belongs_to_skip,
+    compare_passes,
+    compare_structure,
+    follows_seed,
+)
+from gradlab.audits.factories.samples import ORDER, compare_samples
+from gradlab.audits.factories.updates import (
+    DECAY,
+    OPTIMIZER,
+    RATE,
+    Step,
+    compare_optimizers,
+    compare_steps,
+    take_step,
+)
+from gradlab.errors import InvalidInput, nearest, shortened
 from gradlab.trials.seeding import seeded
 
+FACTORS: dict[str, str] = {
+    "model": "the architecture: layers, shapes, connections, and all that skip, activation, norm and dropout name",
+    "skip": "how layers are connected: sums of earlier activations, concatenations, the scale of a branch",
+    "activation": "activation functions",
+    "norm": "normalization layers, with their parameters and buffers",
+    "dropout": "dropout, as modules or as functions",
+    "init": "initial values of the parameters",
+    "frozen": "which parameters are trained",
+    "optimizer": "the optimizer and its settings; if it is of another class, with its learning rate and weight decay",
+    "lr": "learning rates",
+    "schedule": "a learning-rate scheduler made in the factory",
+    "weight_decay": "weight decay",
+    "clip": "hooks on gradients and on the optimizer's step",
+    "loss": "the loss",
+    "data": "samples, labels, their number, their preprocessing",
+    "order": "the sampler and the order of samples",
+    "batch": "batch size and whether the last batch is dropped",
+    "precision": "dtype, device and switches of PyTorch",
+    "mode": "training or evaluation mode",
+    "seed": "draws of initial values and the order of samples, from the same distributions",
+}
+"""Name -> what may differ when it is declared."""
 NOTHING = "none, in anything that was compared"
-NEITHER = ("none", "none")
+NEITHER, SWITCHED = ("none", "none"), "switches of torch"
 APART = 10.0
 """Outputs before training that are further apart are remarked on."""
 DRAWS = frozenset({"init", "model", "skip", "norm", "activation", "data", "seed"})
 """Factors that may change how many random numbers building a model draws."""
-ORDER = "order of samples"
+LATER = (
+    "What changes later: dropout, noise or a rate that depends on the number of calls or steps; weight averaging "
+    "(EMA), Lookahead; augmentation such as mixup that begins after the first batches."
+)
 LOOP = (
     "The training loop: gradient clipping, weight averaging (EMA), schedulers, the number of epochs and early stopping "
     "inside it are not part of the factories."
@@ -35,24 +81,23 @@ LOOP = (
 
 
 @dataclass(frozen=True)
-class Pair:
+class PairResult:
     """The first arm and another one, compared."""
 
     names: tuple[str, str]
-    points: tuple[Point, ...]
-    status: Mapping[str, Status]
+    comparisons: Mapping[str, Comparison]
+    """By trait."""
+    statuses: Mapping[str, Status]
     """Trait -> whether and why the arms differ in it."""
     remarks: tuple[str, ...]
     unseen: tuple[str, ...]
-    steps: tuple[Step, Step]
 
-    @property
-    def undeclared(self) -> Iterator[Point]:
-        """Differences that the factor does not explain and that do not follow from another one."""
-        apart = {point.trait for point in self.points if point.differs}
-        for point in self.points:
-            if self.status[point.trait] == UNDECLARED and not apart & set(point.follows):
-                yield point
+    def find(self, *statuses: Status) -> Iterator[Comparison]:
+        """Differences of some status that do not follow from another one."""
+        apart = {trait for trait, found in self.comparisons.items() if found.differs}
+        for trait, found in self.comparisons.items():
+            if found.differs and self.statuses[trait] in statuses and not apart & set(found.follows):
+                yield found
 
 
 def audit_code(factories: Mapping[str, Factory], seed: int = 0, factor: str | Iterable[str] | None = None) -> Audit:
@@ -62,150 +107,200 @@ def audit_code(factories: Mapping[str, Factory], seed: int = 0, factor: str | It
         raise InvalidInput("audit: give at least two factories, {'plain': make_plain, 'residual': make_residual}")
     arms = [(str(name), factory) for name, factory in factories.items()]
     with seeded(seed), guarded():
+        base = Switches.take()
         first = build(*arms[0], seed)
-        pairs = [_compared(first, build(name, factory, seed), seed, declared) for name, factory in arms[1:]]
+        seeded_first = Trait.of_words(SEEDED, follows_seed(first, arms[0][1], seed))
+        results = []
+        for name, factory in arms[1:]:
+            base.put()
+            other = build(name, factory, seed)
+            pair = ArmPair(first, other, seed, declared)
+            seeded_other = Trait.of_words(SEEDED, follows_seed(other, factory, seed))
+            if other.turned != first.turned:
+                base.put()
+            results.append(_compare(pair, compare(seeded_first, seeded_other, pair.names, ("seed", "init"))))
     names = tuple(name for name, _ in arms)
-    undeclared: dict[str, str] = {}
-    for pair in pairs:
-        for point in pair.undeclared:
-            undeclared.setdefault(point.trait, point.sentence)
-    remarks = dict.fromkeys(remark for pair in pairs for remark in pair.remarks)
-    unseen = dict.fromkeys(sentence for pair in pairs for sentence in pair.unseen)
+    undeclared = _collect(results, UNDECLARED)
     return Audit(
         " and ".join(names),
         declared,
         f"{len(names)} factories under seed {seed}: what they build, {BATCHES} batches and a first step of each",
         names,
-        _rows(pairs),
+        _rows(results),
         tuple(undeclared.values()),
-        None if undeclared else _only(pairs),
-        (*remarks, ONE_SEED),
-        _hashes(names, pairs),
-        cannot_see=(*unseen, LOOP),
+        None if undeclared else _describe_only(_collect(results, BY_FACTOR)),
+        (*dict.fromkeys(remark for result in results for remark in result.remarks), ONE_SEED),
+        _hashes(names, results),
+        cannot_see=(*dict.fromkeys(sentence for result in results for sentence in result.unseen), LATER, LOOP),
     )
 
 
-def _compared(a: Arm, b: Arm, seed: int, declared: Sequence[str]) -> Pair:
-    names = (a.name, b.name)
-    moved = not a.built.same(b.built)
-    points = [
-        *structure_points(a, b, names),
-        *forward_points(a, b, names, seed),
-        *loss_points(a, b, names, seed),
-        *sample_points(a.samples, b.samples, names, moved),
-        *update_points(a, b, names, declared),
+def _compare(pair: ArmPair, seeded_weights: Comparison) -> PairResult:
+    found = [
+        *compare_structure(pair),
+        seeded_weights,
+        pair.items(SWITCHED, lambda arm: arm.turned, "precision"),
+        *compare_passes(pair),
+        compare_derivatives(pair),
+        compare_losses(pair),
+        *compare_samples(pair),
+        *compare_optimizers(pair),
     ]
-    points = [_widened(point, a, b, seed, declared, moved) for point in points]
-    steps = take_step(a), take_step(b)
-    points += step_points(a, b, steps, tuple(point.trait for point in points))
-    status = _statuses(points, declared)
-    remarks = tuple(_remarks(a, b, points, steps, declared, moved))
-    return Pair(names, tuple(points), status, remarks, tuple(_unseen(a, b)), steps)
+    found = [_widen(each, pair) for each in found]
+    steps = take_step(pair.a), take_step(pair.b)
+    found += compare_steps(pair, steps, tuple(each.trait for each in found))
+    comparisons = {each.trait: each for each in found}
+    statuses = _find_statuses(comparisons, pair.declared)
+    remarks, unseen = tuple(_remarks(pair, comparisons, steps)), tuple(_find_unseen(pair, comparisons))
+    return PairResult(pair.names, comparisons, statuses, remarks, unseen)
 
 
-def _widened(point: Point, a: Arm, b: Arm, seed: int, declared: Sequence[str], moved: bool) -> Point:
+def _widen(found: Comparison, pair: ArmPair) -> Comparison:
     """Consequences that a factor has in these arms: a shortcut's own weights, other draws after a longer building."""
-    if not point.differs:
-        return point
-    shortcut = point.trait == LAYERS or (point.trait == NORMS and skip_norms(a, b))
-    if "skip" in declared and shortcut and skip_parameters(a, b, seed):
-        return replace(point, factors=point.factors | {"skip"})
-    if point.trait == ORDER and moved:
-        return replace(point, factors=point.factors | DRAWS)
-    return point
-
-
-def _statuses(points: Sequence[Point], declared: Sequence[str]) -> dict[str, Status]:
-    by_name = {point.trait: point for point in points}
-    known: dict[str, Status] = {}
-
-    def status(point: Point) -> Status:
-        if point.trait not in known:
-            known[point.trait] = SAME  # ends a circle
-            known[point.trait] = decided(point)
-        return known[point.trait]
-
-    def decided(point: Point) -> Status:
-        if not point.differs:
-            return SAME
-        if point.factors & set(declared):
-            return BY_FACTOR
-        causes = {status(by_name[name]) for name in point.follows if name in by_name and by_name[name].differs}
-        return BY_FACTOR if causes == {BY_FACTOR} else UNDECLARED
-
-    return {point.trait: status(point) for point in points}
-
-
-def _rows(pairs: Sequence[Pair]) -> tuple[Row, ...]:
-    by_name = [{point.trait: point for point in pair.points} for pair in pairs]
-    rows = []
-    for trait in dict.fromkeys(name for own in by_name for name in own):
-        there = [own.get(trait) for own in by_name]
-        first = next(point.cells[0] for point in there if point is not None)
-        if all(point is None or point.cells == NEITHER for point in there):
-            continue  # hooks, noise and the like that no arm has
-        statuses = {pair.status.get(trait, SAME) for pair in pairs}
-        status = next(word for word in (UNDECLARED, BY_FACTOR, SAME) if word in statuses)
-        rows.append(Row(trait, (first, *("–" if p is None else p.cells[1] for p in there)), status))
-    return tuple(sorted(rows, key=lambda row: (UNDECLARED, BY_FACTOR, SAME).index(row.status)))
-
-
-def _only(pairs: Sequence[Pair]) -> str:
-    """What sets the arms apart, without what follows from it."""
-    found: dict[str, str] = {}
-    for pair in pairs:
-        apart = {point.trait for point in pair.points if point.differs}
-        for point in pair.points:
-            if point.differs and not apart & set(point.follows):
-                found.setdefault(point.trait, point.sentence)
-    if set(found) == {FORWARD}:
-        return f"the {found[FORWARD]}"
-    return "; ".join(found.values()) or NOTHING
-
-
-def _hashes(names: Sequence[str], pairs: Sequence[Pair]) -> dict[str, dict[str, str]]:
-    found: dict[str, dict[str, str]] = {name: {} for name in names}
-    for pair in pairs:
-        for point in pair.points:
-            for name, value in zip(pair.names, point.values or point.cells, strict=True):
-                found[name].setdefault(point.trait, value[:200])
+    if not found.differs:
+        return found
+    if "skip" in pair.declared and belongs_to_skip(found, pair):
+        return replace(found, factors=found.factors | {"skip"})
+    if found.trait == ORDER and pair.moved:
+        return replace(found, factors=found.factors | DRAWS)
     return found
 
 
-def _remarks(
-    a: Arm, b: Arm, points: Sequence[Point], steps: tuple[Step, Step], declared: Sequence[str], moved: bool
-) -> Iterator[str]:
+def _find_statuses(comparisons: Mapping[str, Comparison], declared: Sequence[str]) -> dict[str, Status]:
+    known: dict[str, Status] = {}
+
+    def find(trait: str) -> Status:
+        if trait not in known:
+            known[trait] = SAME  # ends a circle
+            known[trait] = decide(comparisons[trait])
+        return known[trait]
+
+    def decide(found: Comparison) -> Status:
+        if not found.differs:
+            return SAME
+        if found.factors & set(declared):
+            return BY_FACTOR
+        causes = {find(name) for name in found.follows if name in comparisons and comparisons[name].differs}
+        return BY_FACTOR if causes == {BY_FACTOR} else UNDECLARED
+
+    return {trait: find(trait) for trait in comparisons}
+
+
+def _rows(results: Sequence[PairResult]) -> tuple[Row, ...]:
+    cells, statuses = {}, {}
+    for trait in dict.fromkeys(trait for result in results for trait in result.comparisons):
+        found = [result.comparisons.get(trait) for result in results]
+        if all(each is None or each.cells == NEITHER for each in found):
+            continue  # hooks, noise and the like that no arm has
+        first = next(each.cells[0] for each in found if each is not None)
+        cells[trait] = (first, *("–" if each is None else each.cells[1] for each in found))
+        of_pairs = {result.statuses.get(trait, SAME) for result in results}
+        statuses[trait] = next(status for status in Status if status in of_pairs)
+    return make_table(cells, statuses)
+
+
+def _collect(results: Sequence[PairResult], status: Status) -> dict[str, str]:
+    """Trait -> its sentence in the first pair that differs so, without what follows from other differences."""
+    sentences: dict[str, str] = {}
+    for result in results:
+        for found in result.find(status):
+            sentences.setdefault(found.trait, found.sentence)
+    return sentences
+
+
+def _describe_only(sentences: Mapping[str, str]) -> str:
+    """What sets the arms apart."""
+    if set(sentences) == {FORWARD}:
+        return f"the {sentences[FORWARD]}"
+    return "; ".join(sentences.values()) or NOTHING
+
+
+def _hashes(names: Sequence[str], results: Sequence[PairResult]) -> dict[str, dict[str, str]]:
+    hashes: dict[str, dict[str, str]] = {name: {} for name in names}
+    for result in results:
+        for trait, found in result.comparisons.items():
+            for name, value in zip(result.names, found.values or found.cells, strict=True):
+                hashes[name].setdefault(trait, value[:200])
+    return hashes
+
+
+def _remarks(pair: ArmPair, found: Mapping[str, Comparison], steps: tuple[Step, Step]) -> Iterator[str]:
     """What the design cannot attribute, even if every difference is declared."""
-    differing = {point.trait for point in points if point.differs}
-    sizes = sorted(((step.size, arm.name) for step, arm in zip(steps, (a, b), strict=True)), key=lambda each: each[0])
-    (small, least), (large, most) = sizes
+    a, b = pair
+    declared = set(pair.declared)
+    (small, least), (large, most) = sorted(zip((step.size for step in steps), pair.names, strict=True))
     if large > APART * max(small, 1e-300):
         yield (
             f"Initial scale: before any training the output (root mean square) is {small:.3g} in {least} and "
             f"{large:.3g} in {most}. Gradients and losses carry this factor."
         )
-    counts = [sum(slot.tensor.numel() for slot in parameters_of(arm.model)) for arm in (a, b)]
+    counts = [sum(slot.tensor.numel() for slot in parameters_of(arm.model)) for arm in pair]
     if counts[0] != counts[1]:
         yield f"Size: {counts[0]:,} parameters in {a.name}, {counts[1]:,} in {b.name}."
-    if OPTIMIZER in differing and differing & {RATE, DECAY} and "optimizer" in declared:
-        also = " and ".join(trait for trait in (RATE, DECAY) if trait in differing)
+    also = " and ".join(trait for trait in (RATE, DECAY) if found[trait].differs)
+    if found[OPTIMIZER].differs and also and "optimizer" in declared:
         yield f"The optimizers also differ in {also}: the result belongs to both together."
-    if ORDER in differing and moved and DRAWS & set(declared):
+    if found[ORDER].differs and pair.moved and DRAWS & declared:
         yield (
             "The order of samples differs because building draws different numbers of random numbers. "
             "Give the loader its own generator to compare on the same batches."
+        )
+    drawn = [found[trait] for trait in WEIGHTS if trait in found and found[trait].differs]
+    if any(each.factors & SHIFTED & declared for each in drawn):
+        yield (
+            "Initial weights: those that both arms have are other draws, because building draws others in between. "
+            "One pair of draws does not tell the factor from luck; several seeds can."
+        )
+    if all(cell == PINNED for cell in found[SEEDED].cells):
+        yield "Both factories build the same weights under every seed: repeated trials are not independent."
+    hooks = found[FORWARD_HOOKS]
+    if not hooks.differs and hooks.cells[0] != hooks.cells[1]:
+        yield "Hooks that only one arm has change neither outputs nor gradients before training."
+    if all(cell.startswith(DIFFERS) for cell in found[GRADIENT].cells):
+        yield (
+            "In both arms the gradient is not the derivative of the loss (a straight-through estimator, a detached "
+            "path, a hook): whether it is off by the same amount cannot be compared between different models."
         )
     if a.model is b.model:
         yield "Both factories return the same model object: the second training starts where the first one ends."
 
 
-def _unseen(a: Arm, b: Arm) -> Iterator[str]:
-    for arm in (a, b):
+def _find_unseen(pair: ArmPair, found: Mapping[str, Comparison]) -> Iterator[str]:
+    for arm, cell in zip(pair, found[GRADIENT].cells, strict=True):
+        if cell == UNCLEAR:
+            yield f"Whether backward gives the derivative of the loss in {arm.name}: the loss is too rough or fails."
+    for arm in pair:
         samples, read = arm.samples, len(arm.samples.read)
         if not read:
             yield f"The data of {arm.name} beyond its first {len(arm.batches)} batches: it can be read once."
         elif samples.partly:
             of = "" if samples.size is None else f" of {samples.size:,}"
             yield f"The data of {arm.name} beyond {read:,}{of} {samples.unit}: reading them all takes too long."
-        if arm.samples.random:
+        if left := classes_left_out(arm):
+            yield f"The loss on {left[1] - left[0]:,} of {left[1]:,} classes: {arm.name} has too many to try them all."
+        if samples.random:
             yield f"Whether augmentation that is random each time has the same distribution: {arm.name}."
+        if arm.hides_scheduler:
+            yield (
+                f"What the learning-rate scheduler of {arm.name} does: the factory makes one and does not return it. "
+                "Return it as a fifth value."
+            )
+
+
+def read_factor(given: str | Iterable[str] | None) -> tuple[str, ...]:
+    """The declared factors, each once; `InvalidInput` names the nearest of an unknown one."""
+    if given is None:
+        return (FORWARD,)
+    if not isinstance(given, str):
+        if not isinstance(given, Iterable):
+            raise InvalidInput(f"factor: {shortened(given)} is not a name; accepted: {', '.join(FACTORS)}")
+        given = ",".join(str(name) for name in given)
+    names = list(dict.fromkeys(name.strip() for name in given.split(",") if name.strip()))
+    for name in names:
+        if name not in FACTORS:
+            raise InvalidInput(
+                f"factor: {shortened(name)} is not known; accepted: {', '.join(FACTORS)}{nearest(name, FACTORS)}"
+            )
+    if not names:
+        raise InvalidInput(f"factor: no name is given; accepted: {', '.join(FACTORS)}")
+    return tuple(names)

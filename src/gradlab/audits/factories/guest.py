@@ -1,4 +1,4 @@
-"""Leave no trace: what the audit touches in a user's objects is recorded first and put back afterwards."""
+"""PyTorch's global switches: what a factory turns is compared between arms, and turned back."""
 
 from __future__ import annotations
 
@@ -6,15 +6,111 @@ import contextlib
 import copy
 import random
 import sys
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
-
 import torch
 from torch import Tensor, nn
+
+MODULES = {
+    "mkldnn": ("enabled", "deterministic", "allow_tf32"),
+    "cudnn": ("enabled", "benchmark", "deterministic", "allow_tf32"),
+    "cuda.matmul": ("allow_tf32", "allow_fp16_reduced_precision_reduction", "allow_bf16_reduced_precision_reduction"),
+    "nnpack": ("enabled",),
+    "opt_einsum": ("enabled", "strategy"),
+}
+"""Attributes of torch.backends that change what is computed."""
+ATTENTION = ("flash", "mem_efficient", "math", "cudnn")
+
+
+def _flushes() -> bool:
+    """Whether the CPU takes denormal numbers for 0; PyTorch sets it and cannot be asked."""
+    return not float(torch.tensor(1e-310, dtype=torch.float64) * 0.5)
+
+
+def _put_deterministic(value: tuple[bool, bool]) -> None:
+    torch.use_deterministic_algorithms(value[0], warn_only=value[1])
+
+
+Pair = tuple[Callable[[], Any], Callable[[Any], Any]]
+
+
+def _functions() -> Iterator[tuple[str, Pair]]:
+    """Switch -> how it is read and turned."""
+    yield "default dtype", (torch.get_default_dtype, torch.set_default_dtype)
+    yield "default device", (torch.get_default_device, torch.set_default_device)
+    yield "gradients", (torch.is_grad_enabled, torch.set_grad_enabled)
+    yield "threads", (torch.get_num_threads, torch.set_num_threads)
+    yield "float32 matmul precision", (torch.get_float32_matmul_precision, torch.set_float32_matmul_precision)
+    yield "flush denormal", (_flushes, torch.set_flush_denormal)
+    read = torch.are_deterministic_algorithms_enabled, torch.is_deterministic_algorithms_warn_only_enabled
+    yield "deterministic algorithms", (lambda: (read[0](), read[1]()), _put_deterministic)
+    for device in ("cpu", "cuda"):
+        yield (
+            f"autocast on {device}",
+            (
+                lambda device=device: torch.is_autocast_enabled(device),  # type: ignore[misc]
+                lambda value, device=device: torch.set_autocast_enabled(device, value),  # type: ignore[misc]
+            ),
+        )
+    for module, attributes in MODULES.items():
+        owner: Any = torch.backends
+        for part in module.split("."):
+            owner = getattr(owner, part, None)
+        for attribute in attributes:
+            if hasattr(type(owner), attribute) or hasattr(owner, attribute):
+                yield (
+                    f"{module}.{attribute}",
+                    (
+                        lambda owner=owner, attribute=attribute: getattr(owner, attribute),  # type: ignore[misc]
+                        lambda value, owner=owner, attribute=attribute: setattr(owner, attribute, value),  # type: ignore[misc]
+                    ),
+                )
+    for kind in ATTENTION:
+        enabled, enable = (
+            getattr(torch.backends.cuda, name, None) for name in (f"{kind}_sdp_enabled", f"enable_{kind}_sdp")
+        )
+        if enabled is not None and enable is not None:
+            yield f"{kind} attention", (enabled, enable)
+
+
+@dataclass(frozen=True)
+class Switches:
+    """The position of every switch."""
+
+    values: dict[str, Any]
+
+    @staticmethod
+    def take() -> Switches:
+        """The positions now; a switch that this build of PyTorch does not have is left out."""
+        found = {}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for name, (read, _) in _functions():
+                with contextlib.suppress(Exception):
+                    found[name] = read()
+        return Switches(found)
+
+    def put(self) -> None:
+        """Turn every switch that is elsewhere back."""
+        now = Switches.take().values
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for name, (_, turn) in _functions():
+                if name in self.values and now.get(name) != self.values[name]:
+                    with contextlib.suppress(Exception):
+                        turn(self.values[name])
+
+    def turned(self, base: Switches) -> list[str]:
+        """The switches that are not where they were."""
+        return [f"{name} {value}" for name, value in self.values.items() if base.values.get(name) != value]
+
+
+# Leave no trace: what the audit touches in a user's objects is recorded first and put back afterwards.
 
 SIMPLE = (int, float, complex, str, bytes, bool, type(None))
 NOT_SEARCHED = (type, ModuleType, FunctionType, nn.Module, Tensor)
@@ -32,12 +128,16 @@ class RandomState:
     numpy: Any
     torch: Tensor
     devices: tuple[Tensor, ...]
+    seed: int
+    """The seed that PyTorch's generator was last given."""
 
     @staticmethod
     def take() -> RandomState:
         """The state now."""
         devices = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
-        return RandomState(random.getstate(), np.random.get_state(), torch.get_rng_state(), tuple(devices))
+        return RandomState(
+            random.getstate(), np.random.get_state(), torch.get_rng_state(), tuple(devices), torch.initial_seed()
+        )
 
     def put(self) -> None:
         """Continue from here."""
@@ -56,19 +156,12 @@ class RandomState:
 @contextlib.contextmanager
 def guarded() -> Iterator[None]:
     """Undo what user code does to PyTorch's switches, and keep what it prints away from stdout."""
-    dtype, grad, threads = torch.get_default_dtype(), torch.is_grad_enabled(), torch.get_num_threads()
-    deterministic = torch.are_deterministic_algorithms_enabled()
-    warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
+    switches = Switches.take()
     try:
         with contextlib.redirect_stdout(sys.stderr), torch.enable_grad():
             yield
     finally:
-        torch.set_default_dtype(dtype)
-        torch.set_grad_enabled(grad)
-        if torch.get_num_threads() != threads:
-            torch.set_num_threads(threads)
-        if torch.are_deterministic_algorithms_enabled() != deterministic:
-            torch.use_deterministic_algorithms(deterministic, warn_only=warn_only)
+        switches.put()
 
 
 class Kept:

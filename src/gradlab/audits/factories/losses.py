@@ -1,23 +1,43 @@
-"""What two losses say: values and gradients on the same outputs and targets, real ones and made ones."""
+"""What two losses say, and whether backward gives their derivative.
+
+Values and gradients of both losses are compared on the same outputs and targets, real ones and made ones.
+
+Then, arm by arm, autograd's gradient is compared with the derivative of the loss: what scales, stops or adds gradients
+shows. At two points near the initial weights the loss is differentiated along random directions twice: by autograd, and
+by central differences (L(θ + εv) - L(θ - εv)) / 2ε in float64 under fixed random numbers. The points are a little away
+from the initial weights, because zeros often sit exactly at the kink of a ReLU. Code that stops gradients on purpose
+(straight-through estimators, targets of a teacher) differs from its derivative too: in both arms that is a remark.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import contextlib
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from math import isfinite
 from typing import Any
 
 import torch
-from gradlab.audits.factories.arms import Arm, copied
-from gradlab.audits.factories.points import Point
+from torch import Tensor, nn
+
+from gradlab.audits.compare import Comparison, in_each, list_names
+from gradlab.audits.factories.arms import Arm, ArmPair, close, copied
+from gradlab.audits.factories.guest import Kept
+from gradlab.audits.factories.models import GRADIENT_HOOKS, noise_like
 from gradlab.engines.torch.tensors import tensors_in
 from gradlab.errors import shortened
 from gradlab.trials.seeding import seed_all
-from torch import Tensor, nn
 
 LOSS = "loss"
 SCALES = (1.0, 10.0, 100.0)
-CLOSE = 1e-5
-MOST_CLASSES = 1000
+SAME_LOSS = 1e-5
+MOST_ENTRIES = 200_000_000
+"""Outputs that are made up to have every class as a target; of more classes, some."""
+MOST_KEPT = 12
+"""Cases that agree and are kept to tell a common factor."""
+MOVED = 0.1
+"""How far the parameters are moved to see whether the loss depends on them, relative to their size."""
 REAL, EVERY_CLASS, IGNORED, BINARY = "the first batches", "every class", "targets of -100", "targets of 0 and 1"
 
 
@@ -28,61 +48,119 @@ class Case:
     name: str
     output: Any
     target: Any
+    dim: int | None = None
+    """Where the output holds its classes."""
 
 
 @dataclass(frozen=True)
-class Judged:
+class LossResult:
     """What a loss says of a case."""
 
     value: Tensor | None
     gradient: Tensor | None
     error: str | None
+    parameters: tuple[Tensor | None, ...] = ()
+    """Its gradient with respect to parameters, the output being fixed."""
 
-    def same(self, other: Judged) -> bool:
-        """Equal value and gradient, up to rounding; two errors are equal."""
+    def same(self, other: LossResult) -> bool:
+        """Equal value and gradients, up to rounding; two errors are equal."""
         if self.error or other.error:
             return bool(self.error) == bool(other.error)
-        return _close(self.value, other.value) and _close(self.gradient, other.gradient)
+        gradients = zip((self.gradient, *self.parameters), (other.gradient, *other.parameters), strict=True)
+        return _same(self.value, other.value) and all(_same(p, q) for p, q in gradients)
 
 
-def loss_points(a: Arm, b: Arm, names: tuple[str, str], seed: int) -> Iterator[Point]:
+CaseResults = tuple[Case, LossResult, LossResult]
+"""A case and what both losses say of it."""
+
+
+def compare_losses(pair: ArmPair) -> Comparison:
     """The loss of both arms on everything that the first arm's model and made-up ones give."""
-    cases = [*_cases(a), *(Case(REAL, *each) for each in _real(b))]
-    judged = [(case, judge(a.loss, case, seed), judge(b.loss, case, seed)) for case in cases]
-    cells = (_words(a.loss, judged[0][1]), _words(b.loss, judged[0][2]))
-    apart = [(case, p, q) for case, p, q in judged if not p.same(q) and (case.name == REAL or not (p.error or q.error))]
-    difference = _difference(judged, apart, names) if apart else _settings(a.loss, b.loss, names)
-    yield Point(LOSS, cells, difference, frozenset({"loss"}))
+    a, b = pair
+    judged: list[CaseResults] = []
+    apart: list[CaseResults] = []
+    for case in (*_cases(a), *(Case(REAL, *each) for each in _real(b))):
+        p, q = _judge(a.loss, case, pair.seed), _judge(b.loss, case, pair.seed)
+        if not p.same(q) and (case.name == REAL or not (p.error or q.error)) and _differ_at(pair, case, 0.0):
+            apart.append((case, p, q))
+        elif case.name == EVERY_CLASS and len(judged) > MOST_KEPT:
+            continue
+        judged.append((case, p, q))
+    cells = (_name_loss(a.loss, judged[0][1]), _name_loss(b.loss, judged[0][2]))
+    if apart:
+        difference: str | None = _describe(judged, apart, pair.names)
+    else:
+        difference = _find_penalty(pair, judged[0][0]) or _find_settings(a.loss, b.loss, pair.names)
+    return Comparison(LOSS, cells, difference, frozenset({"loss"}))
 
 
-def _settings(a: Any, b: Any, names: tuple[str, str]) -> str | None:
+def _find_penalty(pair: ArmPair, case: Case) -> str | None:
+    """Terms of the loss that are computed from parameters, such as a penalty: the output is fixed, the weights move."""
+    for moved in (0.0, MOVED):
+        if (found := _differ_at(pair, case, moved)) is not None:
+            when = "once the parameters move; they agree on the initial ones" if moved else "on the same output"
+            x, y = (each.value for each in found)
+            if x is None or y is None or _same(x, y):
+                return f"computed from the parameters too, with another gradient {when}"
+            values = pair.in_each(f"{float(x.sum()):.6g}", f"{float(y.sum()):.6g}")
+            return f"computed from the parameters too: {values} {when}"
+    return None
+
+
+def _differ_at(pair: ArmPair, case: Case, moved: float) -> tuple[LossResult, LossResult] | None:
+    """What two losses say of a case, if it differs on each arm's own weights and on those of the first in both.
+
+    A penalty toward the initial weights may have other ones, and one on the weights has other values where these
+    differ: neither is another loss.
+    """
+    trained = [
+        (p.tensor, q.tensor) for p, q in pair.parameters.pairs if p.tensor.requires_grad and q.tensor.requires_grad
+    ]
+    found = None
+    try:
+        for lent in (False, True):
+            pair.restore()
+            if lent:
+                pair.lend(pair.parameters)
+            with torch.no_grad():
+                for number, (p, q) in enumerate(trained):
+                    noise = moved * (float(p.detach().square().mean().sqrt()) or 1.0) * noise_like(p, number)
+                    p.detach().add_(noise)
+                    q.detach().add_(noise.to(q.device, q.dtype))
+            ours = _judge(pair.a.loss, case, pair.seed, [p for p, _ in trained])
+            theirs = _judge(pair.b.loss, case, pair.seed, [q for _, q in trained])
+            if ours.same(theirs):
+                return None
+            found = ours, theirs
+        return found
+    finally:
+        pair.restore()
+
+
+def _find_settings(a: Any, b: Any, names: tuple[str, str]) -> str | None:
     """Settings of two losses of one class that no case has shown: they may matter for targets that come later."""
     if not isinstance(a, nn.Module) or type(a) is not type(b):
         return None
     kinds = (bool, int, float, str)
     ours, theirs = ({k: v for k, v in vars(each).items() if isinstance(v, kinds)} for each in (a, b))
     apart = [key for key in {**ours, **theirs} if key != "training" and ours.get(key) != theirs.get(key)]
-    return "; ".join(f"{k} {ours.get(k)} in {names[0]}, {theirs.get(k)} in {names[1]}" for k in apart) or None
+    return "; ".join(f"{key} {in_each(ours.get(key), theirs.get(key), names)}" for key in apart) or None
 
 
-def judge(loss: Any, case: Case, seed: int) -> Judged:
-    """Value and gradient of a loss; an error is an answer too."""
-    output, leaves = _leaves(case.output)
+def _judge(loss: Any, case: Case, seed: int, parameters: Sequence[Tensor] = ()) -> LossResult:
+    """Value and gradient of a loss, also with respect to some parameters; an error is an answer too."""
+    output = copied(case.output)
+    leaves = [tensor.requires_grad_() for tensor in tensors_in(output) if tensor.is_floating_point()]
     seed_all(seed)
     try:
         value = loss(output, copied(case.target))
-        total = value.sum()
-        grads = torch.autograd.grad(total, leaves, allow_unused=True) if total.requires_grad else [None] * len(leaves)
-        gradient = grads[0] if leaves else None
-        return Judged(value.detach().double().cpu(), None if gradient is None else gradient.double().cpu(), None)
+        total, wanted = value.sum(), [*leaves, *parameters]
+        grads = torch.autograd.grad(total, wanted, allow_unused=True) if total.requires_grad else [None] * len(wanted)
+        every = [None if grad is None else grad.double().cpu() for grad in grads]
+        rest = tuple(every[len(leaves) :])
+        return LossResult(value.detach().double().cpu(), every[0] if leaves else None, None, rest)
     except (Exception, SystemExit) as error:
-        return Judged(None, None, type(error).__name__)
-
-
-def _leaves(output: Any) -> tuple[Any, list[Tensor]]:
-    made = copied(output)
-    leaves = [tensor.requires_grad_() for tensor in tensors_in(made) if tensor.is_floating_point()]
-    return made, leaves
+        return LossResult(None, None, type(error).__name__)
 
 
 def _real(arm: Arm) -> list[tuple[Any, Any]]:
@@ -104,32 +182,56 @@ def _cases(arm: Arm) -> Iterator[Case]:
     output, target = real[0]
     if not isinstance(output, Tensor) or not output.is_floating_point() or not isinstance(target, Tensor):
         return
-    noise = _noise(output, 0)
+    noise = noise_like(output)
     for size in SCALES:
         yield Case(f"outputs of size {size:g}", size * noise, target)
     yield Case("outputs between 0 and 1", noise.sigmoid(), target)
     yield from _classes(noise, target) if not target.is_floating_point() else _numbers(noise, target)
 
 
-def _noise(like: Tensor, seed: int) -> Tensor:
-    return torch.randn(like.shape, generator=torch.Generator().manual_seed(seed)).to(like.device, like.dtype)
-
-
 def _classes(noise: Tensor, target: Tensor) -> Iterator[Case]:
     """Integer targets: every class, and the number that PyTorch ignores."""
-    classes = noise.shape[1] if noise.dim() > 1 else 2
-    if not 1 < classes <= MOST_CLASSES or noise.shape[0] == 0:
-        return
-    rows = -(-classes // noise.shape[0])
-    outputs = noise.repeat(rows, *[1] * (noise.dim() - 1))
-    shape = (outputs.shape[0], *target.shape[1:])
-    every = torch.arange(outputs.shape[0], device=target.device) % classes
-    every = every.reshape(-1, *[1] * (target.dim() - 1)).expand(shape).to(target.dtype)
-    yield Case(EVERY_CLASS, outputs, every)
-    if noise.device.type == "cpu":  # elsewhere a target out of range cannot be caught
-        some = every.clone()
-        some[::2] = -100
-        yield Case(IGNORED, outputs, some)
+    for dim in _class_dims(noise, target):
+        classes = 2 if dim is None else noise.shape[dim]
+        if classes < 2 or not target.numel():
+            continue
+        for start in _starts(classes, target.numel(), noise.numel()):
+            every = (torch.arange(target.numel(), device=target.device) + start) % classes
+            every = every.reshape(target.shape).to(target.dtype)
+            yield Case(EVERY_CLASS, noise, every, dim)
+        if noise.device.type == "cpu":  # elsewhere a target out of range cannot be caught
+            some = every.flatten().clone()
+            some[::2] = -100
+            yield Case(IGNORED, noise, some.reshape(target.shape))
+
+
+def _class_dims(output: Tensor, target: Tensor) -> list[int | None]:
+    """Where an output may hold its classes, by the shape of the targets: second, as PyTorch wants it, or last."""
+    if output.dim() < 2:
+        return [None]
+    second = target.shape == (*output.shape[:1], *output.shape[2:])
+    last = target.shape == output.shape[:-1] and output.dim() > 2
+    return [*([1] if second or not last else []), *([output.dim() - 1] if last else [])]
+
+
+def _starts(classes: int, at_once: int, entries: int) -> range:
+    """The first class of each case, so that all are targets, or evenly many where they are too many."""
+    wanted = -(-classes // at_once)
+    afford = max(1, MOST_ENTRIES // max(entries, 1))
+    return range(0, classes, at_once * -(-wanted // afford))
+
+
+def classes_left_out(arm: Arm) -> tuple[int, int] | None:
+    """How many classes the loss was asked about, and of how many, if there were too many."""
+    output, target = _real(arm)[0]
+    if not isinstance(output, Tensor) or not isinstance(target, Tensor) or target.is_floating_point():
+        return None
+    for dim in _class_dims(output, target):
+        classes = 2 if dim is None else output.shape[dim]
+        seen = len(_starts(classes, target.numel(), output.numel())) * target.numel() if target.numel() else classes
+        if seen < classes:
+            return seen, classes
+    return None
 
 
 def _numbers(noise: Tensor, target: Tensor) -> Iterator[Case]:
@@ -140,21 +242,15 @@ def _numbers(noise: Tensor, target: Tensor) -> Iterator[Case]:
         yield Case("targets of 0 and 1 with outputs between 0 and 1", noise.sigmoid(), flipped)
         return
     for size in SCALES:
-        yield Case(f"targets of size {size:g}", noise, size * _noise(target, 1))
+        yield Case(f"targets of size {size:g}", noise, size * noise_like(target, 1))
 
 
-def _close(a: Tensor | None, b: Tensor | None) -> bool:
-    if a is None or b is None:
-        return a is b
-    if a.shape != b.shape:
-        return False
-    scale = float(a.abs().nan_to_num(posinf=0, neginf=0).max()) if a.numel() else 0.0
-    return bool(torch.allclose(a, b, rtol=CLOSE, atol=CLOSE * scale, equal_nan=True))
+def _same(a: Tensor | None, b: Tensor | None) -> bool:
+    largest = 0.0 if a is None or not a.numel() else float(a.abs().nan_to_num(posinf=0, neginf=0).max())
+    return close(a, b, SAME_LOSS, largest)
 
 
-def _difference(
-    judged: list[tuple[Case, Judged, Judged]], apart: list[tuple[Case, Judged, Judged]], names: tuple[str, str]
-) -> str:
+def _describe(judged: list[CaseResults], apart: list[CaseResults], names: tuple[str, str]) -> str:
     """The most concrete sentence that fits."""
     ratio = _one_ratio(judged)
     if ratio is not None:
@@ -168,17 +264,17 @@ def _difference(
     assert p.value is not None
     assert q.value is not None
     if p.value.shape != q.value.shape:
-        return f"values of shape {tuple(p.value.shape)} in {names[0]}, {tuple(q.value.shape)} in {names[1]}"
+        return f"values of shape {in_each(tuple(p.value.shape), tuple(q.value.shape), names)}"
     agree = "" if case.name == REAL else f"; they agree on {REAL}"
-    if _close(p.value, q.value):
+    if _same(p.value, q.value):
         return f"the same values, other gradients on {case.name}{agree}"
     x, y = float(p.value.sum()), float(q.value.sum())
     digits = next((count for count in (4, 6, 9) if f"{x:.{count}g}" != f"{y:.{count}g}"), 12)
-    values = f"{x:.{digits}g} in {names[0]}, {y:.{digits}g} in {names[1]}"
+    values = in_each(f"{x:.{digits}g}", f"{y:.{digits}g}", names)
     return f"different values on the same outputs and targets ({case.name}: {values}){agree}"
 
 
-def _one_ratio(judged: list[tuple[Case, Judged, Judged]]) -> float | None:
+def _one_ratio(judged: list[CaseResults]) -> float | None:
     """The factor between the losses, if it is the same in every case."""
     ratios = []
     for _, p, q in judged:
@@ -187,7 +283,7 @@ def _one_ratio(judged: list[tuple[Case, Judged, Judged]]) -> float | None:
         if p.gradient is None or q.gradient is None or not float(p.value) or not torch.isfinite(p.value).all():
             continue
         ratio = float(q.value) / float(p.value)
-        if not _close(ratio * p.gradient, q.gradient):
+        if not _same(ratio * p.gradient, q.gradient):
             return None
         ratios.append(ratio)
     if len(ratios) < 2:
@@ -196,7 +292,7 @@ def _one_ratio(judged: list[tuple[Case, Judged, Judged]]) -> float | None:
     return ratios[0] if max(ratios) - min(ratios) <= 1e-4 * abs(ratios[0]) else None
 
 
-def _weights(judged: list[tuple[Case, Judged, Judged]], names: tuple[str, str]) -> str | None:
+def _weights(judged: list[CaseResults], names: tuple[str, str]) -> str | None:
     """Classes that one loss weighs more than the other, read from the gradients of every class."""
     for case, p, q in judged:
         if case.name not in (EVERY_CLASS, BINARY) or p.gradient is None or q.gradient is None:
@@ -204,9 +300,10 @@ def _weights(judged: list[tuple[Case, Judged, Judged]], names: tuple[str, str]) 
         if p.gradient.shape != q.gradient.shape:
             continue
         target = case.target.cpu()
-        if case.name == EVERY_CLASS:
-            sizes = [g.reshape(g.shape[0], -1).norm(dim=1) for g in (p.gradient, q.gradient)]
-            labels = target.reshape(target.shape[0], -1)[:, 0]
+        if case.name == EVERY_CLASS and case.dim is not None:
+            grads = [g.movedim(case.dim, -1) for g in (p.gradient, q.gradient)]
+            sizes = [g.reshape(-1, g.shape[-1]).norm(dim=1) for g in grads]
+            labels = target.flatten()
         else:
             if target.shape != p.gradient.shape:
                 continue
@@ -215,7 +312,7 @@ def _weights(judged: list[tuple[Case, Judged, Judged]], names: tuple[str, str]) 
         usual = sorted(ratios.values())[(len(ratios) - 1) // 2] or 1.0
         odd = {k: r / usual for k, r in ratios.items() if abs(r / usual - 1) > 1e-3}
         within = all(
-            _close(sizes[0][labels == k] * ratios[k], sizes[1][labels == k]) for k in ratios if ratios[k] == ratios[k]
+            _same(sizes[0][labels == k] * ratios[k], sizes[1][labels == k]) for k in ratios if ratios[k] == ratios[k]
         )
         if not odd or not within:
             continue
@@ -228,7 +325,7 @@ def _weights(judged: list[tuple[Case, Judged, Judged]], names: tuple[str, str]) 
     return None
 
 
-def _words(loss: Any, first: Judged) -> str:
+def _name_loss(loss: Any, first: LossResult) -> str:
     """What a loss is called, and its value on the first arm's first batch."""
     if isinstance(loss, nn.Module):
         name = " ".join(repr(loss).split())[:80]
@@ -236,3 +333,174 @@ def _words(loss: Any, first: Judged) -> str:
         name = str(getattr(loss, "__qualname__", None) or shortened(loss)).rpartition(".")[2].strip("<>")
     value = first.value
     return name if value is None or value.numel() != 1 else f"{name}, {float(value):.6g} on the first batch"
+
+
+# Whether autograd gives the derivative of the loss.
+
+GRADIENT = "gradient"
+AGREES, DIFFERS, UNCLEAR = "the derivative of the loss", "not the derivative of the loss", "cannot be checked"
+POINTS = 2
+AWAY = 0.02
+"""How far the points are from the initial weights, relative to their size."""
+STEPS = (1e-4, 1e-5, 1e-6, 1e-3)
+"""ε, relative to the size of a tensor; the first that agrees ends the search."""
+CLOSE, FAR, ROUGH = 1e-4, 1e-3, 0.05
+"""Errors relative to the typical derivative: equal; not equal; not to be told from a rough loss."""
+MOST_NAMED = 16
+"""Tensors that are looked at one by one once the gradient as a whole is off."""
+
+
+@dataclass(frozen=True)
+class GradientCheck:
+    """The gradient of one arm beside the derivative of its loss."""
+
+    status: str
+    tensors: tuple[str, ...] = ()
+    """Parameters whose gradient is off."""
+
+    @property
+    def words(self) -> str:
+        """For the table."""
+        return f"{self.status}: {list_names(self.tensors)}" if self.tensors else self.status
+
+
+def compare_derivatives(pair: ArmPair) -> Comparison:
+    """Whether only one of the arms trains along something other than the derivative of its loss."""
+    checks = [_check_gradient(arm, pair.seed) for arm in pair]
+    difference = None
+    if {check.status for check in checks} == {AGREES, DIFFERS}:
+        name, check = next((n, check) for n, check in zip(pair.names, checks, strict=True) if check.status == DIFFERS)
+        where = f" for {list_names(check.tensors)}" if check.tensors else ""
+        difference = f"in {name}, backward does not give the derivative of the loss{where}; in the other arm it does"
+    cells = (checks[0].words, checks[1].words)
+    return Comparison(GRADIENT, cells, difference, frozenset({"model"}), (GRADIENT_HOOKS,))
+
+
+def _check_gradient(arm: Arm, seed: int) -> GradientCheck:
+    """Compare autograd with central differences; the arm is restored to the bit."""
+    modules = [arm.model, *([arm.loss] if isinstance(arm.loss, nn.Module) else [])]
+    for dtype in (torch.float64, None):
+        arm.kept.restore()
+        try:
+            with _as_dtype(modules, dtype):
+                return _check_in(arm, modules, dtype, seed)
+        except (Exception, SystemExit):  # constants of another dtype in the user's code: the next is its own
+            continue
+        finally:
+            arm.kept.restore()
+    return GradientCheck(UNCLEAR)
+
+
+@contextlib.contextmanager
+def _as_dtype(modules: Sequence[nn.Module], dtype: torch.dtype | None) -> Iterator[None]:
+    """Parameters and buffers in another precision; the very same tensors come back afterwards."""
+    held = [
+        (tensor, tensor.data)
+        for module in modules
+        for tensor in (*module.parameters(), *module.buffers())
+        if tensor.is_floating_point()
+    ]
+    grads = [(tensor, tensor.grad) for tensor, _ in held if tensor.is_leaf]
+    try:
+        for tensor, _ in grads:
+            tensor.grad = None
+        if dtype is not None:
+            for tensor, data in held:
+                tensor.data = data.to(dtype)
+        yield
+    finally:
+        for tensor, data in held:
+            tensor.data = data
+        for tensor, grad in grads:
+            tensor.grad = grad
+
+
+def _check_in(arm: Arm, modules: list[nn.Module], dtype: torch.dtype | None, seed: int) -> GradientCheck:
+    arm.model.train()
+    named = [(name, p) for name, p in arm.model.named_parameters() if p.requires_grad and p.is_floating_point()]
+    if not named:
+        return GradientCheck(UNCLEAR)
+    kept = Kept(modules, (), [])
+    x, y = (copied(each, dtype=dtype) for each in arm.batches[0][:2])
+
+    def loss(values: Sequence[Tensor]) -> Tensor:
+        """The loss at some values of the parameters, under the same random numbers."""
+        kept.restore()
+        arm.model.train()
+        with torch.no_grad():
+            for (_, p), value in zip(named, values, strict=True):
+                p.detach().copy_(value)
+        seed_all(seed)
+        output = arm.output(x)
+        first = next(tensors_in(output))
+        result: Tensor = arm.loss(output, copied(y, first.device))
+        return result
+
+    generator = torch.Generator().manual_seed(0)
+    start = [p.detach().clone() for _, p in named]
+    coarse = 1.0 if dtype is not None else 100.0  # float32 has half the digits
+    statuses = set()
+    for _ in range(POINTS):
+        point = [value + AWAY * _direction(value, generator) for value in start]
+        value = loss(point)
+        grads: Sequence[Tensor | None] = [None] * len(named)
+        if value.requires_grad:
+            grads = torch.autograd.grad(value, [p for _, p in named], allow_unused=True)
+        slopes = [torch.zeros_like(v) if g is None else g.detach().clone() for g, v in zip(grads, point, strict=True)]
+        ways = [_direction(value, generator) for value in point]
+        status = _check_along(loss, point, slopes, ways, range(len(named)), coarse)
+        statuses.add(status)
+        if status == DIFFERS:
+            apart = [
+                name
+                for number, (name, _) in list(enumerate(named))[:MOST_NAMED]
+                if _check_along(loss, point, slopes, ways, [number], coarse) == DIFFERS
+            ]
+            return GradientCheck(DIFFERS, tuple(apart))
+    return GradientCheck(AGREES if statuses == {AGREES} else UNCLEAR)
+
+
+def _direction(like: Tensor, generator: torch.Generator) -> Tensor:
+    """A random direction of the size of a tensor, or of 0.1 where it is 0."""
+    size = float(like.double().square().mean().sqrt()) if like.numel() else 0.0
+    noise = torch.randn(like.shape, generator=generator, dtype=torch.float64)
+    return ((size or 0.1) * noise).to(like.device, like.dtype)
+
+
+def _check_along(
+    loss: Any,
+    point: Sequence[Tensor],
+    slopes: Sequence[Tensor],
+    ways: Sequence[Tensor],
+    chosen: Collection[int],
+    coarse: float,
+) -> str:
+    """The two derivatives along one direction of some tensors."""
+    moved = set(chosen)
+    parts = [(slopes[i] * ways[i]).double() for i in moved]
+    expected = float(sum(part.sum() for part in parts))
+    typical = float(sum(part.square().sum() for part in parts)) ** 0.5
+    estimates: list[float] = []
+    with torch.no_grad():
+        for step in STEPS:
+            ends = [
+                [
+                    p + sign * step * coarse * way if i in moved else p
+                    for i, (p, way) in enumerate(zip(point, ways, strict=True))
+                ]
+                for sign in (1.0, -1.0)
+            ]
+            high, low = (float(loss(end).double()) for end in ends)
+            estimates.append((high - low) / (2 * step * coarse))
+            scale = max(typical, abs(estimates[-1]), 1e-7 * abs(high) * coarse**2, 1e-30)
+            if abs(estimates[-1] - expected) <= CLOSE * coarse * scale:
+                return AGREES
+    if not all(map(isfinite, (*estimates, expected))):
+        return UNCLEAR
+    scale = max(typical, *(abs(value) for value in estimates), 1e-30)
+    error = min(abs(value - expected) for value in estimates) / scale
+    ordered = [estimates[index] for index in (3, 0, 1, 2)]
+    spread = min(abs(p - q) for p, q in pairwise(ordered)) / scale
+    if error > 10 * spread and error > FAR * coarse:
+        return DIFFERS
+    return AGREES if error < ROUGH else UNCLEAR

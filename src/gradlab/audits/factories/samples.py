@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from itertools import islice
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-
-from gradlab.audits.factories.guest import Kept
-from gradlab.audits.factories.points import Point, plain
-from gradlab.trials.seeding import seed_all
 from torch import Tensor
 
-DATA_TRAITS = ("samples", "data", "augmentation", "sampler", "batch size", "batches per epoch", "order of samples")
+from gradlab.audits.compare import Comparison
+from gradlab.audits.factories.guest import Kept
+from gradlab.trials.seeding import seed_all
+
+if TYPE_CHECKING:
+    from gradlab.audits.factories.arms import ArmPair
+
+ORDER = "order of samples"
+DATA_TRAITS = ("samples", "data", "augmentation", "sampler", "batch size", "batches per epoch", ORDER)
 SECONDS = 5.0
 """Reading samples stops after so long, per arm; how many were compared is then stated."""
 MOST_ORDER = 1_000_000
 """Indices of an epoch that are compared."""
+EPOCHS = 20
+"""Epochs whose order is compared, as far as indices may be read: a sampler may change it later."""
 MOST_BATCHES = 200
 """Batches that are compared where the samples cannot be read by number."""
 TWICE = 8
@@ -38,7 +44,7 @@ class Samples:
     batch: str
     sampler: str
     order: tuple[int, ...] | None
-    """Indices of the first epoch."""
+    """Indices of the first epochs, one after the other."""
     read: tuple[tuple[str, str], ...]
     """Hash of input and of label, sample by sample, in a fixed order of indices."""
     indices: tuple[int, ...]
@@ -74,7 +80,7 @@ def read_samples(loader: Any, kept: Kept, seed: int) -> Samples:
         seed_all(seed)
     else:
         whole = getattr(loader, "__len__", None) is not None
-        source, indices, random = (islice(iter(loader), MOST_BATCHES) if whole else iter(())), [], False
+        source, indices, random = (islice(_epochs(loader), MOST_BATCHES) if whole else iter(())), [], False
     read: list[tuple[str, str]] = []
     first: list[np.ndarray[Any, Any]] = []
     end = monotonic() + SECONDS
@@ -100,20 +106,29 @@ def read_samples(loader: Any, kept: Kept, seed: int) -> Samples:
 
 
 def _order(loader: Any) -> tuple[int, ...] | None:
-    """The indices of an epoch, drawn as an iteration of the loader draws them."""
+    """The indices of the first epochs, drawn as iterations of the loader draw them."""
     batches, single = getattr(loader, "batch_sampler", None), getattr(loader, "sampler", None)
     sampler = batches if batches is not None else single
     if sampler is None or not hasattr(sampler, "__iter__"):
         return None
-    found = []
-    for batch in islice(iter(sampler), MOST_ORDER):
-        for index in batch if isinstance(batch, list | tuple) else [batch]:
-            if not isinstance(index, int | np.integer):
-                return None
-            found.append(int(index))
-        if len(found) >= MOST_ORDER:
-            break
+    found: list[int] = []
+    for epoch in range(EPOCHS):
+        if callable(announce := getattr(single, "set_epoch", None)):
+            announce(epoch)
+        for batch in islice(iter(sampler), MOST_ORDER):
+            for index in batch if isinstance(batch, list | tuple) else [batch]:
+                if not isinstance(index, int | np.integer):
+                    return None
+                found.append(int(index))
+            if len(found) >= MOST_ORDER:
+                return tuple(found)
     return tuple(found)
+
+
+def _epochs(loader: Any) -> Iterator[Any]:
+    """The batches of the first epochs of a loader that has no data set to read by number."""
+    for _ in range(EPOCHS):
+        yield from loader
 
 
 def _is_random(dataset: Any, indices: list[int]) -> bool:
@@ -155,8 +170,8 @@ def _sampler(loader: Any) -> str:
     return words if weights is None else f"{words}, weights {hash_of(weights)[:8]}"
 
 
-def array_of(value: Any) -> np.ndarray[Any, Any] | None:
-    """A tensor, an array or a number as an array."""
+def array_of(value: Any) -> Any:
+    """A tensor, an array or a number as an array, half precision as float32; None of anything else."""
     if isinstance(value, Tensor):
         plain = value.detach().cpu()
         return plain.float().numpy() if plain.is_floating_point() and plain.element_size() < 4 else plain.numpy()
@@ -193,44 +208,44 @@ def _parts(value: Any) -> Iterator[bytes]:
         yield (type(value).__name__ if bare else repr(value)).encode()
 
 
-def sample_points(a: Samples, b: Samples, names: tuple[str, str], moved: bool) -> Iterator[Point]:
-    """Everything about the data of two arms; `moved`: whether building drew different amounts of random numbers."""
-    yield plain("samples", _number(a.size), _number(b.size), names, "data")
-    yield _content(a, b, names, moved)
-    words = {True: "random each time they are read", False: "fixed"}
-    yield plain("augmentation", words[a.random], words[b.random], names, "data")
-    yield plain("sampler", a.sampler, b.sampler, names, "order", "data")
-    yield plain("batch size", a.batch, b.batch, names, "batch")
-    cells = (_number(a.batches), _number(b.batches))
-    difference = None if cells[0] == cells[1] else f"{cells[0]} in {names[0]}, {cells[1]} in {names[1]}"
-    yield Point("batches per epoch", cells, difference, frozenset({"batch", "data"}), ("samples", "batch size"))
-    yield _order_point(a, b, names, moved)
+def compare_samples(pair: ArmPair) -> Iterator[Comparison]:
+    """Everything about the data of two arms."""
+    random = {True: "random each time they are read", False: "fixed"}
+    yield pair.words("samples", lambda arm: _number(arm.samples.size), "data")
+    yield _compare_content(pair)
+    yield pair.words("augmentation", lambda arm: random[arm.samples.random], "data")
+    yield pair.words("sampler", lambda arm: arm.samples.sampler, "order", "data")
+    yield pair.words("batch size", lambda arm: arm.samples.batch, "batch")
+    batches = pair.words("batches per epoch", lambda arm: _number(arm.samples.batches), "batch", "data")
+    yield replace(batches, follows=("samples", "batch size"))
+    yield _compare_order(pair)
 
 
 def _number(count: int | None) -> str:
     return "not stated" if count is None else f"{count:,}"
 
 
-def _content(a: Samples, b: Samples, names: tuple[str, str], moved: bool) -> Point:
+def _compare_content(pair: ArmPair) -> Comparison:
     """Samples and labels at the same indices."""
+    a, b = (arm.samples for arm in pair)
     both = min(len(a.read), len(b.read))
     of = f"all {both:,}" if not a.partly and not b.partly else f"{both:,}"
-    cells = tuple(f"{of} read, hash {hash_of([x + y for x, y in each.read[:both]])[:8]}" for each in (a, b))
-    values = (hash_of([*map(str, a.read[:both])]), hash_of([*map(str, b.read[:both])]))
+    cells = [f"{of} read, hash {hash_of([x + y for x, y in own.read[:both]])[:8]}" for own in (a, b)]
+    values = [hash_of([*map(str, own.read[:both])]) for own in (a, b)]
     difference = None
     if a.indices[:both] == b.indices[:both]:
-        inputs = [i for i in range(both) if a.read[i][0] != b.read[i][0]]
-        labels = [i for i in range(both) if a.read[i][1] != b.read[i][1]]
+        inputs, labels = (sum(a.read[i][part] != b.read[i][part] for i in range(both)) for part in (0, 1))
         if inputs and set(a.read[:both]) == set(b.read[:both]):
-            difference = f"the same samples in another order in {names[1]}"
+            difference = f"the same samples in another order in {pair.b.name}"
         elif inputs or labels:
-            parts = [f"inputs differ in {len(inputs):,}{_affine(a, b)}"] if inputs else []
-            parts += [f"labels differ in {len(labels):,}"] if labels else []
+            parts = [f"inputs differ in {inputs:,}{_affine(a, b)}"] if inputs else []
+            parts += [f"labels differ in {labels:,}"] if labels else []
             difference = f"{' and '.join(parts)} of {both:,} {a.unit}"
-            if moved:
+            if pair.moved:
                 difference += " (building draws different numbers of random numbers; data from their own generator"
                 difference += " would not depend on it)"
-    return Point("data", (cells[0], cells[1]), difference, frozenset({"data"}), ("samples",), values)
+    factors, follows = frozenset({"data"}), ("samples",)
+    return Comparison("data", (cells[0], cells[1]), difference, factors, follows, (values[0], values[1]))
 
 
 def _affine(a: Samples, b: Samples) -> str:
@@ -248,17 +263,22 @@ def _affine(a: Samples, b: Samples) -> str:
     return f" (× {scale:.4g}{f' {shift:+.4g}' if abs(shift) > 1e-6 * max(abs(scale), 1) else ''})"
 
 
-def _order_point(a: Samples, b: Samples, names: tuple[str, str], moved: bool) -> Point:
-    def words(own: Samples) -> str:
-        return "not stated" if own.order is None else f"{len(own.order):,} indices, hash {hash_of(list(own.order))[:8]}"
-
-    cells, difference = (words(a), words(b)), None
+def _compare_order(pair: ArmPair) -> Comparison:
+    a, b = (arm.samples for arm in pair)
+    values = [hash_of(list(own.order or ())) for own in (a, b)]
+    cells = [
+        "not stated" if own.order is None else f"{len(own.order):,} indices, hash {value[:8]}"
+        for own, value in zip((a, b), values, strict=True)
+    ]
+    difference = None
     if a.order is not None and b.order is not None:
-        both = min(len(a.order), len(b.order))
-        if a.order[:both] != b.order[:both]:
-            difference = "the same data come in another order"
-            if moved:
-                difference += f", because building {names[0]} and {names[1]} draws different numbers of random numbers"
+        first = next((at for at, (x, y) in enumerate(zip(a.order, b.order, strict=False)) if x != y), None)
+        if first is not None:
+            later = a.size and first >= a.size and f", from epoch {first // a.size + 1} on"
+            difference = f"the same data come in another order{later or ''}"
+            if pair.moved:
+                arms = " and ".join(pair.names)
+                difference += f", because building {arms} draws different numbers of random numbers"
                 difference += " (a loader with its own generator= would not depend on it)"
-    values = (hash_of(list(a.order or ())), hash_of(list(b.order or ())))
-    return Point("order of samples", cells, difference, frozenset({"order", "seed"}), ("sampler", "samples"), values)
+    factors, follows = frozenset({"order", "seed"}), ("sampler", "samples")
+    return Comparison(ORDER, (cells[0], cells[1]), difference, factors, follows, (values[0], values[1]))

@@ -1,31 +1,215 @@
-"""What two optimizers do: settings parameter by parameter, and the steps they take on the same gradients."""
+"""What optimizers and schedulers do: settings, rates ahead, steps on the same gradients, and the first real step."""
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator, Mapping, Sequence
+import copy
+import warnings
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import isclose
 from typing import Any
 
+import torch
+from torch import Tensor
 from torch.optim.lr_scheduler import LRScheduler
 
-import torch
-from gradlab.audits.factories.arms import Arm
-from gradlab.audits.factories.matching import match, parameters_of
-from gradlab.audits.factories.points import Point, counted, listed, lists, plain
-from gradlab.audits.factories.structure import FROZEN, GRADIENT_HOOKS, LAYERS, hook_name
-from gradlab.errors import InvalidInput, described
-from torch import Tensor
+from gradlab.audits.compare import Comparison, in_each, list_names, tally
+from gradlab.audits.factories.arms import Arm, ArmPair, close, copied, parameters_of
+from gradlab.audits.factories.models import FROZEN, GRADIENT_HOOKS, LAYERS, hook_name
+from gradlab.audits.factories.samples import DATA_TRAITS, hash_of
+from gradlab.engines.torch.tensors import tensors_in
+from gradlab.errors import InvalidInput
+
+ROUNDING = 1e-6
+"""Of a rate that may be a float32 tensor."""
+
+
+def _number(value: Any) -> str:
+    """A setting as it is shown; functions in it have no words."""
+    if isinstance(value, Counter):
+        return _number(sorted(value.elements()))
+    if isinstance(value, list | tuple):
+        return f"({', '.join(_number(each) for each in value if not callable(each))})"
+    if isinstance(value, Tensor) and value.numel() == 1:
+        value = value.item()
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+# Learning-rate schedulers that a factory returned: their settings, and the rates they give when they are stepped ahead.
+
+SCHEDULE = "scheduler"
+NONE = "none in the factory"
+HORIZON = 10_000
+"""Steps that schedulers are stepped ahead."""
+FAR = tuple(sorted({int(10_000 * 1.03**power) for power in range(400)}))
+"""Later steps, up to 10⁹, at which functions of the step are asked for their value."""
+MOVING = {"last_epoch", "T_cur", "T_i", "base_lrs", "best", "num_bad_epochs", "cooldown_counter", "verbose"}
+RATES = {"eta_min", "min_lrs", "max_lrs", "base_lr", "max_lr", "default_min_lr"}
+"""Settings that are rates themselves: what matters is the course of the rate relative to its start."""
+IN_GROUPS = {"max_lr", "min_lr", "max_momentum", "base_momentum"}
+"""What schedulers write into the groups of an optimizer."""
+
+Course = tuple[tuple[float, float], ...]
+"""Learning rate and momentum, step by step."""
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """The schedulers of an arm."""
+
+    kinds: tuple[str, ...]
+    settings: tuple[tuple[tuple[str, str], ...], ...]
+    courses: tuple[Course, ...]
+    """Of each group of parameters, those that differ."""
+    words: str
+
+    def settings_without(self, left_out: Collection[str]) -> list[list[tuple[str, str]]]:
+        """The settings of each scheduler, some aside."""
+        return [[(key, value) for key, value in own if key not in left_out] for own in self.settings]
+
+
+def _compare_schedules(pair: ArmPair) -> Comparison:
+    """Whether the rates take the same course; with a declared rate, from the first arm's."""
+    ours, theirs = (_read_schedule(arm) for arm in pair)
+    same = ours.kinds == theirs.kinds and ours.words == theirs.words
+    difference = None if same else pair.in_each(ours.words, theirs.words)
+    if ours.courses and theirs.courses:
+        relative = _parts_at(_relative(ours.courses), _relative(theirs.courses))
+        lent = relative
+        if relative is not None and "lr" in pair.declared:
+            rates = [(group.get("initial_lr", group.get("lr", 0.0)), group.get("lr", 0.0)) for group in pair.a.groups]
+            lent = _parts_at(ours.courses, _courses(pair.b, rates))
+        without = RATES if relative is None else set[str]()
+        unlike = ours.kinds == theirs.kinds and ours.settings_without(without) != theirs.settings_without(without)
+        if lent is None and not unlike:
+            difference = None
+        elif lent is not None:
+            shown = difference or f"{ours.words} in both, with another function of the step"
+            difference = f"{shown}; the rates part {'later' if lent >= HORIZON else f'at step {lent}'}"
+    return Comparison(SCHEDULE, (ours.words, theirs.words), difference, frozenset({"schedule"}))
+
+
+def _stated(scheduler: LRScheduler) -> Iterator[tuple[str, str]]:
+    """The settings that a scheduler keeps."""
+    for key, value in sorted(vars(scheduler).items()):
+        public = not key.startswith("_") or key == "_milestones"
+        if public and key not in MOVING and isinstance(value, int | float | str | list | tuple | dict):
+            yield key, _number(value)
+
+
+def _read_schedule(arm: Arm) -> Schedule:
+    kinds = tuple(type(scheduler).__name__ for scheduler in arm.schedulers)
+    settings = tuple(tuple(_stated(scheduler)) for scheduler in arm.schedulers)
+    words = [
+        f"{kind}({', '.join(f'{key} {value}' for key, value in own if key != 'lr_lambdas')})"
+        for kind, own in zip(kinds, settings, strict=True)
+    ]
+    for optimizer in arm.optimizers if arm.hides_scheduler else ():
+        if any("initial_lr" in group for group in optimizer.param_groups):
+            rates = tally(_number(group["initial_lr"]) for group in optimizer.param_groups)
+            now = tally(_number(group.get("lr")) for group in optimizer.param_groups)
+            words.append(f"a learning-rate scheduler was made (initial rate {rates}, now {now})")
+    return Schedule(kinds, settings, _courses(arm), "; ".join(dict.fromkeys(words)) or NONE)
+
+
+def _courses(arm: Arm, start: Sequence[tuple[float, float]] | None = None) -> tuple[Course, ...]:
+    """Where the rates go, from some initial rates if given; optimizers and schedulers are put back."""
+    schedulers = arm.schedulers
+    if not schedulers:
+        return ()
+    inner = {id(each) for one in schedulers for each in getattr(one, "_schedulers", ())}
+    saved = [(each, {key: _kept(value) for key, value in vars(each).items()}) for each in schedulers]
+    groups = arm.groups
+    rows: list[list[tuple[float, float]]] = [[_now(group)] for group in groups]
+    try:
+        if start is not None and len(start) == len(groups):
+            for group, (initial, lr) in zip(groups, start, strict=True):
+                group["initial_lr"], group["lr"] = initial, lr
+            for scheduler in schedulers:
+                if hasattr(scheduler, "base_lrs") and len(scheduler.base_lrs) == len(start):
+                    scheduler.base_lrs = [initial for initial, _ in start]
+            rows = [[_now(group)] for group in groups]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that the optimizer took no step
+            for _ in range(HORIZON):
+                for scheduler in schedulers:
+                    if id(scheduler) not in inner:
+                        _advance(scheduler)
+                for row, group in zip(rows, groups, strict=True):
+                    row.append(_now(group))
+            for row in rows:
+                row += [(value, 0.0) for value in _far(schedulers)]
+    except Exception:  # a schedule may have an end, like one cycle
+        pass
+    finally:
+        for scheduler, attributes in saved:
+            vars(scheduler).clear()
+            vars(scheduler).update(attributes)
+        arm.kept.restore()
+    return tuple(dict.fromkeys(tuple(row) for row in rows))
+
+
+def _kept(value: Any) -> Any:
+    """A copy of a scheduler's numbers and lists; other objects stay themselves."""
+    return copy.copy(value) if isinstance(value, list | dict | set) else value
+
+
+def _advance(scheduler: Any) -> None:
+    try:
+        scheduler.step()
+    except TypeError:  # one that waits for a plateau wants a loss
+        scheduler.step(1.0)
+
+
+def _far(schedulers: Sequence[Any]) -> Iterator[float]:
+    for scheduler in schedulers:
+        for function in getattr(scheduler, "lr_lambdas", ()):
+            for step in FAR:
+                yield float(function(step))
+
+
+def _now(group: dict[str, Any]) -> tuple[float, float]:
+    betas = group.get("betas")
+    momentum = betas[0] if isinstance(betas, list | tuple) and betas else group.get("momentum", 0.0)
+    return float(group.get("lr", 0.0)), float(momentum or 0.0)
+
+
+def _relative(courses: Sequence[Course]) -> list[Course]:
+    """Rates relative to the first one, or to the largest where that is 0."""
+    found = []
+    for course in courses:
+        rates = [lr for lr, _ in course[: HORIZON + 1]]
+        scale = rates[0] or max(rates) or 1.0
+        far = course[HORIZON + 1 :]
+        found.append((*((lr / scale, other) for lr, other in course[: HORIZON + 1]), *far))
+    return found
+
+
+def _parts_at(ours: Sequence[Course], theirs: Sequence[Course]) -> int | None:
+    """The first step at which the courses differ; None if they never do."""
+    if len(ours) != len(theirs):
+        return 0
+    for p, q in zip(ours, theirs, strict=True):
+        for step, (x, y) in enumerate(zip(p, q, strict=False)):
+            if not all(isclose(s, t, rel_tol=ROUNDING, abs_tol=1e-12) for s, t in zip(x, y, strict=True)):
+                return step
+        if len(p) != len(q):
+            return min(len(p), len(q))
+    return None
+
+
+# What two optimizers do: settings parameter by parameter, and the steps they take on the same gradients.
 
 OPTIMIZER, RATE, DECAY, HELD = "optimizer", "learning rate", "weight decay", "parameters the optimizer does not hold"
-SCHEDULE, STEP_HOOKS, UPDATE = "scheduler", "optimizer hooks", "update"
+STEP_HOOKS, UPDATE = "optimizer hooks", "update"
 IMPLEMENTATION = {"params", "param_names", "foreach", "fused", "capturable", "differentiable", "initial_lr"}
 """Settings that decide how a step is computed, or what a scheduler remembers, but not where it goes."""
 SCALES = (1.0, 1e-2, 1e2, 0.0, 1e-1, 1e-1)
 """Gradients of the steps: momentum, amsgrad, ε and clipping show when they grow and shrink."""
-TOLERANCE, ROUNDING = 1e-3, 1e-6
-"""Of the steps; of a rate that may be a float32 tensor."""
+TOLERANCE, SMALLEST = 1e-3, 1e-9
+"""Of the steps: of each entry, whatever its size, down to `TOLERANCE · SMALLEST`."""
 
 
 @dataclass(frozen=True)
@@ -34,41 +218,49 @@ class Setting:
 
     kind: str
     lr: float
-    decay: float
+    weight_decay: float
     others: tuple[tuple[str, str], ...]
 
 
-def update_points(a: Arm, b: Arm, names: tuple[str, str], factor: Sequence[str]) -> Iterator[Point]:
+def compare_optimizers(pair: ArmPair) -> Iterator[Comparison]:
     """Settings, hooks, schedulers, and the effect of a few steps; both arms are restored."""
-    matched = match(parameters_of(a.model), parameters_of(b.model))
-    ours, theirs = settings_of(a), settings_of(b)
-    renamed = matched.renamed()
-    lost = [
-        [known.get(s.name, s.name) for s in parameters_of(arm.model) if s.name not in own]
-        for arm, own, known in ((a, ours, {}), (b, theirs, renamed))
+    schedulers = [scheduler for arm in pair for scheduler in arm.schedulers]
+    cycled = any(getattr(scheduler, "cycle_momentum", False) for scheduler in schedulers)  # then a schedule's affair
+    ours, theirs = (_settings_of(arm, {"betas", "momentum"} if cycled else set()) for arm in pair)
+    yield pair.items(HELD, lambda arm: _not_held(arm, ours if arm is pair.a else theirs, pair), "frozen")
+    both = [
+        (x.name, ours[x.name], theirs[y.name]) for x, y in pair.parameters.pairs if x.name in ours and y.name in theirs
     ]
-    yield lists(HELD, lost[0], lost[1], names, "frozen")
-    kinds = [" and ".join(type(o).__name__ for o in arm.optimizers) for arm in (a, b)]
-    pairs = [(x.name, ours[x.name], theirs[y.name]) for x, y in matched.pairs if x.name in ours and y.name in theirs]
-    moves = _moves(a), _moves(b)
-    apart = [x.name for x, y in matched.pairs if not _same_moves(moves[0].get(x.name), moves[1].get(y.name))]
-    yield _settings(ours, theirs, pairs, kinds, names, bool(apart))
-    yield _rates(RATE, [(n, p.lr, q.lr) for n, p, q in pairs], _rated(ours, "lr"), _rated(theirs, "lr"), kinds, names)
-    decays = [(n, p.decay, q.decay) for n, p, q in pairs]
-    yield _rates(DECAY, decays, _rated(ours, "decay"), _rated(theirs, "decay"), kinds, names)
-    yield plain(SCHEDULE, _schedulers(a), _schedulers(b), names, "schedule")
-    yield lists(STEP_HOOKS, list(_hooks(a)), list(_hooks(b)), names, "clip", "optimizer")
-    yield _update(a, b, moves, apart, names, factor)
+    moves = _moves(pair.a), _moves(pair.b)
+    apart = _move_differently(pair, *moves)
+    kinds = [" and ".join(type(optimizer).__name__ for optimizer in arm.optimizers) for arm in pair]
+    yield _compare_settings(ours, theirs, both, kinds, pair.names, bool(apart))
+    yield _compare_rates(RATE, "lr", both, (ours, theirs), kinds, pair.names)
+    yield _compare_rates(DECAY, "weight_decay", both, (ours, theirs), kinds, pair.names)
+    yield _compare_schedules(pair)
+    yield pair.items(STEP_HOOKS, _hooks, "clip", "optimizer")
+    yield _compare_moves(pair, moves, apart)
 
 
-def settings_of(arm: Arm) -> dict[str, Setting]:
+def _not_held(arm: Arm, settings: Mapping[str, Setting], pair: ArmPair) -> list[str]:
+    known = pair.renamed_in(arm)
+    return [known.get(slot.name, slot.name) for slot in parameters_of(arm.model) if slot.name not in settings]
+
+
+def _move_differently(pair: ArmPair, ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> list[str]:
+    pairs = pair.parameters.pairs
+    return [x.name for x, y in pairs if not close(ours.get(x.name), theirs.get(y.name), TOLERANCE, SMALLEST)]
+
+
+def _settings_of(arm: Arm, without: Collection[str] = ()) -> dict[str, Setting]:
     """Parameter -> how it is trained, for every one that an optimizer holds."""
+    left_out = IMPLEMENTATION | IN_GROUPS | {"lr", "weight_decay"} | set(without)
     named = {id(p): name for name, p in arm.model.named_parameters()}
     found = {}
     for optimizer in arm.optimizers:
         for group in optimizer.param_groups:
             lr, decay = group.get("initial_lr", group.get("lr", 0.0)), group.get("weight_decay", 0.0)
-            others = {k: v for k, v in group.items() if k not in IMPLEMENTATION | {"lr", "weight_decay"}}
+            others = {k: v for k, v in group.items() if k not in left_out}
             words = tuple((key, _number(value)) for key, value in sorted(others.items()) if value is not None)
             for parameter in group["params"]:
                 if id(parameter) in named:
@@ -83,43 +275,28 @@ def _float(value: Any) -> float:
         return float("nan")
 
 
-def _number(value: Any) -> str:
-    if isinstance(value, list | tuple):
-        return f"({', '.join(_number(each) for each in value)})"
-    if isinstance(value, Tensor) and value.numel() == 1:
-        value = value.item()
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def _settings(
+def _compare_settings(
     ours: Mapping[str, Setting],
     theirs: Mapping[str, Setting],
     pairs: Sequence[tuple[str, Setting, Setting]],
     kinds: Sequence[str],
     names: tuple[str, str],
     moved: bool,
-) -> Point:
+) -> Comparison:
     """Class and settings; two classes that take the same steps are one optimizer."""
     cells = [f"{kind}{_shown(own)}" for kind, own in zip(kinds, (ours, theirs), strict=True)]
     values = [repr(sorted({(s.kind, s.others) for s in own.values()})) for own in (ours, theirs)]
     difference = None
     if any(p.kind != q.kind for _, p, q in pairs) or (kinds[0] != kinds[1] and not pairs):
-        difference = f"{cells[0]} in {names[0]}, {cells[1]} in {names[1]}" if moved or not pairs else None
-    else:
-        apart = [(name, p, q) for name, p, q in pairs if p.others != q.others]
-        if apart:
-            _, p, q = apart[0]
-            keys = [
-                key
-                for key, _ in dict.fromkeys((*p.others, *q.others))
-                if dict(p.others).get(key) != dict(q.others).get(key)
-            ]
-            said = [
-                f"{key} {dict(p.others).get(key)} in {names[0]}, {dict(q.others).get(key)} in {names[1]}"
-                for key in dict.fromkeys(keys)
-            ]
-            difference = "; ".join(said) + _places([name for name, _, _ in apart], len(pairs))
-    return Point(OPTIMIZER, (cells[0], cells[1]), difference, frozenset({"optimizer"}), values=(values[0], values[1]))
+        difference = in_each(cells[0], cells[1], names) if moved or not pairs else None
+    elif apart := [(name, dict(p.others), dict(q.others)) for name, p, q in pairs if p.others != q.others]:
+        _, first, second = apart[0]
+        keys = [key for key in {**first, **second} if first.get(key) != second.get(key)]
+        words = "; ".join(f"{key} {in_each(first.get(key), second.get(key), names)}" for key in keys)
+        difference = words + _places([name for name, _, _ in apart], len(pairs))
+    return Comparison(
+        OPTIMIZER, (cells[0], cells[1]), difference, frozenset({"optimizer"}), values=(values[0], values[1])
+    )
 
 
 def _shown(own: Mapping[str, Setting]) -> str:
@@ -127,65 +304,39 @@ def _shown(own: Mapping[str, Setting]) -> str:
         ", ".join(f"{key} {value}" for key, value in setting.others if value not in ("False", "0"))
         for setting in own.values()
     )
-    words = listed((each for each in every if each), "", 2)
+    words = list_names((each for each in every if each), "", 2)
     return f" ({words})" if words else ""
 
 
 def _places(apart: Sequence[str], every: int) -> str:
-    return "" if len(apart) == every else f" (for {listed(apart)})"
+    return "" if len(apart) == every else f" (for {list_names(apart)})"
 
 
-def _rated(own: Mapping[str, Setting], field: str) -> str:
-    values = [f"{getattr(setting, field):g}" for setting in own.values()]
-    if len(set(values)) == 1:
-        return values[0]
-    return counted([f"{value} (tensors)" for value in values])
-
-
-def _rates(
+def _compare_rates(
     trait: str,
-    pairs: Sequence[tuple[str, float, float]],
-    ours: str,
-    theirs: str,
+    key: str,
+    pairs: Sequence[tuple[str, Setting, Setting]],
+    settings: Sequence[Mapping[str, Setting]],
     kinds: Sequence[str],
     names: tuple[str, str],
-) -> Point:
+) -> Comparison:
     """Learning rate or weight decay, parameter by parameter."""
-    apart = [(name, x, y) for name, x, y in pairs if not isclose(x, y, rel_tol=ROUNDING) and not (x != x and y != y)]
-    factors = {"lr" if trait == RATE else "weight_decay"}
-    difference = None
+    cells = []
+    for own in settings:
+        values = [f"{getattr(setting, key):g}" for setting in own.values()]
+        cells.append(values[0] if len(set(values)) == 1 else tally(f"{value} (tensors)" for value in values))
+    every = [(name, getattr(p, key), getattr(q, key)) for name, p, q in pairs]
+    apart = [(name, x, y) for name, x, y in every if not isclose(x, y, rel_tol=ROUNDING) and not (x != x and y != y)]
+    factors, difference = {key}, None
     if apart:
-        ratios = {round(y / x, 9) if x else None for _, x, y in pairs}
+        ratios = {round(y / x, 9) if x else None for _, x, y in every}
         if kinds[0] != kinds[1] and (len(ratios) == 1 or trait == DECAY):
             factors.add("optimizer")
         name, x, y = apart[0]
-        values = f"{x:g} in {names[0]}, {y:g} in {names[1]}"
-        same = len({(p, q) for _, p, q in apart}) == 1
-        difference = values + (
-            _places([n for n, _, _ in apart], len(pairs)) if same else f" (for {name}; others differ too)"
-        )
-    return Point(trait, (ours, theirs), difference, frozenset(factors))
-
-
-def _schedulers(arm: Arm) -> str:
-    """Schedulers that hold the optimizers, or the trace that one leaves in them."""
-    found = []
-    for optimizer in arm.optimizers:
-        alive = [each for each in gc.get_referrers(optimizer) if isinstance(each, LRScheduler)]
-        holders = [each for each in gc.get_referrers(optimizer) if isinstance(each, dict)]
-        if not alive and holders:  # an object's attributes may be a dict of their own
-            alive = [o for h in holders for o in gc.get_referrers(h) if isinstance(o, LRScheduler)]
-        for scheduler in alive:
-            own = {k: v for k, v in sorted(scheduler.state_dict().items()) if isinstance(v, int | float | list | tuple)}
-            words = ", ".join(
-                f"{k} {_number(v)}" for k, v in own.items() if not k.startswith("_") and k != "last_epoch"
-            )
-            found.append(f"{type(scheduler).__name__}({words})")
-        if not alive and any("initial_lr" in group for group in optimizer.param_groups):
-            rates = counted([_number(group["initial_lr"]) for group in optimizer.param_groups if "initial_lr" in group])
-            now = counted([_number(group.get("lr")) for group in optimizer.param_groups])
-            found.append(f"a learning-rate scheduler was made (initial rate {rates}, now {now})")
-    return "; ".join(dict.fromkeys(found)) or "none in the factory"
+        alike = len({(p, q) for _, p, q in apart}) == 1
+        where = _places([n for n, _, _ in apart], len(every)) if alike else f" (for {name}; others differ too)"
+        difference = in_each(f"{x:g}", f"{y:g}", names) + where
+    return Comparison(trait, (cells[0], cells[1]), difference, frozenset(factors))
 
 
 def _hooks(arm: Arm) -> Iterator[str]:
@@ -203,40 +354,31 @@ def _moves(arm: Arm) -> dict[str, Tensor]:
 
     The gradients arrive by a backward pass of Σ g·p, so that hooks on parameters act, as do the optimizer's own.
     """
-    named = list(arm.model.named_parameters())
-    try:
-        trained = [(name, p) for name, p in named if p.requires_grad and p.is_floating_point()]
-        start = {name: _start(p) for name, p in trained}
-        with torch.no_grad():
-            for name, p in trained:
-                p.detach().copy_(start[name])
-        for number, scale in enumerate(SCALES):
-            _step(arm, [p for _, p in named], [(p, scale * _gradient(p, number)) for _, p in trained])
-        return {name: (p.detach() - start[name]).double().cpu() for name, p in trained}
-    except (Exception, SystemExit) as error:
-        raise InvalidInput(f"audit: a step of the optimizer of {arm.name!r}: {described(error)}") from error
-    finally:
-        arm.kept.restore()
+    parameters = dict(arm.model.named_parameters())
+    trained = {name: p for name, p in parameters.items() if p.requires_grad and p.is_floating_point()}
 
-
-def _step(arm: Arm, every: list[Tensor], given: list[tuple[Tensor, Tensor]]) -> None:
-    def closure() -> Tensor:
-        for parameter in every:
+    def backward(number: int, scale: float) -> Tensor:
+        for parameter in parameters.values():
             parameter.grad = None
-        value = sum(((parameter * gradient).sum() for parameter, gradient in given), torch.zeros(()))
+        value = sum(((p * (scale * _gradient(p, number))).sum() for p in trained.values()), torch.zeros(()))
         if value.requires_grad:
             value.backward()
         return value.detach()
 
-    closure()
-    for optimizer in arm.optimizers:
-        try:
-            optimizer.step()
-        except TypeError:  # an optimizer that evaluates the loss itself, like LBFGS
-            optimizer.step(closure)
+    def move() -> dict[str, Tensor]:
+        start = {name: _initial_values(p) for name, p in trained.items()}
+        with torch.no_grad():
+            for name, p in trained.items():
+                p.detach().copy_(start[name])
+        for number, scale in enumerate(SCALES):
+            arm.step(partial(backward, number, scale))
+        return {name: (p.detach() - start[name]).double().cpu() for name, p in trained.items()}
+
+    moves: dict[str, Tensor] = arm.restored("a step of the optimizer", move)
+    return moves
 
 
-def _start(p: Tensor) -> Tensor:
+def _initial_values(p: Tensor) -> Tensor:
     """Half of the entries 0, half alternating: decay shows in the second half, everything else exactly in the first."""
     index = torch.arange(p.numel(), device=p.device)
     values = torch.where(index % 2 == 0, 0.0, 0.5 + 0.25 * ((index // 2) % 5)).reshape(p.shape)
@@ -251,48 +393,87 @@ def _gradient(p: Tensor, number: int) -> Tensor:
     return (size * sign).reshape(p.shape).to(p.dtype)
 
 
-def _same_moves(a: Tensor | None, b: Tensor | None) -> bool:
-    if a is None or b is None:
-        return a is b
-    return a.shape == b.shape and bool(torch.allclose(a, b, rtol=TOLERANCE, atol=1e-12, equal_nan=True))
-
-
-def _update(
-    a: Arm,
-    b: Arm,
-    moves: tuple[dict[str, Tensor], dict[str, Tensor]],
-    apart: Sequence[str],
-    names: tuple[str, str],
-    factor: Sequence[str],
-) -> Point:
+def _compare_moves(
+    pair: ArmPair, moves: tuple[Mapping[str, Tensor], Mapping[str, Tensor]], apart: Sequence[str]
+) -> Comparison:
     """The steps themselves; with a declared rate or decay, those with the other arm's."""
     causes: tuple[str, ...] = (OPTIMIZER, RATE, DECAY, SCHEDULE, STEP_HOOKS, GRADIENT_HOOKS, HELD, FROZEN, LAYERS)
-    sizes = [sum(float(m.square().sum()) for m in own.values()) ** 0.5 for own in moves]
+    sizes = [_length(own) for own in moves]
     cells = (f"moves by {sizes[0]:.4g} in {len(SCALES)} steps", f"moves by {sizes[1]:.4g} in {len(SCALES)} steps")
-    declared = [key for name, key in (("lr", "lr"), ("weight_decay", "weight_decay")) if name in factor]
-    if apart and declared and _lent(a, b, declared):
-        after = _moves_with(a, b, declared)
-        matched = match(parameters_of(a.model), parameters_of(b.model)).pairs
-        apart = [x.name for x, y in matched if not _same_moves(moves[0].get(x.name), after.get(y.name))]
+    declared = [key for key in ("lr", "weight_decay") if key in pair.declared]
+    ours, theirs = pair.a.groups, pair.b.groups
+    alike = [len(group["params"]) for group in ours] == [len(group["params"]) for group in theirs]
+    if apart and declared and alike and all(key in group for group in (*ours, *theirs) for key in declared):
+        for own, other in zip(ours, theirs, strict=True):
+            other.update({key: own[key] for key in declared})
+        apart = _move_differently(pair, moves[0], _moves(pair.b))
         causes = tuple(cause for cause in causes if cause not in (RATE, DECAY))
-    where = f"the same gradients move {listed(apart)} differently" if apart else None
-    return Point(UPDATE, cells, where, frozenset(), causes)
+    where = f"the same gradients move {list_names(apart)} differently" if apart else None
+    return Comparison(UPDATE, cells, where, frozenset(), causes)
 
 
-def _groups(arm: Arm) -> list[dict[str, Any]]:
-    return [group for optimizer in arm.optimizers for group in optimizer.param_groups]
+def _length(moves: Mapping[str, Tensor]) -> float:
+    return sum(float(move.square().sum()) for move in moves.values()) ** 0.5
 
 
-def _lent(a: Arm, b: Arm, keys: Sequence[str]) -> bool:
-    """Whether the second arm can take over settings of the first, group by group."""
-    ours, theirs = _groups(a), _groups(b)
-    same = [len(group["params"]) for group in ours] == [len(group["params"]) for group in theirs]
-    return same and all(key in group for group in (*ours, *theirs) for key in keys)
+# The first step of both arms as a training loop would take it: the check for whatever nothing else has named.
+
+STEP, BATCHES = "first update", "first batches"
+CLOSE_STEP = 1e-4
 
 
-def _moves_with(a: Arm, b: Arm, keys: Sequence[str]) -> dict[str, Tensor]:
-    """The second arm's steps with the first arm's settings."""
-    for ours, theirs in zip(_groups(a), _groups(b), strict=True):
-        for key in keys:
-            theirs[key] = ours[key]
-    return _moves(b)
+@dataclass(frozen=True)
+class Step:
+    """One real step."""
+
+    loss: float
+    size: float
+    """Root mean square of the output."""
+    moves: dict[str, Tensor]
+
+
+def take_step(arm: Arm) -> Step:
+    """Forward, backward and step on the first batch, from the generators as building left them; then restore."""
+    arm.kept.restore()
+    arm.built.put()
+    step: Step = arm.restored("the first step", lambda: _take_here(arm))
+    return step
+
+
+def _take_here(arm: Arm) -> Step:
+    x, y = arm.batches[0][:2]
+    before = {name: p.detach().clone() for name, p in arm.model.named_parameters()}
+    seen: list[tuple[float, float]] = []
+
+    def closure() -> Any:
+        for parameter in arm.model.parameters():
+            parameter.grad = None
+        output = arm.output(x)
+        first = next((tensor for tensor in tensors_in(output) if tensor.is_floating_point()), None)
+        if first is None:
+            raise InvalidInput(f"audit: the model of {arm.name!r} has to return a tensor of floating-point numbers")
+        value = arm.loss(output, copied(y, first.device))
+        if not isinstance(value, Tensor) or value.numel() != 1:
+            raise InvalidInput(f"audit: the loss of {arm.name!r} has to return one number, as a tensor")
+        seen.append((float(value.detach()), float(first.detach().double().square().mean().sqrt())))
+        if value.requires_grad:
+            value.backward()
+        return value
+
+    arm.step(closure)
+    moves = {name: (p.detach() - before[name]).double().cpu() for name, p in arm.model.named_parameters()}
+    return Step(*seen[0], moves)
+
+
+def compare_steps(pair: ArmPair, steps: tuple[Step, Step], causes: tuple[str, ...]) -> Iterator[Comparison]:
+    """The first batches and the first update; `causes` are all traits that may explain them."""
+    hashes = (hash_of(pair.a.batches), hash_of(pair.b.batches))
+    shapes = [" and ".join(str(tuple(t.shape)) for t in tensors_in(arm.batches[0])) for arm in pair]
+    cells = [f"{len(arm.batches)} of {shape}" for arm, shape in zip(pair, shapes, strict=True)]
+    batches = "other batches come first, though samples and order agree" if hashes[0] != hashes[1] else None
+    yield Comparison(BATCHES, (cells[0], cells[1]), batches, frozenset({"data"}), DATA_TRAITS, hashes)
+    ours, theirs = (step.moves for step in steps)
+    apart = [p.name for p, q in pair.parameters.pairs if not close(ours[p.name], theirs[q.name], CLOSE_STEP)]
+    words = [f"loss {step.loss:.4g}, moves the parameters by {_length(step.moves):.3g}" for step in steps]
+    moved = f"{list_names(apart)} move differently" if apart else None
+    yield Comparison(STEP, (words[0], words[1]), moved, frozenset(), (BATCHES, *causes))

@@ -47,7 +47,7 @@ def command(
     from gradlab.report.draw import render_chart
     from gradlab.report.export import render_csv
     from gradlab.report.requests import FigureRequest
-    from gradlab.runs.store.atomic import write_bytes
+    from gradlab.runs.store.files import write_bytes
 
     kind = _format(to, out)
     renamed = dict(_rename(text) for text in label or ())

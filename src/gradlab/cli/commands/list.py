@@ -16,10 +16,10 @@ def command(
     """List the built-in studies, with question and run time."""
     from gradlab import api, studies
     from gradlab.cli.output import emit_json, hang
-    from gradlab.parts import BUILT_IN, FOLDERS
+    from gradlab.parts import BUILT_IN, HOMES
 
     questions = {name: api.load(name).study.question for name in api.list_studies()}
-    summaries = {kind: {name: BUILT_IN.get(kind, name).summary() for name in BUILT_IN.names(kind)} for kind in FOLDERS}
+    summaries = {kind: {name: BUILT_IN.get(kind, name).summary() for name in BUILT_IN.names(kind)} for kind in HOMES}
     collections = {name: each.question for name, each in studies.collections().items()}
     times = studies.run_times()
     if as_json:

@@ -52,7 +52,7 @@ def command(
         show.predicted(found, sys.stdout, layers=len(found.groups) <= MOST_TABLES if layers is None else layers)
     if figure is not None:
         from gradlab.report.draw import render_chart
-        from gradlab.runs.store.atomic import write_bytes
+        from gradlab.runs.store.files import write_bytes
 
         write_bytes(figure, render_chart(found.chart(), figure.suffix.removeprefix(".").lower()))
         say(f"wrote {visible(str(figure))}")

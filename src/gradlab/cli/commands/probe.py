@@ -56,14 +56,8 @@ def command(
         _draw(probe, figure)
     tables = {"modules": probe.table(), "parameters": probe.parameters()}
     if as_json:
-        printed: dict[str, Any] = {
-            "loss": probe.loss,
-            "diagnosis": [vars(finding) for finding in found.found],
-            "noted": [vars(finding) for finding in found.noted],
-            "notes": list(found.notes),
-        }
-        printed["overfit"] = None if found.overfit is None else {**vars(found.overfit), "ok": found.overfit.ok}
-        emit_json({**{k: t.to_dict("records") for k, t in tables.items()}, **printed})
+        records = {name: table.to_dict("records") for name, table in tables.items()}
+        emit_json({**records, "loss": probe.loss, **found.to_json()})
         return
     if full:
         shown = [("Modules", tables["modules"]), ("Parameters", tables["parameters"])]
@@ -75,7 +69,7 @@ def command(
 def _run_probe(target: str) -> tuple[Any, Any, Any]:
     """Probe the model that a factory makes; return the probe, the batch and the loss."""
     from gradlab import api
-    from gradlab.torch.batches import run_batch
+    from gradlab.torch.overfit import run_batch
 
     model, batch, loss = _call_factory(target)
     try:

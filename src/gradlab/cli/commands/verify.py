@@ -10,7 +10,7 @@ import typer
 from gradlab.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from gradlab.report.verify import Verification
+    from gradlab.running.verify import Sample, Verification
 
 RANK = 15
 WIDTH = 80
@@ -20,7 +20,10 @@ def command(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The run's folder, like runs/identity.")],
     everything: Annotated[bool, typer.Option("--all", help="Train every trial again.")] = False,
     sample: Annotated[
-        int | None, typer.Option(metavar="N", help="Train so many trials again, chosen at random [default: 3].", min=0)
+        int | None,
+        typer.Option(
+            metavar="N", help="Train so many trials again [default: all that fit into 30 s, at least 3].", min=0
+        ),
     ] = None,
     seed: Annotated[int | None, typer.Option(metavar="S", help="Decides which ones.", min=0)] = None,
     call: Annotated[
@@ -32,19 +35,18 @@ def command(
 ) -> None:
     """Check a run's ledger, files and results; retrain some trials.
 
-    The ledger is an unbroken chain, every file holds what was written, every result that was ever committed is there
-    and fits its digest, and trials that are trained again give the same bits. Exit codes: 0 nothing found, 1 something
-    does not check out, or --all or --sample could not be done here. What was changed after results were known (claims,
-    seeds, groups) is listed, and is not an error.
+    The ledger is an unbroken chain, every file holds what was written (the report and its figures too), every result
+    that was ever committed is there and fits its digest, and trials that are trained again give the same bits. Exit
+    codes: 0 nothing found, 1 something does not check out, or --all or --sample could not be done here. What was
+    changed after results were known (claims, seeds, groups, labels) is listed, and is not an error.
     """
     from gradlab import api
     from gradlab.cli.loading import load_module, loaded
     from gradlab.cli.output import emit_json
-    from gradlab.report.verify import SAMPLE
 
     if everything and sample is not None:
         raise InvalidInput("--all trains every trial again; leave --sample out")
-    wanted = None if everything else SAMPLE if sample is None else sample
+    wanted: Sample = None if everything else "time" if sample is None else sample
     function = None if call is None else loaded(call)
     arms = None if call is None else getattr(load_module(call), "ARMS", None)
     found = api.verify(run, sample=wanted, seed=seed, trust=trust, call=function, arms=arms)

@@ -61,7 +61,7 @@ class Fused(Engine):
             return "numba is not installed"
         model, train = config.model, config.train
         parts = [model.activation, model.skip, model.norm, model.head_activation, train.loss, train.optimizer]
-        reasons = (explain_unsupported(choice.part, choice.name, catalog) for choice in parts)
+        reasons = (explain_unsupported(choice.part, choice.name, catalog, choice.parameters) for choice in parts)
         return next(filter(None, reasons), None) or _explain_shape(model)
 
     def numerics_of(self, config: Config, catalog: Catalog) -> str:

@@ -19,7 +19,7 @@ from gradlab.engines.fused.kernels.arguments import LaneParameters, LaneRule, La
 from gradlab.engines.fused.kernels.supported import ACTIVATIONS, LOSSES, OPTIMIZERS
 from gradlab.engines.fused.trainer import MAX_STEPS, negative_slope, optimizer_numbers
 from gradlab.engines.loop import State, Stretch, Trainer
-from gradlab.network.norms.base import Running
+from gradlab.network.norms import Running
 from gradlab.parts import Catalog
 from gradlab.spec.config import Config
 from gradlab.trials.setup import Setup
@@ -98,7 +98,7 @@ class _Group:
     """All arrays of a group of networks; the last axis runs over the networks."""
 
     def __init__(self, setups: Sequence[Setup]) -> None:
-        from gradlab.engines.fused.kernels.lane_rows import NETS
+        from gradlab.engines.fused.kernels.lanes import NETS
         from gradlab.engines.fused.kernels.update import NUMBERS
 
         first = setups[0]
@@ -148,8 +148,7 @@ class _Group:
         return Stretch(losses[lane, :seen], correct[lane, :seen], self._sizes[:seen], seconds)
 
     def _advance(self, start: int, stop: int) -> None:
-        from gradlab.engines.fused.kernels.lane_rows import NETS
-        from gradlab.engines.fused.kernels.lanes import train_lanes
+        from gradlab.engines.fused.kernels.lanes import NETS, train_lanes
 
         losses, correct = np.empty((stop - start, NETS)), np.zeros((stop - start, NETS), np.int64)
         began, rates = perf_counter(), self._rates[start:stop]
@@ -173,7 +172,7 @@ class _Group:
 
 def _by_lane(numbers: Array) -> Array:
     """Return a copy with one row per network."""
-    from gradlab.engines.fused.kernels.lane_rows import NETS
+    from gradlab.engines.fused.kernels.lanes import NETS
 
     return np.ascontiguousarray(numbers.reshape(-1, NETS).T)
 

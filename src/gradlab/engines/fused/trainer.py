@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from gradlab.engines.fused.kernels.arguments import Data, Log, Network, Nonzero, Parameters, Rule, Steps, Workspace
 from gradlab.engines.fused.kernels.supported import LOSSES, OPTIMIZERS
 from gradlab.engines.loop import State, Stretch, Trainer
-from gradlab.network.norms.base import Running
+from gradlab.network.norms import Running
 from gradlab.spec.config import Model
 from gradlab.trials.measuring import EVALUATION_ROWS, has_evaluation
 from gradlab.trials.setup import Setup
@@ -44,7 +44,7 @@ class FusedTrainer(Trainer):
         self.advance(0, 0)  # compile or load the kernels before timing starts
 
     def _describe_network(self) -> Network:
-        from gradlab.engines.fused.kernels import nonzero, sparse
+        from gradlab.engines.fused.kernels import sparse
         from gradlab.engines.fused.kernels.product import address
 
         setup, memory = self._setup, self._memory
@@ -56,9 +56,9 @@ class FusedTrainer(Trainer):
             simd=memory.simd,
             fast=memory.fast,
             sparse=self._sparse,
-            hold=nonzero.address() if self._sparse else 0,
-            sparse_rows=sparse.address(False, setup.dtype.name) if self._sparse else 0,
-            sparse_sums=sparse.address(True, setup.dtype.name) if self._sparse else 0,
+            hold=sparse.fill_address() if self._sparse else 0,
+            sparse_rows=sparse.sum_address(False, setup.dtype.name) if self._sparse else 0,
+            sparse_sums=sparse.sum_address(True, setup.dtype.name) if self._sparse else 0,
             place=memory.place,
             has_skip=memory.has_skip,
             alpha=memory.alpha,
@@ -83,7 +83,7 @@ class FusedTrainer(Trainer):
 
     def advance(self, start: int, stop: int) -> Stretch:
         """Run the steps in one compiled call."""
-        from gradlab.engines.fused.kernels.stretch import train
+        from gradlab.engines.fused.kernels.passes import train
 
         log, setup = Log.of(stop - start), self._setup
         steps = Steps(self._order(start, stop), setup.batch, setup.rates[start:stop] * self.rate_factor, start)
@@ -135,8 +135,8 @@ class FusedTrainer(Trainer):
         return loss
 
     def _forward(self, x: Array, *, training: bool) -> Array:
-        from gradlab.engines.fused.kernels.forward import forward_fast, forward_general
         from gradlab.engines.fused.kernels.layout import HP, KP, STREAM, H, K
+        from gradlab.engines.fused.kernels.passes import forward_fast, forward_general
 
         work, n = self._space.work, len(x)
         first, last = self._memory.table[0], self._memory.table[-1]
@@ -173,7 +173,7 @@ def describe_data(setup: Setup) -> Data:
 
 def make_nonzero(setup: Setup, widest: int, sparse: bool) -> Nonzero:
     """Room for a batch of pixels by columns, as many entries as there could be; none where it is not `sparse`."""
-    from gradlab.engines.fused.kernels.nonzero import BLOCK, GROUP, RUN
+    from gradlab.engines.fused.kernels.sparse import BLOCK, GROUP, RUN
     from gradlab.engines.fused.kernels.tile import PADDING
 
     dtype, data = setup.dtype, setup.dataset

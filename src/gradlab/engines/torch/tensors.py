@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from gradlab.errors import InvalidInput, shortened
 from torch import Tensor
+
+from gradlab.errors import InvalidInput, shortened
 
 
 def tensors_in(value: Any) -> Iterator[Tensor]:

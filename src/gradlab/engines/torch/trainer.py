@@ -1,19 +1,112 @@
-"""A trial trained by autograd: Gradlab's batches and learning rates, torch's arithmetic."""
+"""The update of a step: Gradlab's optimizers through `torch.optim`, on the module's device.
+
+A user's optimizer is a pair of pure NumPy functions; it runs unchanged, on the host.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
 from gradlab.engines.loop import State, Stretch, Trainer
-from gradlab.engines.torch.functions import loss_value
-from gradlab.engines.torch.module import LabModule
-from gradlab.engines.torch.updates import clip, make_update
+from gradlab.engines.torch.module import LabModule, loss_value
+from gradlab.optim.optimizers import Optimizer
 from gradlab.trials.setup import Setup
+
+
+def _sgd(parameters: Iterable[Tensor], own: dict[str, Any], nesterov: bool = False) -> torch.optim.Optimizer:
+    momentum = own.get("momentum", 0.0)
+    return torch.optim.SGD(  # torch refuses Nesterov without momentum, where it is plain gradient descent
+        parameters, 1.0, momentum=momentum, weight_decay=own["weight_decay"], nesterov=nesterov and momentum > 0
+    )
+
+
+def _adam(parameters: Iterable[Tensor], own: dict[str, Any], kind: Any = torch.optim.Adam) -> torch.optim.Optimizer:
+    betas = own["beta1"], own["beta2"]
+    made: torch.optim.Optimizer = kind(
+        parameters, 1.0, betas=betas, eps=own["epsilon"], weight_decay=own["weight_decay"]
+    )
+    return made
+
+
+def _rmsprop(parameters: Iterable[Tensor], own: dict[str, Any]) -> torch.optim.Optimizer:
+    return torch.optim.RMSprop(
+        parameters, 1.0, alpha=own["alpha"], eps=own["epsilon"], weight_decay=own["weight_decay"]
+    )
+
+
+NATIVE: dict[str, Callable[[Iterable[Tensor], dict[str, Any]], torch.optim.Optimizer]] = {
+    "sgd": _sgd,
+    "momentum": _sgd,
+    "nesterov": lambda parameters, own: _sgd(parameters, own, nesterov=True),
+    "adam": _adam,
+    "adamw": lambda parameters, own: _adam(parameters, own, torch.optim.AdamW),
+    "rmsprop": _rmsprop,
+}
+
+
+class Update(ABC):
+    """Updates a module's parameters from their gradients."""
+
+    @abstractmethod
+    def step(self, lr: float) -> None:
+        """One update."""
+
+
+class TorchUpdate(Update):
+    """An update by torch.optim."""
+
+    def __init__(self, module: LabModule, part: Optimizer) -> None:
+        self._optimizer = NATIVE[part.name](module.parameters(), part.parameters())
+
+    def step(self, lr: float) -> None:
+        """Use this step's learning rate from Gradlab's schedule."""
+        for group in self._optimizer.param_groups:
+            group["lr"] = lr
+        self._optimizer.step()
+
+
+class NumpyUpdate(Update):
+    """An update by an optimizer's NumPy code."""
+
+    def __init__(self, module: LabModule, part: Optimizer) -> None:
+        self._module, self._part = module, part
+        self._state = part.init(module.to_flat())
+
+    def step(self, lr: float) -> None:
+        """Copy gradients to the host, update, copy parameters back."""
+        theta = self._module.to_flat()
+        delta, self._state = self._part.update(self._module.to_flat("grad"), self._state, theta, lr)
+        self._module.load_flat(theta + delta)
+
+
+def make_update(module: LabModule, part: Optimizer) -> Update:
+    """Return the update for an optimizer: torch's own if there is one."""
+    ours = type(part).__module__.startswith("gradlab.")
+    return TorchUpdate(module, part) if ours and part.name in NATIVE else NumpyUpdate(module, part)
+
+
+def clip(parameters: Iterable[Tensor], largest: float | None) -> None:
+    """Scale gradients by min(1, c/(‖g‖ + 10⁻⁶)) over all parameters, as in `gradlab.optim.optimizers`."""
+    if largest is None:
+        return
+    gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+    wide = torch.float32 if gradients[0].device.type == "mps" else torch.float64
+    norm = torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(g, dtype=wide) for g in gradients]))
+    factor = largest / (float(norm) + 1e-6)
+    if not factor >= 1:
+        for gradient in gradients:
+            gradient.mul_(factor)
+
+
+# A trial trained by autograd: Gradlab's batches and learning rates, torch's arithmetic.
 
 Array = NDArray[Any]
 

@@ -10,8 +10,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from gradlab.analysis.axis import AxisView, axis_view
 from gradlab.analysis.claims.numbers import compare_numbers
+from gradlab.analysis.effects import AxisView, axis_view
 from gradlab.analysis.measured import Measured, Profile
 from gradlab.analysis.theory import predictions_of
 from gradlab.parts import Part
@@ -159,7 +159,7 @@ def theory_note(measured: Measured, lines: tuple[Line, ...]) -> str:
 
 def _moment(measured: Measured, step: str) -> str:
     """When a layer figure was taken: a study of 0 steps has no training to come after."""
-    trained = any(entry.cost is None or entry.cost.steps > 0 for entry in measured.plan.groups)
+    trained = any(entry.known_cost is None or entry.known_cost.steps > 0 for entry in measured.plan.groups)
     return "after training" if step == "end" and trained else "at initialization"
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from gradlab.analysis.answer import headline_of
 from gradlab.analysis.formatting import where
 from gradlab.analysis.measured import Measured
 from gradlab.report.charts import SeedChart
 from gradlab.report.figures.base import Figure, levels_of
 from gradlab.spec.numerals import counted
+from gradlab.tell.answers import headline_of
 
 MOST = 10
 """Arms that stand side by side."""

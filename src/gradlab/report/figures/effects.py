@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from gradlab.analysis.answer import headline_of
 from gradlab.analysis.effects import effects_of, is_full_grid
 from gradlab.analysis.estimate import Estimate
-from gradlab.analysis.findings import say_shares
 from gradlab.analysis.measured import Measured
 from gradlab.errors import InvalidInput
 from gradlab.report.charts import EffectChart
 from gradlab.report.figures.base import Figure
 from gradlab.spec.numerals import counted
+from gradlab.tell.answers import headline_of
+from gradlab.tell.findings import say_shares
 
 
 class Effects(Figure):

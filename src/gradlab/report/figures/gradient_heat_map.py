@@ -7,8 +7,8 @@ import numpy as np
 from gradlab.analysis.measured import Measured
 from gradlab.report.charts import HeatChart, HeatPanel
 from gradlab.report.figures.base import Figure
+from gradlab.spec.naming import join, say_inside
 from gradlab.spec.numerals import written
-from gradlab.spec.phrasing import join, say_inside
 
 MEASURE, FEWEST_MOMENTS = "grad_l2", 3
 MOST_NAMED = 4

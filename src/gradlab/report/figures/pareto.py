@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from gradlab.analysis.comparison import Offer as Found
+from gradlab.analysis.comparison import offers
 from gradlab.analysis.measured import Measured
-from gradlab.analysis.pareto import Offer as Found
-from gradlab.analysis.pareto import offers
 from gradlab.report.charts import ParetoChart
 from gradlab.report.charts.pareto import Offer
 from gradlab.report.figures.base import Figure

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from gradlab.analysis.answer import headline_of
 from gradlab.analysis.measured import Measured
 from gradlab.report.charts import LineChart
 from gradlab.report.figures.accuracy_curves import METRICS as ACCURACIES
 from gradlab.report.figures.base import Figure, epoch_chart
 from gradlab.report.figures.loss_curves import METRICS as LOSSES
+from gradlab.tell.answers import headline_of
 
 SHOWN = ("loss", *ACCURACIES, *LOSSES)
 """What other figures show."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gradlab.analysis.measured import Measured
-from gradlab.optim.rates import learning_rates
-from gradlab.optim.schedules.base import Horizon
+from gradlab.optim.schedules import Horizon, learning_rates
 from gradlab.report.charts import Line, LineChart
 from gradlab.report.figures.base import Figure
 from gradlab.spec.numerals import written
@@ -26,7 +25,7 @@ class Schedules(Figure):
         catalog = measured.plan.catalog
         lines: dict[str, Line] = {}
         for planned in measured.plan.groups:
-            if planned.config is None or planned.cost is None or planned.cost.steps == 0:
+            if planned.network is None or planned.cost.steps == 0:
                 continue
             train, cost = planned.config.train, planned.cost
             if train.schedule.build(catalog).reaction(train.lr) is not None:

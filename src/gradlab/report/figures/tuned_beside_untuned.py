@@ -5,16 +5,15 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from gradlab.analysis.answer import headline_of
 from gradlab.analysis.formatting import where
 from gradlab.analysis.measured import Measured
-from gradlab.plans.plan import Plan
 from gradlab.report.charts import BesideChart, TwoColumns
 from gradlab.report.figures.base import Figure, levels_of
 from gradlab.report.tuning import base_settings
+from gradlab.spec.naming import join
 from gradlab.spec.numerals import written
-from gradlab.spec.phrasing import join
 from gradlab.spec.study import Headline
+from gradlab.tell.answers import headline_of
 
 MOST = 8
 """Arms that stand side by side."""
@@ -31,7 +30,7 @@ class TunedBesideUntuned(Figure):
     def chart(self, measured: Measured) -> BesideChart | None:
         """Of a study that tunes and trains its arms untuned too."""
         plan, headline = measured.plan, headline_of(measured)
-        if not isinstance(plan, Plan) or plan.tuning is None or headline is None:
+        if plan.tuning is None or headline is None:
             return None
         tuning = plan.tuning
         if tuning.untuned is None or tuning.chosen is None:

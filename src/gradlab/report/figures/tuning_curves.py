@@ -11,11 +11,10 @@ from gradlab.analysis.measured import Measured
 from gradlab.analysis.tuning import Tried, Tuning, tuning_of
 from gradlab.report.charts import Chart, Panels, SensitivityChart, SensitivityCurve, SensitivityPanel
 from gradlab.report.figures.base import Figure
-from gradlab.spec.naming import Names
+from gradlab.spec.naming import Names, join
 from gradlab.spec.numerals import written
 from gradlab.spec.paths import label, value_at
-from gradlab.spec.phrasing import join
-from gradlab.spec.tuning import spoken
+from gradlab.spec.study import spoken
 
 MOST_LINES = 8
 APART = 8

@@ -10,12 +10,11 @@ import numpy as np
 from gradlab.audits.start import Gain, gain_of
 from gradlab.errors import PartError
 from gradlab.parts import BUILT_IN
-from gradlab.report.inside.inspection import Inspection
-from gradlab.report.inside.recording import Recording
+from gradlab.report.inside.recording import Inspection, Recording
 from gradlab.report.seeing import say_gain
 from gradlab.spec.config import Config
+from gradlab.spec.naming import capital, join
 from gradlab.spec.numerals import counted, written
-from gradlab.spec.phrasing import capital, join
 
 FAR = 100.0
 """A size that changes by this factor over all layers has vanished or exploded."""

@@ -10,9 +10,8 @@ import numpy as np
 from gradlab.report.charts import Chart, Line, LineChart, Panels
 from gradlab.report.charts.base import Numbers, Rows
 from gradlab.report.draw import draw_one
-from gradlab.report.inside.expected import TheoryLine
 from gradlab.report.inside.recording import Recording
-from gradlab.report.inside.views import LinePanel, UnitPanel, View
+from gradlab.report.inside.views import LinePanel, TheoryLine, UnitPanel, View
 from gradlab.report.look import Dashes, stroke
 from gradlab.spec.numerals import counted
 

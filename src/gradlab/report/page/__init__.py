@@ -19,8 +19,8 @@ from gradlab.report.page.inline_svg import dark_style, inline_svg
 from gradlab.report.pictures import Pictures
 from gradlab.report.story import Story
 from gradlab.report.tables import Table
-from gradlab.report.words import GLOSSARY
-from gradlab.spec.canonical import plain_json
+from gradlab.spec.base import plain_json
+from gradlab.tell.methods import GLOSSARY
 
 FOLDER = Path(__file__).parent
 ECHARTS = "echarts.min.js"

@@ -9,13 +9,34 @@ from __future__ import annotations
 import os
 from abc import abstractmethod
 from collections.abc import Generator, Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 from gradlab.parts import Part
 from gradlab.runs.monitor import Monitor
-from gradlab.runs.scaling import Costs
 from gradlab.runs.worker import Bundle
-from gradlab.trials.result import TrialResult
+from gradlab.trials.outcome import TrialResult
+
+SHARES = 8
+"""Minimum number of bundles per worker, so that the last ones end at about the same time."""
+SECONDS_PER_CORE = 4e-3
+"""A cluster of many cores gets longer bundles, so that the coordinator, which is one process, is asked less often."""
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What an executor costs, in seconds; see benchmarks/RESULTS.md."""
+
+    start: float = 0.0
+    """Until the first worker can begin: processes started, packages imported, kernels loaded."""
+    trip: float = 0.0
+    """A worker's wait between two bundles."""
+    bundle: float = 0.0
+    """Of the coordinator, for a bundle: hand it out, take its answer."""
+    trial: float = 3.5e-4
+    """Of the coordinator, for a trial: unpack it, add it to the tables, write the chunk and its line of the ledger."""
+    locked: float = 0.0
+    """Of a trial, in the interpreter that threads share with the coordinator."""
 
 
 class Executor(Part):

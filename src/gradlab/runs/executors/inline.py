@@ -8,7 +8,7 @@ from gradlab.engines.base import one_blas_thread
 from gradlab.runs.executors.base import Executor
 from gradlab.runs.monitor import Monitor
 from gradlab.runs.worker import Bundle, run_bundle
-from gradlab.trials.result import TrialResult
+from gradlab.trials.outcome import TrialResult
 
 
 class Inline(Executor):

@@ -9,11 +9,10 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from gradlab.engines.base import one_blas_thread
-from gradlab.runs.executors.base import Executor, workers_for
+from gradlab.runs.executors.base import Costs, Executor, workers_for
 from gradlab.runs.monitor import Monitor
-from gradlab.runs.scaling import Costs
 from gradlab.runs.worker import Bundle, run_bundle
-from gradlab.trials.result import TrialResult
+from gradlab.trials.outcome import TrialResult
 
 
 class Pool(Executor):

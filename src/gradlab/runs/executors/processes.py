@@ -17,13 +17,11 @@ from pydantic import Field
 
 from gradlab.engines.base import one_blas_thread
 from gradlab.errors import EnvironmentFault
-from gradlab.runs.executors.base import Executor, workers_for
-from gradlab.runs.freight import Freight, load_results, unload_results
-from gradlab.runs.monitor import Monitor, Stopped
-from gradlab.runs.scaling import Costs
+from gradlab.runs.executors.base import Costs, Executor, workers_for
+from gradlab.runs.monitor import Monitor
+from gradlab.runs.remote import pack_results, unpack_results
 from gradlab.runs.worker import Bundle, run_bundle
-from gradlab.trials.result import TrialResult
-from gradlab.trials.trial import TrialLabel
+from gradlab.trials.outcome import TrialResult
 
 POLL_SECONDS = 0.1
 """Seconds between checks whether to stop."""
@@ -64,7 +62,7 @@ class Processes(Executor):
                     if isinstance(future.exception(), BrokenProcessPool):
                         broken = True  # results that others have finished are still to come
                     else:
-                        yield unload_results(future.result(), {trial.id: trial for trial in bundle})
+                        yield unpack_results(future.result(), {trial.id: trial for trial in bundle})
             finally:
                 stop.set()
                 ended.set()
@@ -120,18 +118,14 @@ def _end_with_parent() -> None:
 
 
 class _WorkerMonitor(Monitor):
-    """The monitor in a worker process: it can stop a trial, but does not report progress."""
+    """The monitor in a worker process: the coordinator's event stops it, and its progress stays here."""
 
     @property
     def stopping(self) -> bool:
         return bool(_stop.is_set())
 
-    def tick(self, trial: TrialLabel, steps: int, loss: float) -> None:
-        if self.stopping:
-            raise Stopped
 
-
-def _run_in_worker(bundle: Bundle) -> Freight:
+def _run_in_worker(bundle: Bundle) -> bytes:
     """Return the results by trial."""
     with one_blas_thread():
-        return load_results(run_bundle(bundle, _WorkerMonitor()))
+        return pack_results(run_bundle(bundle, _WorkerMonitor()))

@@ -9,27 +9,31 @@ Chunks are only ever added. A chunk with other bytes than were written is report
 
 from __future__ import annotations
 
+import errno
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow.compute as pc
 
 from gradlab.errors import StoreError
-from gradlab.runs.store import weights
-from gradlab.runs.store.atomic import read_regular, write_folder
-from gradlab.runs.store.tables import NAMES, WORDS, tables_of
-from gradlab.runs.store.weights import Snapshots, Tensors
-from gradlab.spec.canonical import canonical_json
-from gradlab.trials.result import TrialResult
+from gradlab.runs.store import tables
+from gradlab.runs.store.files import read_regular, write_folder
+from gradlab.runs.store.tables import NAMES, WORDS, Snapshots, Tensors, check_schema, check_values, tables_of
+from gradlab.spec.base import canonical_json
+from gradlab.spec.stored import Count, Stored, read_json
+from gradlab.trials.outcome import TrialResult
 
+T = TypeVar("T")
 FORMAT = 1
 MANIFEST = "chunk.json"
 WEIGHTS = "weights.safetensors"
+FOREIGN = (errno.ENOTDIR, errno.EISDIR, errno.EINVAL, errno.ELOOP)
+"""Errors of a file where a folder should be, of a folder where a file should be, and of a link to itself."""
 MOST_TENSORS = 200_000
 """Of one weights file: readers refuse a header of more than 100 MB."""
 
@@ -48,7 +52,7 @@ class MemoryChunk:
     @staticmethod
     def of(results: Sequence[TrialResult]) -> MemoryChunk:
         """The chunk of these results."""
-        return MemoryChunk(tables_of(results), weights.snapshots_of(results))
+        return MemoryChunk(tables_of(results), tables.snapshots_of(results))
 
     def table(self, name: str, filters: Any = None) -> Any:
         """One of the three tables, whole or some rows of it."""
@@ -99,13 +103,14 @@ def commit(path: Path, chunk: MemoryChunk, beside: Path) -> Chunk:
     """Write this chunk to `path`, whole or not at all; gives it as committed, without reading it back."""
     files = {f"{name}.parquet": _parquet(table) for name, table in chunk.tables.items()}
     if chunk.snapshots:
-        files[WEIGHTS] = weights.pack(chunk.snapshots)
+        files[WEIGHTS] = tables.pack(chunk.snapshots)
     rows = {f"{name}.parquet": table.num_rows for name, table in chunk.tables.items()}
     entries = {
-        name: {"rows": rows.get(name), "bytes": len(content), "sha256": sha256(content).hexdigest()}
+        name: FileEntry(rows=rows.get(name), bytes=len(content), sha256=sha256(content).hexdigest())
         for name, content in files.items()
     }
-    manifest = {"format": FORMAT, "trials": rows["trials.parquet"], "files": entries}
+    listed = {name: entry.model_dump() for name, entry in entries.items()}
+    manifest: dict[str, Any] = {"format": FORMAT, "trials": rows["trials.parquet"], "files": listed}
     manifest["sha256"] = _checksum(manifest)
     write_folder(path, {**files, MANIFEST: json.dumps(manifest, indent=1).encode()}, beside)
     committed = Chunk(path, entries, str(manifest["sha256"]))
@@ -132,14 +137,21 @@ def _sealed(manifest: Mapping[str, Any]) -> bool:
         return False
 
 
-def _is_manifest(manifest: Mapping[str, Any]) -> bool:
-    files = manifest.get("files")
-    return (
-        "format" in manifest
-        and isinstance(files, dict)
-        and {f"{name}.parquet" for name in NAMES} <= files.keys() <= {*(f"{name}.parquet" for name in NAMES), WEIGHTS}
-        and all(isinstance(e, dict) and isinstance(e.get("bytes"), int) and "sha256" in e for e in files.values())
-    )
+class FileEntry(Stored):
+    """A file of a chunk."""
+
+    rows: Count | None = None
+    """Of a table."""
+    bytes: Count
+    sha256: str
+
+
+class Manifest(Stored):
+    """What `chunk.json` holds."""
+
+    format: int
+    files: dict[str, FileEntry]
+    sha256: str
 
 
 @dataclass(frozen=True)
@@ -150,7 +162,7 @@ class Chunk:
     """
 
     path: Path
-    files: Mapping[str, Mapping[str, Any]]
+    files: Mapping[str, FileEntry]
     sha256: str
     """Of its list of files, which holds the checksum of each: it stands for every byte of the chunk."""
     _tables: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
@@ -162,25 +174,37 @@ class Chunk:
     def open(path: Path) -> Chunk:
         """The chunk at `path`; `DamagedChunk` where its list of files cannot be trusted."""
         try:
-            manifest = json.loads(read_regular(path / MANIFEST))
+            manifest = read_json(read_regular(path / MANIFEST))
         except FileNotFoundError:
             raise _damaged(path / MANIFEST, "it is missing") from None
         except OSError as error:
+            if error.errno in FOREIGN:
+                raise DamagedChunk(f"{path} is not a folder of results and not part of the run; remove it") from None
             raise StoreError(f"cannot read {path / MANIFEST}: {error.strerror or error}") from None
-        except (ValueError, RecursionError):
+        except ValueError:
             raise _damaged(path / MANIFEST, "not readable") from None
         if not isinstance(manifest, dict) or not _sealed(manifest):
             raise _damaged(path / MANIFEST, "its checksum does not fit")
-        if not _is_manifest(manifest):
+        try:
+            found = Manifest.fit(manifest)
+        except ValueError as error:
+            raise _damaged(path / MANIFEST, str(error)) from None
+        tables = {f"{name}.parquet" for name in NAMES}
+        if not tables <= found.files.keys() <= {*tables, WEIGHTS}:
             raise _damaged(path / MANIFEST, "it is not a list of files")
-        if manifest["format"] != FORMAT:
-            raise StoreError(f"{path}: format {manifest['format']}, and this gradlab reads format {FORMAT}")
-        return Chunk(path, manifest["files"], manifest["sha256"])
+        if found.format != FORMAT:
+            raise StoreError(f"{path}: format {found.format}, and this gradlab reads format {FORMAT}")
+        return Chunk(path, found.files, found.sha256)
 
     def verify(self) -> None:
-        """Check every file; `DamagedChunk` names the first that is not what was written."""
-        for name in self.files:
-            self._bytes(name)
+        """Check every file; `DamagedChunk` names the first that is not what was written, or not what a run writes."""
+        self.check_tables()
+        if WEIGHTS in self.files:
+            self._parameters(tables.list_keys)
+
+    def check_tables(self) -> None:
+        """Check the three tables and keep them; `DamagedChunk` names the first that a reader cannot rely on."""
+        self.keep_tables({name: self.table(name) for name in NAMES})
 
     def table(self, name: str, filters: Any = None) -> Any:
         """One of the three tables, whole or some rows of it."""
@@ -189,19 +213,21 @@ class Chunk:
 
         if name in self._tables:
             return self._tables[name] if filters is None else self._tables[name].filter(filters)
-        content = self._bytes(f"{name}.parquet")
+        path, content = self.path / f"{name}.parquet", self._bytes(f"{name}.parquet")
         words = [] if name == "trials" else list(WORDS)
         try:
+            check_schema(name, pq.read_schema(pa.BufferReader(content)))
             table = pq.read_table(pa.BufferReader(content), filters=filters, read_dictionary=words)
-        except (OSError, ValueError) as error:  # the checksum is right, so it was written like this: a defect
-            raise StoreError(f"{self.path / name}.parquet cannot be read: {error}") from None
+            check_values(name, table)
+        except (pa.ArrowException, OSError, ValueError) as error:  # the checksum is right: somebody else wrote it
+            raise _damaged(path, str(error)) from None
         if name == "trials" and filters is None:
             self._tables[name] = table
         return table
 
     def count_rows(self, name: str) -> int:
         """Rows of one table, without reading it."""
-        return int(self.files[f"{name}.parquet"].get("rows") or 0)
+        return self.files[f"{name}.parquet"].rows or 0
 
     def keep_tables(self, tables: Mapping[str, Any]) -> None:
         """Hold tables that were just written in memory."""
@@ -216,7 +242,13 @@ class Chunk:
         return MemoryChunk({name: self.table(name) for name in NAMES}, self._snapshots())
 
     def _snapshots(self) -> Snapshots:
-        return weights.unpack(self._bytes(WEIGHTS)) if WEIGHTS in self.files else {}
+        return self._parameters(tables.unpack) if WEIGHTS in self.files else {}
+
+    def _parameters(self, read: Callable[[bytes], T]) -> T:
+        try:
+            return read(self._bytes(WEIGHTS))
+        except ValueError as error:
+            raise _damaged(self.path / WEIGHTS, str(error)) from None
 
     def _bytes(self, name: str) -> bytes:
         path, entry = self.path / name, self.files[name]
@@ -224,11 +256,15 @@ class Chunk:
             content = read_regular(path)
         except FileNotFoundError:
             raise _damaged(path, "it is missing") from None
-        except OSError as error:  # the file may be whole, so it is not damaged
-            raise StoreError(f"cannot read {path}: {error.strerror or error}") from None
-        if len(content) != entry["bytes"]:
-            raise _damaged(path, f"{len(content):,} bytes, and {entry['bytes']:,} were written")
-        if name not in self._verified and sha256(content).hexdigest() != entry["sha256"]:
+        except OSError as error:
+            if error.errno in FOREIGN:
+                raise _damaged(path, "it is not a regular file") from None
+            raise StoreError(  # the file may be whole, so it is not damaged
+                f"cannot read {path}: {error.strerror or error}"
+            ) from None
+        if len(content) != entry.bytes:
+            raise _damaged(path, f"{len(content):,} bytes, and {entry.bytes:,} were written")
+        if name not in self._verified and sha256(content).hexdigest() != entry.sha256:
             raise _damaged(path, "its checksum does not fit")
         self._verified.add(name)
         return content

@@ -12,6 +12,10 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from pydantic import Field
+
+from gradlab.spec.stored import Stored
+
 _PACKAGES = ("gradlab", "numpy", "scipy", "numba", "llvmlite", "pydantic", "pandas", "pyarrow", "matplotlib", "torch")
 _DECIDES_BITS = ("numpy", "scipy", "numba", "llvmlite")
 """Packages whose versions can change the bits of a result."""
@@ -94,18 +98,27 @@ def _settings() -> dict[str, str]:
     return found
 
 
+class OneEnvironment(Stored):
+    """Versions and machine, as `environment` gives them; earlier versions recorded less."""
+
+    python: str | None = None
+    system: str | None = None
+    processor: str | None = None
+    instructions: str = ""
+    settings: dict[str, str] = Field(default_factory=dict)
+    packages: dict[str, str | None] = Field(default_factory=dict)
+    blas: list[dict[str, str | None]] = Field(default_factory=list)
+
+
+class SavedEnvironment(OneEnvironment):
+    """What `environment.json` holds: where the run was begun, and where else it was continued."""
+
+    also: list[OneEnvironment] = Field(default_factory=list)
+
+
 def checked_environment(tree: Mapping[str, Any]) -> dict[str, Any]:
-    """Check an environment that was read from a file; a `ValueError` if it does not have the right shape."""
-    also = tree.get("also", [])
-    if not isinstance(also, list) or not all(isinstance(each, dict) and "also" not in each for each in also):
-        raise ValueError("not an environment")
-    for each in (tree, *also):
-        packages = each.get("packages", {})
-        if not isinstance(packages, dict) or not all(v is None or isinstance(v, str) for v in packages.values()):
-            raise ValueError("not an environment")
-        blas = each.get("blas", [])
-        if not isinstance(blas, list) or not all(isinstance(pool, dict) for pool in blas):
-            raise ValueError("not an environment")
+    """Check an environment that was read from a file; a `ValueError` names the field that does not fit."""
+    SavedEnvironment.fit(tree)
     return dict(tree)
 
 

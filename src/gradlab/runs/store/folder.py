@@ -17,27 +17,27 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
+from hashlib import sha256
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from gradlab.audits.audit import Audit
 from gradlab.errors import StoreError, shortened
-from gradlab.plans.outline import Outline
 from gradlab.plans.plan import Plan
-from gradlab.plans.saving import PARTS, check_saved, papers, saved, saved_phases
-from gradlab.runs.store.account import Account, attempt_of
-from gradlab.runs.store.atomic import free_name, move, read_regular
+from gradlab.plans.saving import PARTS, check_saved, saved, saved_files, saved_phases
+from gradlab.runs.store import report_folder
 from gradlab.runs.store.chunks import MANIFEST, Chunk, DamagedChunk, MemoryChunk, commit
 from gradlab.runs.store.environment import checked_environment, other_numerics
-from gradlab.runs.store.ledger import HEAD, LEDGER
+from gradlab.runs.store.files import UNSEALED, DamagedFile, free_name, move, read_fitted, read_regular, read_sealed
+from gradlab.runs.store.ledger import HEAD, LEDGER, Account, attempt_of, seeds_first_seen
 from gradlab.runs.store.lock import Lock
 from gradlab.runs.store.records import Records
 from gradlab.runs.store.report_folder import AUDIT, ENVIRONMENT, LAYER_NAMES, MICROWORLD, PLAN, ReportFolder
-from gradlab.runs.store.sealed import UNSEALED, DamagedFile, read_sealed
-from gradlab.trials.result import TrialResult
+from gradlab.trials.outcome import TrialResult
 from gradlab.trials.trial import trial_id
 
 FORMAT, OLDEST = 5, 3
@@ -72,7 +72,7 @@ class RunFolder(ReportFolder):
     @staticmethod
     def start(
         path: Path,
-        plan: Outline,
+        plan: Plan,
         environment: Mapping[str, Any],
         command: str = "gradlab run study.yaml",
         *,
@@ -109,7 +109,7 @@ class RunFolder(ReportFolder):
     def records(self) -> Records:
         """All committed results. Tables that have been read or written are not read again."""
         if self._records is None:
-            self._records = Records(self.chunks)
+            self._records = Records(self.chunks, seeds_first_seen(self.path))
         return self._records
 
     def _plan_before(self) -> dict[str, Any] | None:
@@ -123,14 +123,12 @@ class RunFolder(ReportFolder):
     def _environment_before(self, mixed: bool) -> dict[str, Any] | None:
         path = self.path / ENVIRONMENT
         try:
-            found = read_sealed(path)
+            found = read_fitted(path, checked_environment)
             if found is not None or not self.chunks:
-                return None if found is None else checked_environment(found)
+                return found
             problem = f"{path} is missing"
         except DamagedFile as error:
             problem = str(error)
-        except ValueError:
-            problem = f"{path} is damaged"
         if not mixed:
             raise StoreError(
                 f"{problem}, so that it is not known where the run was begun; --mixed continues it all the same"
@@ -163,7 +161,7 @@ class RunFolder(ReportFolder):
                 self.account.aside.append({"chunk": path.name, "kept": f"{DAMAGED}/{place.name}"})
                 move(path, place)
 
-    def _continues(self, plan: Outline, before: Mapping[str, Any] | None) -> bool:
+    def _continues(self, plan: Plan, before: Mapping[str, Any] | None) -> bool:
         """Whether the folder holds nothing yet, or results of this plan among others; refuses other numerics."""
         stored = set(self.records().trials["trial"].to_pylist())
         if not stored:
@@ -172,9 +170,9 @@ class RunFolder(ReportFolder):
             self._refuse_other_numerics(plan, before, stored)
         return not stored.isdisjoint(trial.id for trial in plan.all_trials)
 
-    def _refuse_other_numerics(self, plan: Outline, before: Mapping[str, Any], stored: set[str]) -> None:
+    def _refuse_other_numerics(self, plan: Plan, before: Mapping[str, Any], stored: set[str]) -> None:
         """What was computed under another numerics version of an engine is not mixed, nor silently run again."""
-        tuning = plan.tuning if isinstance(plan, Plan) else None
+        tuning = plan.tuning
         tried = (*tuning.plan.groups, *tuning.base.groups) if tuning is not None else ()
         now = {group.content: group for group in (*plan.groups, *tried)}
         for group, seeds in (each for phase in saved_phases(before).values() for each in phase):
@@ -188,7 +186,7 @@ class RunFolder(ReportFolder):
                     "--out in another folder"
                 )
 
-    def _check_environment(self, plan: Outline, before: Mapping[str, Any], now: Mapping[str, Any], mixed: bool) -> None:
+    def _check_environment(self, plan: Plan, before: Mapping[str, Any], now: Mapping[str, Any], mixed: bool) -> None:
         finished = self.records().finished
         others = other_numerics(before, now)
         if not finished or not others or mixed or all(trial.id in finished for trial in plan.all_trials):
@@ -200,12 +198,13 @@ class RunFolder(ReportFolder):
 
     # ------------------------------------------------------------------ writing
 
-    def _describe(self, plan: Outline, command: str) -> None:
-        written = papers(plan)
+    def _describe(self, plan: Plan, command: str) -> None:
+        written = saved_files(plan)
         parts = {name: content for name, content in written.items() if name.startswith(f"{PARTS}/")}
+        self.account.describe({n: sha256(c).hexdigest() for n, c in written.items() if n not in parts})
         shutil.rmtree(self.path / PARTS, ignore_errors=True)
         for name, content in parts.items():
-            self.write_file(name, content)
+            self._write(name, content)
         self.write_sealed(PLAN, {"format": FORMAT, "command": command, **saved(plan)})
         self.write_sealed(ENVIRONMENT, self.environment)
         for name, content in written.items():
@@ -239,7 +238,7 @@ class RunFolder(ReportFolder):
         """Group id -> the names of its layers, from this call and earlier ones. A damaged file is replaced."""
         path = self.path / LAYER_NAMES
         try:
-            return read_sealed(path) or {}
+            return read_fitted(path, report_folder.checked_names) or {}
         except DamagedFile as error:
             self.notes.append(f"{error}; it is rewritten")
             path.unlink(missing_ok=True)
@@ -341,9 +340,10 @@ def _is_ours(path: Path, there: set[str]) -> bool:
     beginnings = {name for name in there if name in ("lock", WRITING, PARTS, LEDGER, HEAD) or _LEFT.fullmatch(name)}
     if there <= beginnings:
         return True
-    plan = (_content(path / PLAN) or b"") if PLAN in there else b""
-    if b'"format"' in plan and b'"groups"' in plan:
-        return True
+    with suppress(OSError):
+        plan = read_regular(path / PLAN)
+        if b'"format"' in plan and b'"groups"' in plan:
+            return True
     return any((chunk / MANIFEST).is_file() for chunk in chunk_paths(path))
 
 
@@ -375,12 +375,12 @@ def read_plan(folder: Path) -> dict[str, Any] | None:
         assert tree is not None
     try:
         check_saved(tree)
-    except (KeyError, TypeError, ValueError) as error:
+    except ValueError as error:
         raise DamagedFile.at(path, str(error)) from None
     return tree
 
 
-def names_by_group(plan: Outline, by_id: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]]:
+def names_by_group(plan: Plan, by_id: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]]:
     """Group -> the names of its layers, from what a run's folder keeps by group id."""
     return {planned.group.name: by_id[planned.id] for planned in plan.groups if planned.id in by_id}
 
@@ -391,10 +391,3 @@ def together_with(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str
     if other_numerics(before, now) and now not in others:
         others.append(dict(now))
     return {**before, **({"also": others} if others else {})}
-
-
-def _content(path: Path) -> bytes | None:
-    try:
-        return read_regular(path)
-    except OSError:
-        return None

@@ -10,22 +10,27 @@ next append, which says so in an entry of its own (`repaired`).
 
 from __future__ import annotations
 
-import json
 import os
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 from time import monotonic, sleep
-from typing import IO, Any
+from typing import IO, Annotated, Any, Literal
 
-from gradlab.errors import StoreError
+from pydantic import Field
+
+from gradlab.errors import StoreError, shortened
+from gradlab.plans.freezing import frozen
+from gradlab.plans.plan import Plan
 from gradlab.runs.store import lock
-from gradlab.runs.store.atomic import open_own, read_regular, write_bytes
-from gradlab.runs.store.sealed import DamagedFile, read_sealed, sealed
-from gradlab.spec.canonical import canonical_json
+from gradlab.runs.store.chunks import Chunk
+from gradlab.runs.store.files import DamagedFile, open_own, read_regular, read_sealed, sealed, write_bytes
+from gradlab.spec.base import canonical_json, plain_json
+from gradlab.spec.stored import Count, Stored, Whole, read_json
 
 LEDGER, HEAD = "ledger.jsonl", "ledger.json"
 GENESIS = "0" * 64
@@ -38,6 +43,98 @@ _KEPT = 500
 
 Note = tuple[str, Mapping[str, Any]]
 """Kind and data of an entry that is to be appended."""
+
+
+class _Group(Stored):
+    name: str
+    id: str
+
+
+class _FrozenGroup(_Group):
+    settings: dict[str, Any]
+
+
+class _Claim(Stored):
+    text: str
+
+
+class _Tuning(Stored):
+    groups: list[_Group]
+    seeds: list[Whole]
+
+
+class _Earlier(Stored):
+    moved_to: str
+    trials: Count
+    attempt: Count = 0
+
+
+class _Begun(Stored):
+    attempt: Annotated[int, Field(ge=1, le=10**6)] = 1
+    earlier: _Earlier | None = None
+    unknown: Literal["lost", "older"] | None = None
+
+
+class _Plan(Stored):
+    id: str
+    claims: list[_Claim]
+    seeds: list[Whole]
+    groups: list[_FrozenGroup]
+    fields: dict[str, Any]
+    tuning: _Tuning | None = None
+    labels: dict[str, str] = Field(default_factory=dict)
+
+
+class _Tuned(_Tuning):
+    chosen: dict[str, dict[str, Any]]
+
+
+Results = list[Annotated[list[str], Field(min_length=2, max_length=3)]]
+"""Id, digest and, unless it is `done`, status of each trial of a chunk."""
+
+
+class _Chunk(Stored):
+    chunk: str
+    trials: Results
+
+
+class _Trials(_Chunk):
+    manifest: str
+    found: str | None = None
+
+
+class _Altered(_Trials):
+    was: Results
+
+
+class _SetAside(_Chunk):
+    kept: str
+
+
+class _Written(Stored):
+    files: dict[str, str] = Field(default_factory=dict)
+
+
+class _Look(_Written):
+    results: str = ""
+
+
+class _Cut(Stored):
+    entries: Count
+
+
+class _Head(Stored):
+    """What `ledger.json` holds."""
+
+    entries: Count
+    last: str
+
+
+KINDS: Mapping[str, type[Stored]] = {
+    "begun": _Begun, "plan": _Plan, "trials": _Trials, "tuned": _Tuned, "look": _Look, "written": _Written,
+    "set_aside": _SetAside, "missing": _Chunk, "altered": _Altered, "cut": _Cut,
+}  # fmt: skip
+"""Kind of an entry -> what its data have to be; what is not named here is not read."""
 
 
 @dataclass(frozen=True)
@@ -98,8 +195,15 @@ def read_ledger(folder: Path) -> Ledger | None:
             continue
         if entry.previous != previous:
             problems.append(f"{path}: line {number} does not follow the line before it: one was removed or altered")
-        entries.append(entry)
         previous = entry.sha256
+        try:
+            KINDS.get(entry.kind, Stored).fit(entry.data)
+        except ValueError as error:
+            problems.append(
+                f"{path}: line {number} does not have the shape of a {shortened(entry.kind)} entry: {error}"
+            )
+            continue
+        entries.append(entry)
     cut = 0
     if head is not None:
         count, last = head
@@ -185,8 +289,8 @@ def _entry(line: bytes) -> Entry | None:
     if seal is None or sha256(line[: seal.start()] + b"}").hexdigest() != seal[1].decode():
         return None
     try:
-        tree = json.loads(line)
-    except (ValueError, RecursionError):
+        tree = read_json(line)
+    except ValueError:
         return None
     shape = {"n": int, "at": str, "kind": str, "data": dict, "previous": str}
     if not isinstance(tree, dict) or not all(isinstance(tree.get(key), kind) for key, kind in shape.items()):
@@ -209,10 +313,11 @@ def _head(folder: Path) -> tuple[tuple[int, str] | None, list[str]]:
         return None, [f"{error}; whether entries at the end of the ledger were removed cannot be seen"]
     if tree is None:
         return None, []
-    count, last = tree.get("entries"), tree.get("last")
-    if not isinstance(count, int) or not isinstance(last, str):
-        return None, [f"{path} is damaged: it does not name the last entry"]
-    return (count, last), []
+    try:
+        found = _Head.fit(tree)
+    except ValueError as error:
+        return None, [f"{path} is damaged: {error}"]
+    return (found.entries, found.last), []
 
 
 def _content(path: Path) -> bytes | None:
@@ -246,3 +351,219 @@ def _write_all(file: IO[bytes], content: bytes) -> None:
     view = memoryview(content)
     while view:
         view = view[file.write(view) :]
+
+
+# What a run's folder writes to its ledger, and when.
+#
+# begun      the folder was taken: which attempt it is, and where an earlier run was moved to
+# plan       claims, seeds, groups and settings, before the first trial and whenever they change
+# trials     a committed chunk: hash of its manifest; id, digest and status of each trial
+# tuned      each arm's values were chosen from the tuning trials: which, and the ids under which they are judged
+# look       verdicts were computed: on how many trials, which, and the hashes of the files that show them
+# written    the same verdicts were shown in other files, or the study's own files were written again: their hashes
+# set_aside, missing, altered, cut, repaired
+#            what was found when the folder was taken again
+
+
+@dataclass
+class Account:
+    """The ledger of a folder that is written to."""
+
+    path: Path
+    earlier: Mapping[str, Any] | None = None
+    """The run that was moved aside to make room for this one."""
+    aside: list[Mapping[str, Any]] = field(default_factory=list)
+    """Damaged chunks that were set aside when the folder was taken."""
+
+    def __post_init__(self) -> None:
+        self._writer = Writer(self.path)
+
+    def begin(self, plan: Plan, chunks: Sequence[Chunk], *, required: bool) -> list[str]:
+        """Freeze the plan before its first trial, and record what is not as the ledger left it; gives remarks.
+
+        `required`: whether the folder must have a ledger already.
+        """
+        ledger = read_ledger(self.path)
+        told: list[str] = []
+        if ledger is None:
+            notes = self._first(chunks, required)
+            ledger = Ledger(())
+        else:
+            notes, told = self._differences(ledger, chunks)
+        now, plans = frozen(plan), ledger.of("plan")
+        if not plans or any(plans[-1].data.get(key) != now[key] for key in ("id", "labels")):
+            notes.append(("plan", now))
+        self._writer.append(notes)
+        return told
+
+    def describe(self, files: Mapping[str, str]) -> None:
+        """Record the hashes of the study's own files before they are written again; the first look has them."""
+        ledger = read_ledger(self.path)
+        before = {} if ledger is None else recorded_files(ledger)
+        if before and any(before.get(name) != found for name, found in files.items()):
+            self._writer.append([("written", {"files": {**before, **files}})])
+
+    def choose(self, plan: Plan, results: str) -> None:
+        """Record the choice that a tuning came to, unless it is the one that was recorded last."""
+        data, ledger = choice_data(plan, results), read_ledger(self.path)
+        before = ledger.of("tuned") if ledger is not None else []
+        if not before or dict(before[-1].data) != data:
+            self._writer.append([("tuned", data)])
+
+    def _first(self, chunks: Sequence[Chunk], required: bool) -> list[Note]:
+        beside = len(attempts_beside(self.path))
+        begun: dict[str, Any] = {"attempt": 1 + beside}
+        if self.earlier is not None:
+            begun = {"attempt": 1 + max(beside, self.earlier.get("attempt", 0)), "earlier": dict(self.earlier)}
+        if chunks:
+            begun["unknown"] = "lost" if required or (self.path / HEAD).exists() else "older"
+        return [("begun", begun), *(recorded(chunk, chunk.table("trials"), found="before") for chunk in chunks)]
+
+    def _differences(self, ledger: Ledger, chunks: Sequence[Chunk]) -> tuple[list[Note], list[str]]:
+        """Entries for all that happened to the folder since the last one, and what to tell the user."""
+        notes: list[Note] = []
+        told: list[str] = []
+        if ledger.cut:
+            notes.append(("cut", {"entries": ledger.cut}))
+            told.append(f"the ledger of {self.path} lacks its last {_count(ledger.cut, 'entry', 'entries')}")
+        there = {chunk.path.name: chunk for chunk in chunks}
+        known = committed_chunks(ledger)
+        for aside in self.aside:
+            was = known.pop(str(aside["chunk"]), {})
+            notes.append(("set_aside", {**aside, "trials": list(was.get("trials", ()))}))
+        for name, data in known.items():
+            if name not in there:
+                notes.append(("missing", {"chunk": name, "trials": data["trials"]}))
+                told.append(
+                    f"chunk {name} of {self.path}, with {_count(len(data['trials']), 'finished trial')}, was removed; "
+                    "its trials are run again"
+                )
+            elif there[name].sha256 != data["manifest"]:
+                _, now = recorded(there[name], there[name].table("trials"), found="altered")
+                notes.append(("altered", {**now, "was": data["trials"]}))
+                told.append(f"chunk {name} of {self.path} is not the one that was committed")
+        for name, chunk in there.items():
+            if name not in known:
+                notes.append(recorded(chunk, chunk.table("trials"), found="later"))
+        return notes, told
+
+    def commit(self, chunk: Chunk, trials: Any, *, adopted: bool = False) -> None:
+        """A chunk was committed; `adopted`: with results that were there before the plan was frozen."""
+        self._writer.append([recorded(chunk, trials, found="adopted" if adopted else None)])
+
+
+def choice_data(plan: Plan, results: str) -> dict[str, Any]:
+    """The entry of a choice: the values of each arm, and the groups that are run at the judging seeds."""
+    tuning = plan.tuning
+    assert tuning is not None
+    assert tuning.chosen is not None
+    untuned = tuning.untuned.groups if tuning.untuned is not None else ()
+    data = {
+        "by": tuning.tune.by,
+        "results": results,
+        "chosen": {arm: dict(candidate.values) for arm, candidate in tuning.chosen.items()},
+        "seeds": list(plan.study.trial_seeds),
+        "groups": [{"name": planned.group.name, "id": planned.id} for planned in (*plan.groups, *untuned)],
+    }
+    plain: dict[str, Any] = plain_json(data)
+    return plain
+
+
+def recorded(chunk: Chunk, trials: Any, found: str | None = None) -> Note:
+    """The entry of a chunk with this table of trials. `found` says how it came here, if not by being committed."""
+    columns = (trials[name].to_pylist() for name in ("trial", "digest", "status"))
+    rows = [[trial, digest, *([how] if how != "done" else [])] for trial, digest, how in zip(*columns, strict=True)]
+    data = {"chunk": chunk.path.name, "manifest": chunk.sha256, "trials": rows}
+    return "trials", {**data, **({"found": found} if found else {})}
+
+
+def committed_chunks(ledger: Ledger) -> dict[str, dict[str, Any]]:
+    """Chunk -> its latest entry, without those that are known to be gone."""
+    found: dict[str, dict[str, Any]] = {}
+    for entry in ledger.of("trials", "altered", "set_aside", "missing"):
+        if entry.kind in ("set_aside", "missing"):
+            found.pop(entry.data["chunk"], None)
+        else:
+            found[entry.data["chunk"]] = dict(entry.data)
+    return found
+
+
+def record_look(folder: Path, look: Mapping[str, Any], files: Mapping[str, str]) -> str | None:
+    """Append a look to the ledger, with the hashes of the files that show it; gives the reason if that is not possible.
+
+    A look that sees what the last one saw is not another one; if its files are others, they are recorded (`written`).
+    Runs without a ledger stay without one: it is begun when the run is continued.
+    """
+    try:
+        ledger = read_ledger(folder)
+        if ledger is None:
+            return None
+        looks = ledger.of("look")
+        plans = ledger.of("plan")
+        before = {name: value for name, value in looks[-1].data.items() if name != "files"} if looks else {}
+        if before != dict(look) or looks[-1].number < (plans[-1].number if plans else 0):
+            Writer(folder).append([("look", {**look, "files": dict(files)})])
+        elif recorded_files(ledger) != dict(files):
+            Writer(folder).append([("written", {"files": dict(files)})])
+    except StoreError as error:
+        return str(error)
+    return None
+
+
+def recorded_files(ledger: Ledger) -> dict[str, str]:
+    """File -> the hash with which it was written last; empty of runs whose looks do not say it."""
+    found = [entry for entry in ledger.of("look", "written") if "files" in entry.data]
+    return dict(found[-1].data["files"]) if found else {}
+
+
+def look_data(by_group: Mapping[str, Sequence[str]], results: str, verdicts: Iterable[str]) -> dict[str, Any]:
+    """What a look saw: finished trials of every group (one number if all have as many), failures, verdicts."""
+    counts = {name: sum(status != "failed" for status in statuses) for name, statuses in by_group.items()}
+    failed = Counter(status for statuses in by_group.values() for status in statuses)["failed"]
+    same = set(counts.values())
+    return {
+        "results": results,
+        "finished": same.pop() if len(same) == 1 else counts,
+        "failed": failed,
+        "verdicts": list(verdicts),
+    }
+
+
+def seeds_first_seen(folder: Path) -> tuple[int, ...]:
+    """The planned seeds in the order in which the ledger first names them; empty where nobody can say.
+
+    Tests of the first so many seeds go by it, so that a seed that is added later, however it is numbered, never takes
+    the place of one that was there before.
+    """
+    try:
+        ledger = read_ledger(folder)
+    except StoreError:
+        return ()
+    named = (entry.data.get("seeds") for entry in (ledger.of("plan") if ledger else ()))
+    seeds = (seed for row in named if isinstance(row, list) for seed in row if isinstance(seed, int))
+    return tuple(dict.fromkeys(seeds))
+
+
+def attempts_beside(path: Path) -> list[Path]:
+    """Runs that were moved aside from this folder, `NAME~1`, `NAME~2`, …, as far as they still lie beside it."""
+    pattern = re.compile(re.escape(path.name) + r"~(\d+)")
+    try:
+        found = {
+            int(match[1]): each for each in path.absolute().parent.iterdir() if (match := pattern.fullmatch(each.name))
+        }
+    except OSError:
+        return []
+    return [found[number] for number in sorted(found)]
+
+
+def attempt_of(folder: Path) -> int:
+    """Which attempt a run is, by its own ledger; 0 where that is not known."""
+    try:
+        ledger = read_ledger(folder)
+    except StoreError:
+        return 0
+    return max((entry.data.get("attempt", 1) for entry in (ledger.of("begun") if ledger else ())), default=0)
+
+
+def _count(number: int, word: str, words: str | None = None) -> str:
+    return f"{number:,} {word if number == 1 else words or word + 's'}"

@@ -13,7 +13,8 @@ from time import sleep
 from typing import IO, Any
 
 from gradlab.errors import StoreError
-from gradlab.runs.store.atomic import open_own, read_regular
+from gradlab.runs.store.files import open_own, read_regular
+from gradlab.spec.stored import read_json
 
 NAME = "lock"
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EINVAL)
@@ -101,8 +102,8 @@ def holder(folder: Path) -> Mapping[str, Any]:
 def read_json_object(path: Path) -> Mapping[str, Any]:
     """Read a JSON object that may be rewritten at the same time; empty if it is missing or incomplete."""
     try:
-        words = json.loads(read_regular(path))
-    except (OSError, ValueError, RecursionError):
+        words = read_json(read_regular(path))
+    except (OSError, ValueError):
         return {}
     return words if isinstance(words, dict) else {}
 

@@ -11,8 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gradlab.runs.store.chunks import Chunk, MemoryChunk
-from gradlab.runs.store.tables import tables_of
-from gradlab.runs.store.weights import Tensors
+from gradlab.runs.store.tables import Tensors, tables_of
 
 
 @cache
@@ -27,8 +26,10 @@ MOST_ROWS = 5_000_000
 class Records:
     """Tables are read when they are asked for; trials and curves once, unless the curves are very large."""
 
-    def __init__(self, chunks: Sequence[Chunk | MemoryChunk]) -> None:
+    def __init__(self, chunks: Sequence[Chunk | MemoryChunk], seeds: Sequence[int] = ()) -> None:
         self.chunks = tuple(chunks)
+        self.seeds = tuple(seeds)
+        """Seeds in the order in which the run's ledger first saw them; empty where there is no ledger."""
 
     @cached_property
     def trials(self) -> Any:

@@ -15,10 +15,8 @@ from numpy.typing import NDArray
 
 from gradlab.network.layout import Layout
 from gradlab.runs.store.chunks import Chunk
-from gradlab.runs.store.tables import COLUMNS
-from gradlab.runs.store.weights import Tensors
-from gradlab.trials.digest import digest
-from gradlab.trials.outcome import Curve, LayerTable, Outcome, Snapshot
+from gradlab.runs.store.tables import COLUMNS, Tensors
+from gradlab.trials.outcome import Curve, LayerTable, Outcome, Snapshot, digest
 
 WHOLE = ("steps_to_target", "collapsed", "diverged_step", "parameters", "flops")
 """Metrics of a trial that are whole numbers."""

@@ -1,28 +1,101 @@
-"""The state of a run, seen from another terminal or after a crash.
+"""Progress of a run, for other terminals: a small file that the coordinator rewrites every second.
 
-Data that a dead process may have left are ignored.
+It is valid only while the run's lock is held: a dead process leaves the file, but not the lock.
 """
 
 from __future__ import annotations
 
+import json
+import os
+import threading
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Self, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pydantic import Field
 
+from gradlab.audits.audit import Audit
 from gradlab.errors import StoreError, shortened
 from gradlab.plans.saving import TUNING, phase_ids, saved_phases, trial_ids
-from gradlab.runs.store import lock, progress
+from gradlab.runs.store import lock
 from gradlab.runs.store.chunks import Chunk, DamagedChunk
+from gradlab.runs.store.environment import checked_environment
+from gradlab.runs.store.files import UNSEALED, DamagedFile, read_fitted
 from gradlab.runs.store.folder import chunk_paths, read_plan
-from gradlab.runs.store.records import Records, results_hash
-from gradlab.runs.store.sealed import DamagedFile
+from gradlab.runs.store.ledger import seeds_first_seen
+from gradlab.runs.store.lock import read_json_object
+from gradlab.runs.store.records import MOST_ROWS, Records, results_hash
+from gradlab.runs.store.report_folder import AUDIT, ENVIRONMENT, LAYER_NAMES, MICROWORLD, checked_names
+from gradlab.runs.store.tables import NAMES
+from gradlab.spec.base import plain_json
+from gradlab.spec.stored import Stored
 from gradlab.trials.trial import TrialLabel, trial_id
+
+NAME = "progress.json"
+SECONDS = 1.0
+
+
+class Heartbeat:
+    """Writes the result of `read_progress` every second while the context is open."""
+
+    def __init__(self, folder: Path, read_progress: Callable[[], Mapping[str, Any]]) -> None:
+        self._path = folder / NAME
+        self._read_progress = read_progress
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._beat, name="gradlab-heartbeat", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._end.set()
+        self._thread.join()
+        with suppress(OSError):
+            self._path.unlink(missing_ok=True)
+
+    def _beat(self) -> None:
+        while True:
+            with suppress(OSError):  # a full disk: the run's commits will report it
+                temporary = self._path.with_name(f".{NAME}.tmp")
+                temporary.write_text(json.dumps(plain_json(dict(self._read_progress()))))
+                os.replace(temporary, self._path)
+            if self._end.wait(SECONDS):
+                return
+
+
+class RunningTrial(Stored):
+    """A trial that a worker is training."""
+
+    trial: str
+
+
+class Progress(Stored):
+    """What a living process says of itself."""
+
+    running: list[RunningTrial] = Field(default_factory=list)
+    per_second: float | None = None
+    seconds_left: float | None = None
+
+
+def read(folder: Path) -> Progress:
+    """Return the latest progress; empty if there is none, or if it is not one."""
+    try:
+        return Progress.fit(read_json_object(folder / NAME))
+    except ValueError:
+        return Progress()
+
+
+# The state of a run, seen from another terminal or after a crash.
+#
+# Data that a dead process may have left are ignored.
 
 
 @dataclass(frozen=True)
@@ -34,6 +107,8 @@ class Phase:
     done: int
 
 
+WATCH = "watch.jsonl"
+"""The file of a watch on the disk (`comparing/live.py`)."""
 DEPTH = 3
 """Folders below the given one in which runs are looked for."""
 
@@ -105,14 +180,14 @@ def status(folder: Path) -> RunStatus:
     """Read the state of a run folder. Never writes."""
     plan = plan_of(folder)
     alive = lock.is_held(folder)
-    live = progress.read(folder) if alive else {}
+    live = read(folder) if alive else Progress()
     records, damaged = committed(folder)
     wanted = trial_ids(plan)
     trials = records.trials
     trials = trials.filter(pc.is_in(trials["trial"], pa.array(list(wanted), pa.string())))
     ended = dict(zip(trials["trial"].to_pylist(), trials["status"].to_pylist(), strict=True))
-    running = tuple(r for r in live.get("running", ()) if ended.get(r.get("trial"), "failed") == "failed")
-    again = {r.get("trial") for r in running}
+    running = tuple(each for each in live.running if ended.get(each.trial, "failed") == "failed")
+    again = {each.trial for each in running}
     found = Counter(how for trial, how in ended.items() if trial not in again)
     done, failed = found["done"] + found["diverged"], found["failed"]
     phases = [(phase, phase_ids(plan, phase)) for phase in saved_phases(plan)]
@@ -128,10 +203,10 @@ def status(folder: Path) -> RunStatus:
         done=done,
         diverged=found["diverged"],
         failed=failed,
-        running=running,
+        running=tuple(each.model_dump() for each in running),
         left=len(wanted) - done - failed - len(running),
-        per_second=live.get("per_second"),
-        seconds_left=live.get("seconds_left"),
+        per_second=live.per_second,
+        seconds_left=live.seconds_left,
         damaged=damaged,
         hash=results_hash(judged),
         phases=tuple(
@@ -167,20 +242,80 @@ def plan_of(folder: Path) -> dict[str, Any]:
         plan = read_plan(folder)
     except DamagedFile as error:
         raise DamagedFile(f"{error}; run the same `gradlab run` command to rewrite it; the results are kept") from None
+    if plan is None and (folder / WATCH).is_file():
+        raise StoreError(
+            f"{folder} holds a watch on the disk ({WATCH}), which is not a run yet: `gradlab report {folder}` makes "
+            f"one of it in {folder / 'run'}, and `gradlab export` gives its numbers as they are"
+        )
     if plan is None:
         raise StoreError(f"{folder} is not a gradlab run: it has no plan.json")
     return plan
 
 
-def committed(folder: Path) -> tuple[Records, tuple[str, ...]]:
-    """Return the committed results that can be read, and a line for each chunk that cannot."""
-    chunks, damaged = [], []
+def committed(folder: Path, *, whole: bool = False) -> tuple[Records, tuple[str, ...]]:
+    """Return the committed results that can be read, and a line for each chunk that cannot.
+
+    `whole`: whether all three tables of a chunk are checked now, and not only its trials, unless they are very large:
+    then a report leaves out a damaged chunk and tells the rest.
+    """
+    chunks: list[Chunk] = []
+    damaged: list[str] = []
+    rows = 0
     for path in chunk_paths(folder):
         try:
             chunk = Chunk.open(path)
             chunk.table("trials")
+            rows += sum(chunk.count_rows(name) for name in NAMES)
+            if whole and rows <= MOST_ROWS:
+                chunk.check_tables()
             chunks.append(chunk)
         except DamagedChunk as error:
-            if path.exists():  # else the process that runs it has just moved it aside
+            if os.path.lexists(path):  # else the process that runs it has just moved it aside
                 damaged.append(str(error))
-    return Records(chunks), tuple(damaged)
+    return Records(chunks, seeds_first_seen(folder)), tuple(damaged)
+
+
+# A run's folder opened for reading: every file is read and checked once.
+
+T = TypeVar("T")
+_REMEDY = {
+    AUDIT: "whether the comparison is fair is not known until the study is run again",
+    MICROWORLD: "the micro-world is left out; `gradlab report RUN --seed N` makes it again",
+    LAYER_NAMES: "layers are shown by their numbers",
+    ENVIRONMENT: "versions and machine are not known",
+}
+
+
+class OpenedRun:
+    """The plan, the results and the files beside them. A damaged file gets a note, and the rest is still shown."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.plan = plan_of(path)
+        """The saved plan as plain data."""
+        self.records, damaged = committed(path, whole=True)
+        self.notes = list(damaged)
+        """A line for each chunk and file that is damaged, as far as it has been read."""
+
+    @cached_property
+    def environment(self) -> dict[str, Any]:
+        """Versions and machine; empty if unknown."""
+        return self.read(ENVIRONMENT, checked_environment) or {}
+
+    @cached_property
+    def audit(self) -> Audit | None:
+        """Whether the comparison is fair; None if it was never audited."""
+        return self.read(AUDIT, Audit.from_json)
+
+    @cached_property
+    def layer_names(self) -> Mapping[str, Sequence[str]]:
+        """Group id -> the names of its layers."""
+        return self.read(LAYER_NAMES, checked_names) or {}
+
+    def read(self, name: str, parse: Callable[[dict[str, Any]], T]) -> T | None:
+        """A parsed file of the folder; None if it is missing or damaged."""
+        try:
+            return read_fitted(self.path / name, parse, required=self.plan["format"] > UNSEALED)
+        except DamagedFile as error:
+            self.notes.append(f"{error}; {_REMEDY[name]}")
+            return None

@@ -9,11 +9,26 @@ import math
 from typing import Any
 
 import numpy as np
+from llvmlite import ir
 from numba import types
-from numba.extending import overload
+from numba.core import cgutils
+from numba.extending import intrinsic, overload
 
-from gradlab.engines.fused.kernels.compiled import kernel
-from gradlab.engines.fused.kernels.supported import GELU, GELU_TANH, IDENTITY, LEAKY_RELU, RELU, SIGMOID, TANH
+from gradlab.engines.fused.kernels.compiled import kernel, window
+from gradlab.engines.fused.kernels.supported import (
+    BATCH,
+    CROSS_ENTROPY,
+    GELU,
+    GELU_TANH,
+    IDENTITY,
+    LAYER,
+    LEAKY_RELU,
+    NONE,
+    RELU,
+    RMS,
+    SIGMOID,
+    TANH,
+)
 
 _ROOT_HALF, _INVERSE_ROOT_2PI = math.sqrt(0.5), 1 / math.sqrt(2 * math.pi)
 _ROOT_2_OVER_PI, _CUBE = math.sqrt(2 / math.pi), 0.044715
@@ -172,3 +187,194 @@ def inner(x, y, size):
     for i in range(size):
         total += np.float64(x[i]) * np.float64(y[i])
     return total
+
+
+# Layer, RMS and batch norm: forward stores x̂ and 1/σ, backward uses them.
+#
+# x̂ = (x − mean)·s, s = 1/√(var + ε), y = g ⊙ x̂ + shift
+# dx = s (u − mean u − x̂ mean(u x̂)), u = g ⊙ dy        means over units (layer, RMS) or samples (batch);
+#                                                      RMS has no mean and no shift
+
+
+@kernel
+def norm_forward(kind, network, x, y, x_hat, inverse, gain, shift, mean_run, var_run, training, n, H, HP):
+    """y = norm(x); batch norm in training also updates its running statistics. Sums in float64."""
+    if kind == NONE:
+        for i in range(n * HP):
+            y[i] = x[i]
+        return
+    if kind == BATCH:
+        for j in range(H):
+            m = np.float64(mean_run[j])
+            v = np.float64(var_run[j])
+            if training:
+                m = 0.0
+                for i in range(n):
+                    m += x[i * HP + j]
+                m /= n
+                v = 0.0
+                for i in range(n):
+                    v += (x[i * HP + j] - m) ** 2
+                v /= n
+                mean_run[j] += network.momentum * (m - mean_run[j])
+                if n > 1:
+                    var_run[j] += network.momentum * (v * n / (n - 1) - var_run[j])
+            s = 1 / math.sqrt(v + network.epsilon)
+            inverse[j] = s
+            for i in range(n):
+                h = (x[i * HP + j] - m) * s
+                x_hat[i * HP + j] = h
+                y[i * HP + j] = gain[j] * x_hat[i * HP + j] + shift[j]
+        for i in range(n):
+            for j in range(H, HP):
+                x_hat[i * HP + j] = 0
+                y[i * HP + j] = 0
+        return
+    for i in range(n):
+        at = i * HP
+        m = 0.0
+        if kind == LAYER:
+            for j in range(H):
+                m += x[at + j]
+            m /= H
+        v = 0.0
+        for j in range(H):
+            v += (x[at + j] - m) ** 2
+        s = 1 / math.sqrt(v / H + network.epsilon)
+        inverse[i] = s
+        for j in range(H):
+            x_hat[at + j] = (x[at + j] - m) * s
+            y[at + j] = gain[j] * x_hat[at + j] + (shift[j] if kind == LAYER else 0)
+        for j in range(H, HP):
+            x_hat[at + j] = 0
+            y[at + j] = 0
+
+
+@kernel
+def norm_backward(kind, dy, dx, x_hat, inverse, gain, d_gain, d_shift, n, H, HP):
+    """dx (may be dy), dg and d shift."""
+    for j in range(H):
+        a, b = 0.0, 0.0
+        for i in range(n):
+            a += dy[i * HP + j] * x_hat[i * HP + j]
+            b += dy[i * HP + j]
+        d_gain[j] = a
+        if kind != RMS:
+            d_shift[j] = b
+        if kind == BATCH:
+            mean_u, mean_ux = gain[j] * b / n, gain[j] * a / n
+            for i in range(n):
+                at = i * HP + j
+                dx[at] = inverse[j] * (gain[j] * dy[at] - mean_u - x_hat[at] * mean_ux)
+    if kind == BATCH:
+        return
+    for i in range(n):
+        at = i * HP
+        mean_u, mean_ux = 0.0, 0.0
+        for j in range(H):
+            u = gain[j] * dy[at + j]
+            mean_u += u
+            mean_ux += u * x_hat[at + j]
+        mean_u = mean_u / H if kind == LAYER else 0.0
+        mean_ux /= H
+        for j in range(H):
+            dx[at + j] = inverse[i] * (gain[j] * dy[at + j] - mean_u - x_hat[at + j] * mean_ux)
+
+
+# Loss, its gradient and the number of correct answers, in one pass.
+#
+#     cross-entropy   L = mean_i (log Σ_j exp o_ij − o_i,t(i)),    dL/do = (softmax o − one-hot t)/n
+#     mse             L = mean (o − t)²,                           dL/do = 2 (o − t)/(n k)
+#
+# Sums are taken in float64.
+
+
+@kernel
+def loss_and_gradient(data, O, rows, D, H, HP):
+    """(L, correct answers); writes dL/do to D (padding 0). O and D have rows of HP numbers."""
+    n = len(rows)
+    total, correct = 0.0, 0
+    if data.loss == CROSS_ENTROPY:
+        for i in range(n):
+            at, label = i * HP, data.labels[rows[i]]
+            top, best = O[at], 0
+            for j in range(1, H):
+                # the first NaN wins, as in NumPy's argmax and max
+                if O[at + j] > top or (O[at + j] != O[at + j] and top == top):
+                    top, best = O[at + j], j
+            s = 0.0
+            for j in range(H):
+                e = math.exp(O[at + j] - top)
+                D[at + j] = e
+                s += e
+            total += math.log(s) - (O[at + label] - top)
+            correct += best == label
+            scale = 1.0 / (s * n)
+            for j in range(H):
+                D[at + j] = D[at + j] * scale
+            D[at + label] -= 1.0 / n
+            for j in range(H, HP):
+                D[at + j] = 0
+        return total / n, correct
+    scale = 2.0 / (n * H)
+    for i in range(n):
+        at, row = i * HP, rows[i]
+        for j in range(H):
+            error = O[at + j] - data.targets[row, j]
+            total += np.float64(error) * np.float64(error)
+            D[at + j] = error * scale
+        for j in range(H, HP):
+            D[at + j] = 0
+    return total / (n * H), 0
+
+
+# Gather rows of the data set into a batch.
+#
+# X[i, :] = stored[rows[i], :] · factor + offset        uint8 pixels, scaled
+# X[i, :] = values[rows[i], :]                          numbers that need no scaling
+
+LINE = 64
+"""Bytes of a cache line."""
+
+
+@kernel
+def gather(data, rows, K, X, KP):
+    """Copy rows of K numbers into rows of KP; padding columns are not written."""
+    for i in range(len(rows)):
+        x = window(X, i * KP)
+        if len(data.pixels) > 0:
+            p = window(data.pixels, rows[i] * K)
+            for k in range(K):
+                x[k] = X.dtype.type(p[k]) * data.factor + data.offset
+        else:
+            v = window(data.values, rows[i] * K)
+            for k in range(K):
+                x[k] = v[k]
+
+
+@kernel
+def ask_for(data, rows, K):
+    """Ask for these rows of a data set that fits no cache, so that they are near when they are gathered."""
+    for i in range(len(rows)):
+        if len(data.pixels) > 0:
+            for k in range(0, K, LINE):
+                prefetch(data.pixels, rows[i] * K + k)
+        else:
+            for k in range(0, K, LINE // data.values.itemsize):
+                prefetch(data.values, rows[i] * K + k)
+
+
+@intrinsic
+def prefetch(typing, array, at):
+    """Ask for the cache line of array[at], to be read; moves nothing into registers."""
+
+    def generate(context, builder, signature, arguments):
+        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        byte, whole = ir.IntType(8).as_pointer(), ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [byte, whole, whole, whole])
+        ask = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        read, near, is_data = (ir.Constant(whole, value) for value in (0, 2, 1))
+        builder.call(ask, [builder.bitcast(builder.gep(data, [arguments[1]]), byte), read, near, is_data])
+        return context.get_dummy_value()
+
+    return types.void(array, types.int64), generate

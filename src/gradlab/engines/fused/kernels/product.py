@@ -31,8 +31,8 @@ from gradlab.engines.fused.kernels.tile import (
     RELU,
     lanes_of,
     make_strip,
+    transpose8,
 )
-from gradlab.engines.fused.kernels.transpose import transpose8
 
 PANEL = 256
 """Longest stretch of p: 256 × 32 numbers of B are 32 KB in float32. Partial sums wait in C, so no bit depends on it."""

@@ -1,13 +1,15 @@
 """The parts that the kernels support, and which of their parameters they read.
 
 This is the only such table. The fused engine refuses a part that is not listed, built in or the user's own, and a part
-with a parameter that no kernel reads. Nothing here needs numba.
+whose parameter no kernel reads: always, or unless it has its default where kernels compute what the default says
+(`assumed`). Nothing here needs numba.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from gradlab.parts import Catalog
 
@@ -24,6 +26,8 @@ class Kernel:
 
     code: int
     parameters: tuple[str, ...] = ()
+    assumed: tuple[str, ...] = ()
+    """Parameters that no kernel reads; the kernels compute what their defaults say."""
 
 
 ACTIVATIONS: Mapping[str, Kernel] = {
@@ -42,7 +46,10 @@ NORMS: Mapping[str, Kernel] = {
     "rms": Kernel(RMS, ("epsilon",)),
     "batch": Kernel(BATCH, ("epsilon", "momentum")),
 }
-LOSSES: Mapping[str, Kernel] = {"cross_entropy": Kernel(CROSS_ENTROPY), "mse": Kernel(MSE)}
+LOSSES: Mapping[str, Kernel] = {
+    "cross_entropy": Kernel(CROSS_ENTROPY, assumed=("label_smoothing",)),
+    "mse": Kernel(MSE),
+}
 OPTIMIZERS: Mapping[str, Kernel] = {
     "sgd": Kernel(SGD, ("weight_decay",)),
     "momentum": Kernel(MOMENTUM, ("momentum", "weight_decay")),
@@ -70,12 +77,16 @@ _TABLES: Mapping[str, Mapping[str, Kernel]] = {
 }
 
 
-def explain_unsupported(kind: str, name: str, catalog: Catalog) -> str | None:
-    """Return why the kernels cannot train a network with this part; None if they can."""
-    found = _TABLES[kind].get(name)
-    if found is None:
+def explain_unsupported(
+    kind: str, name: str, catalog: Catalog, parameters: Mapping[str, Any] | None = None
+) -> str | None:
+    """Return why the kernels cannot train a network with this part and its parameters; None if they can."""
+    kernel = _TABLES[kind].get(name)
+    if kernel is None:
         return f"it has no kernel for the {kind} {name!r}"
-    unread = set(catalog.get(kind, name).parameter_names()) - set(found.parameters)
+    part = catalog.get(kind, name)
+    unread = set(part.parameter_names()) - set(kernel.parameters)
+    unread -= {key for key in kernel.assumed if (parameters or {}).get(key, part.default(key)) == part.default(key)}
     if unread:
         return f"its kernels do not read {', '.join(sorted(unread))} of the {kind} {name!r}"
     return None

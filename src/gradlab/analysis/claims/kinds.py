@@ -1,0 +1,350 @@
+"""Claims of the form `value: theory`: the number that theory predicts for the same place, with its band over seeds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from math import exp, sqrt
+
+import numpy as np
+
+from gradlab.analysis.claims.reading import (
+    NEVER,
+    Reading,
+    Side,
+    Test,
+    against,
+    every,
+    instances,
+    is_measured,
+    name_groups,
+    read_one,
+    read_two,
+    sample_of_side,
+)
+from gradlab.analysis.effects import level_means
+from gradlab.analysis.measured import Measured
+from gradlab.analysis.rules import ALPHA, Needed, Paired, Rule, one_arm, two_arms
+from gradlab.analysis.rules.component import Component
+from gradlab.analysis.sample import divided, subtracted
+from gradlab.analysis.theory import predictions_of
+from gradlab.spec.claims import BEST, NEAR, RATIO, THEORY, At, Claim
+from gradlab.spec.selection import list_contenders, path_of
+from gradlab.theory.prediction import FACTOR, SIGMAS, Forecast
+
+
+def with_theory(measured: Measured, claim: Claim, sides: Sequence[Side]) -> Claim | None:
+    """The claim with theory's numbers in place of the word; None if theory says nothing there."""
+    if claim.value != THEORY:
+        return claim
+    places = [(side.groups[0], side.at) for side in sides]
+    found = [_forecast(measured, str(claim.metric), group, at) for group, at in places]
+    if any(one is None or one.center <= 0 for one in found):
+        return None
+    known = [one for one in found if one is not None]
+    if claim.op == "ratio":
+        center = known[0].center / known[1].center
+        same = places[0][0] == places[1][0]
+        squares = [one.spread**2 for one in known]
+        spread = sqrt(abs(squares[0] - squares[1]) if same else sum(squares))  # layers of one net share what is above
+    else:
+        center, spread = known[0].center, known[0].spread
+    if claim.within is not None:
+        return claim.model_copy(update={"value": center})
+    slack = FACTOR if any(one.kind == "order" for one in known) else 1.0
+    reach = exp(SIGMAS * spread) * slack
+    return claim.model_copy(update={"value": (center / reach, center * reach)})
+
+
+def theory_says(measured: Measured, claim: Claim, sides: Sequence[Side]) -> float | None:
+    """The number itself: the middle of the band."""
+    found = with_theory(measured, claim, sides) if claim.value == THEORY else None
+    if found is None:
+        return None
+    return sqrt(found.value[0] * found.value[1]) if isinstance(found.value, tuple) else float(found.value)  # type: ignore[arg-type]
+
+
+def _forecast(measured: Measured, metric: str, group: str, at: At) -> Forecast | None:
+    prediction = predictions_of(measured).get(group)
+    if prediction is None or at.step not in ("start", 0) or not isinstance(at.layer, int):
+        return prediction.loss if prediction is not None and metric == "initial_loss" and at.layer is None else None
+    return prediction.forecast(metric, at.layer)
+
+
+# Claims that the highest (or lowest) number of several groups is among some of them: best over an axis.
+#
+# With S the claimed groups and O the others, `max S > max O` holds if for every o in O some s in S is above it. Of one
+# o that is shown by the best of |S| paired tests (Bonferroni over S); of all of them by the weakest (an
+# intersection–union test, which needs no correction). It is refuted if some o is above every s: the weakest of |S|
+# tests, the best over O (Bonferroni over O).
+
+
+def best_test(measured: Measured, claim: Claim) -> Test | None:
+    """The test of every instance; None where nothing was measured."""
+    conditions = [planned.group for planned in measured.plan.groups]
+    found = [_one(measured, claim, *contenders) for contenders in list_contenders(claim, conditions)]
+    tests = [test for test in found if test is not None]
+    if len(tests) < len(found):
+        return None
+    return tests[0] if len(tests) == 1 else every(tests)
+
+
+def _one(measured: Measured, claim: Claim, claimed: Sequence[str], others: Sequence[str]) -> Test | None:
+    sign = 1 if claim.op == "highest" else -1
+    at = claim.at.places()[0]
+    said = name_groups(measured, [*claimed, *others])
+    sides = {name: Side((name,), at, None, said[name]) for name in (*claimed, *others)}
+    pairs: dict[tuple[str, str], tuple[Paired, Reading]] = {}
+    for own in claimed:
+        for other in others:
+            found = against(measured, claim, sides[own], sides[other])
+            if found is None:
+                return None
+            pairs[own, other] = found
+    beats = {key: _p(rule, sign) for key, (rule, _) in pairs.items()}
+    loses = {key: _p(rule, -sign) for key, (rule, _) in pairs.items()}
+    of_other = {other: min(claimed, key=lambda own: beats[own, other]) for other in others}
+    hardest = max(others, key=lambda other: beats[of_other[other], other])
+    holds = min(1.0, len(claimed) * beats[of_other[hardest], hardest])
+    beaten_by = min(others, key=lambda other: max(loses[own, other] for own in claimed))
+    fails = min(1.0, len(others) * max(loses[own, beaten_by] for own in claimed))
+    rule, reading = pairs[of_other[hardest], hardest]
+    return Test(
+        holds,
+        NEVER,
+        fails,
+        f"{rule.stated}, against every other group",
+        rule.assumes,
+        (*_read_sides(measured, claim, [sides[name] for name in (*claimed, hardest)]), reading),
+        lambda level: rule.seeds_for(rule.nothing, level / len(claimed)),
+        f"{said[beaten_by]} is {'above' if sign > 0 else 'below'} all of them" if 2 * fails <= ALPHA else "",
+        order=True,
+    )
+
+
+def _p(rule: Paired, sign: int) -> float:
+    """One-sided p of `the first is not above the second` (sign 1), or not below it (−1)."""
+    return rule.p_above(rule.nothing) if sign > 0 else rule.p_below(rule.nothing)
+
+
+def _read_sides(measured: Measured, claim: Claim, sides: Sequence[Side]) -> list[Reading]:
+    metric, found = measured.metric(str(claim.metric)), []
+    for side in sides:
+        sample = sample_of_side(measured, metric.name, side)
+        rule = one_arm(metric, sample)
+        if rule is not None:
+            found.append(read_one(side.label, rule, sample))
+    return found
+
+
+# Claims that one axis moves a metric more than another: their variance components, compared over seeds.
+
+
+def effects_test(measured: Measured, claim: Claim, groups: Sequence[str]) -> Test | None:
+    """The difference of two unbiased variances between levels; a cell without a number leaves it unsettled."""
+    assert claim.effects is not None
+    paths = [path for axis in claim.effects if (path := path_of(axis, measured.plan.groups[0].group.settings))]
+    tables = [level_means(measured, str(claim.metric), groups, path) for path in paths]
+    seeds = [seed for seed in tables[0] if seed in tables[1]]
+    if not seeds:
+        return None
+    first, second = (np.array([table[seed] for seed in seeds]) for table in tables)
+    planned = len(measured.planned_seeds[groups[0]])
+    unknown = planned - len(seeds)
+    names = [f"variance between levels of {axis}" for axis in claim.effects]
+    whole = Component(first, second)
+    readings = (
+        Reading(names[0], Component(first).estimate, unknown=unknown),
+        Reading(names[1], Component(second).estimate, unknown=unknown),
+        Reading(f"{claim.effects[0]} − {claim.effects[1]}", whole.estimate, unknown=unknown),
+    )
+    cells = f"{unknown} of {planned} seeds have a cell without a number" if unknown else ""
+    holds, fails = (NEVER, NEVER) if unknown else (whole.p_above(0), whole.p_below(0))
+    return Test(
+        holds, NEVER, fails, whole.stated, whole.assumes, readings, lambda level: whole.seeds_for(0, level), cells
+    )
+
+
+# Claims of an order, and of gains that get smaller: every step has to hold, one reversed step refutes it.
+
+
+def _order(measured: Measured, claim: Claim, sides: Sequence[Side]) -> Test | None:
+    """Sides from largest to smallest. The first against the last is the direction."""
+    steps, turned = [], []
+    for first, second in pairwise(sides):
+        found = against(measured, claim, first, second)
+        if found is None:
+            return None
+        steps.append(found[0])
+        if 2 * (len(sides) - 1) * found[0].p_below(found[0].nothing) <= ALPHA:
+            turned.append(f"{second.label} is above {first.label}")
+    ends = against(measured, claim, sides[0], sides[-1])
+    assert ends is not None
+    whole, reading = ends
+    weakest = max(steps, key=lambda step: step.p_above(step.nothing))
+    return Test(
+        weakest.p_above(weakest.nothing),
+        whole.p_above(whole.nothing),
+        min(1.0, len(steps) * min(step.p_below(step.nothing) for step in steps)),
+        f"{whole.stated}, for every step",
+        whole.assumes,
+        (*_read_steps(measured, claim, sides), replace(reading, label=f"end to end: {reading.label}", end_to_end=True)),
+        lambda level: weakest.seeds_for(weakest.nothing, level),
+        "; ".join(turned[:3]),
+        order=True,
+    )
+
+
+def _read_steps(measured: Measured, claim: Claim, sides: Sequence[Side]) -> list[Reading]:
+    metric = measured.metric(str(claim.metric))
+    samples = [(side.label, sample_of_side(measured, metric.name, side)) for side in sides]
+    rules = [(label, one_arm(metric, sample), sample) for label, sample in samples]
+    return [read_one(label, rule, sample) for label, rule, sample in rules if rule is not None]
+
+
+def _reverse(measured: Measured, claim: Claim, sides: Sequence[Side]) -> Test | None:
+    found = _order(measured, claim, list(reversed(sides)))
+    if found is None:
+        return None
+    *each, ends = found.readings
+    return replace(found, readings=(*reversed(each), ends))
+
+
+def _diminish(measured: Measured, claim: Claim, sides: Sequence[Side]) -> Test | None:
+    """Every step gains less than the one before; a gain is a difference, or on logs a ratio, toward what is better."""
+    metric = measured.metric(str(claim.metric))
+    samples = [sample_of_side(measured, metric.name, side) for side in sides]
+    if not all(map(is_measured, samples)):
+        return None
+    ahead = metric.sign >= 0
+    gained = divided if metric.on_logs else subtracted
+    gains = [gained(b, a) if ahead else gained(a, b) for a, b in pairwise(samples)]
+    steps = []
+    for place, (first, second) in enumerate(pairwise(gains)):
+        rule = two_arms(metric, first, second, resolution=2 * measured.resolution(metric.name))
+        if rule is None:
+            return None
+        a, b, c = (side.label for side in sides[place : place + 3])
+        between = "/" if rule.logs else "−"
+        steps.append((rule, read_two(f"gain from {a} to {b} {between} from {b} to {c}", rule, first, second)))
+    weakest, reading = max(steps, key=lambda step: step[0].p_above(step[0].nothing))
+    return Test(
+        weakest.p_above(weakest.nothing),
+        NEVER,
+        min(1.0, len(steps) * min(rule.p_below(rule.nothing) for rule, _ in steps)),
+        f"{weakest.stated}, of every two gains",
+        weakest.assumes,
+        (*_read_steps(measured, claim, sides), replace(reading, end_to_end=True)),
+        lambda level: weakest.seeds_for(weakest.nothing, level),
+        order=True,
+    )
+
+
+ORDERS: dict[str | None, Callable[[Measured, Claim, Sequence[Side]], Test | None]] = {
+    "ordered": _order,
+    "decreasing": _order,
+    "increasing": _reverse,
+    "diminishing": _diminish,
+}
+
+
+# One test per kind of claim: how improbable the numbers are if it were false, and if it were true.
+
+
+def tested(measured: Measured, claim: Claim, rows: Sequence[Sequence[str]]) -> Test | None:
+    """The test of a claim over its instances; None where nothing was measured."""
+    assert claim.metric is not None
+    if claim.effects is not None:
+        return effects_test(measured, claim, rows[0])
+    if claim.op in BEST:
+        return best_test(measured, claim)
+    found = []
+    for sides in instances(measured, claim, rows):
+        own = with_theory(measured, claim, sides)
+        if own is None:
+            return None
+        test = ORDERS[claim.op](measured, claim, sides) if claim.op in ORDERS else _simple(measured, own, sides)
+        if test is None:
+            return None
+        found.append(test)
+    return found[0] if len(found) == 1 else every(found)
+
+
+def _simple(measured: Measured, claim: Claim, sides: Sequence[Side]) -> Test | None:
+    if claim.compares:
+        return _comparison(measured, claim, sides[0], sides[1])
+    metric = measured.metric(str(claim.metric))
+    sample = sample_of_side(measured, metric.name, sides[0])
+    resolution = measured.resolution(metric.name)
+    rule = one_arm(metric, sample, symmetric=claim.assume == "symmetric", resolution=resolution)
+    if rule is None or not is_measured(sample):
+        return None
+    low, high = _band(claim, logs=metric.on_logs)
+    return Test(
+        rule.p_inside(low, high),
+        NEVER,
+        rule.p_outside(low, high),
+        rule.stated,
+        rule.assumes,
+        (read_one(sides[0].label, rule, sample),),
+        lambda level: _needed(rule, (low, high), level),
+    )
+
+
+def _band(claim: Claim, *, logs: bool) -> tuple[float, float]:
+    """Where the number is said to lie."""
+    value = claim.value
+    if isinstance(value, tuple):
+        return value[0], value[1]
+    assert isinstance(value, float)
+    if claim.op == ">":
+        return value, math.inf
+    if claim.op == "<":
+        return -math.inf, value
+    within = claim.within or (RATIO if claim.op == "ratio" else NEAR)
+    if logs and value > 0:
+        return value / (1 + within), value * (1 + within)
+    low, high = sorted((value * (1 - within), value * (1 + within)))
+    return low, high
+
+
+def _comparison(measured: Measured, claim: Claim, first: Side, second: Side) -> Test | None:
+    found = against(measured, claim, first, second, logs=True if claim.op == "ratio" else None)
+    if found is None:
+        return None
+    rule, reading = found
+    if claim.op == "ratio" and not rule.logs:
+        return None  # a quantity with a sign has no ratio
+    low = high = rule.nothing
+    direction = NEVER
+    if claim.op == "ratio":
+        low, high = _band(claim, logs=True)
+        direction = _direction(claim, rule, low, high)
+        holds, fails = rule.p_inside(low, high), rule.p_outside(low, high)
+    elif claim.op == ">":
+        holds, fails = rule.p_above(low), rule.p_below(low)
+    else:
+        holds, fails = rule.p_below(low), rule.p_above(low)
+    return Test(
+        holds, direction, fails, rule.stated, rule.assumes, (reading,), lambda level: _needed(rule, (low, high), level)
+    )
+
+
+def _direction(claim: Claim, rule: Paired, low: float, high: float) -> float:
+    """p of `the first is not on the side of 1 where the ratio is said to lie`."""
+    center = claim.value if isinstance(claim.value, float) else low if low >= 1 else high if high <= 1 else None
+    if center is None or center == 1:
+        return NEVER
+    return rule.p_above(1) if center > 1 else rule.p_below(1)
+
+
+def _needed(rule: Rule, band: tuple[float, float], level: float) -> Needed | None:
+    """Seeds that would settle the side of every bound of the band."""
+    found = [rule.seeds_for(bound, level) for bound in dict.fromkeys(band) if math.isfinite(bound)]
+    wanted = [needed for needed in found if needed is not None]
+    if not wanted or len(wanted) < len(found):
+        return None
+    most = [needed.most for needed in wanted]
+    return Needed(max(needed.fewest for needed in wanted), None if None in most else max(count or 0 for count in most))

@@ -1,0 +1,185 @@
+"""What an activation is: an elementwise function and its derivative."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from math import pi, sqrt
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradlab.parts import Part
+
+Array = NDArray[Any]
+
+
+class Activation(Part):
+    """y = f(x), elementwise. Backward: dx = dy · f'(x).
+
+    Both methods must be deterministic and must not write to the arrays they are given. NaN has to give NaN: a part that
+    hid it would hide divergence.
+    """
+
+    part: ClassVar[str] = "activation"
+
+    @abstractmethod
+    def forward(self, x: Array) -> Array:
+        """f(x).
+
+        x: (n, h), float32 or float64. Returns a new array (or x itself) of the same shape and dtype.
+        """
+
+    @abstractmethod
+    def slope(self, x: Array, y: Array) -> Array:
+        """f'(x).
+
+        x: what `forward` was given. y: what it returned, to save computing it again.
+        Returns an array of the same shape and dtype. At a kink, one of the two slopes.
+        """
+
+
+class Identity(Activation):
+    """f(x) = x."""
+
+    name = "identity"
+    called = "no activation"
+
+    def forward(self, x: Array) -> Array:
+        """x itself."""
+        return x
+
+    def slope(self, x: Array, y: Array) -> Array:
+        """1."""
+        return np.ones_like(x)
+
+
+class Relu(Activation):
+    """f(x) = max(x, 0)."""
+
+    name = "relu"
+    called = "ReLU"
+
+    def forward(self, x: Array) -> Array:
+        """max(x, 0); `maximum` keeps NaN, which `where(x > 0, x, 0)` would hide."""
+        return np.maximum(x, 0)
+
+    def slope(self, x: Array, y: Array) -> Array:
+        """1 where x > 0, else 0 (0 at the kink, as in torch)."""
+        return (x > 0).astype(x.dtype)
+
+
+class LeakyRelu(Activation):
+    """f(x) = x for x > 0, else negative_slope · x."""
+
+    name = "leaky_relu"
+    called = "leaky ReLU"
+    negative_slope: float = 0.01
+
+    def forward(self, x: Array) -> Array:
+        """Both branches are linear in x, so NaN stays NaN."""
+        return x * self.slope(x, x)
+
+    def slope(self, x: Array, y: Array) -> Array:
+        """1 or negative_slope (the latter at the kink, as in torch)."""
+        return np.where(x > 0, x.dtype.type(1), x.dtype.type(self.negative_slope))
+
+
+class Tanh(Activation):
+    """f(x) = tanh x."""
+
+    name = "tanh"
+
+    def forward(self, x: Array) -> Array:
+        """Tanh x."""
+        return np.tanh(x)
+
+    def slope(self, x: Array, y: Array) -> Array:
+        """1 − y²."""
+        return 1 - y * y
+
+
+class Sigmoid(Activation):
+    """f(x) = σ(x) = 1/(1 + e⁻ˣ)."""
+
+    name = "sigmoid"
+
+    def forward(self, x: Array) -> Array:
+        """σ(x), without overflow for large |x|."""
+        from scipy.special import expit
+
+        y: Array = expit(x)
+        return y
+
+    def slope(self, x: Array, y: Array) -> Array:
+        """y (1 − y)."""
+        return y * (1 - y)
+
+
+class Silu(Activation):
+    """f(x) = x σ(x)."""
+
+    name = "silu"
+    called = "SiLU"
+
+    def forward(self, x: Array) -> Array:
+        """x σ(x)."""
+        return x * _sigmoid(x)
+
+    def slope(self, x: Array, y: Array) -> Array:
+        """σ(x) + x σ(x)(1 − σ(x)) = s + y (1 − s)."""
+        s = _sigmoid(x)
+        return s + y * (1 - s)
+
+
+def _sigmoid(x: Array) -> Array:
+    from scipy.special import expit
+
+    s: Array = expit(x)
+    return s
+
+
+class Gelu(Activation):
+    """f(x) = x Φ(x), Φ the normal distribution function."""
+
+    name = "gelu"
+    called = "GELU"
+
+    def forward(self, x: Array) -> Array:
+        """x Φ(x)."""
+        return x * _normal_cdf(x)
+
+    def slope(self, x: Array, y: Array) -> Array:
+        """Φ(x) + x φ(x), φ the normal density."""
+        return _normal_cdf(x) + x * np.exp(-0.5 * x * x) / x.dtype.type(sqrt(2 * pi))
+
+
+def _normal_cdf(x: Array) -> Array:
+    from scipy.special import ndtr
+
+    phi: Array = ndtr(x)
+    return phi
+
+
+# Gaussian error linear unit, its tanh approximation (PyTorch's `approximate="tanh"`, GPT-2's GELU).
+
+ROOT, CUBE = sqrt(2 / pi), 0.044715
+
+
+class GeluTanh(Activation):
+    """f(x) = x (1 + tanh u)/2, u = √(2/π) (x + 0.044715 x³)."""
+
+    name = "gelu_tanh"
+
+    def forward(self, x: Array) -> Array:
+        """x (1 + tanh u)/2."""
+        return 0.5 * x * (1 + _tanh(x))
+
+    def slope(self, x: Array, y: Array) -> Array:
+        """(1 + t)/2 + x (1 − t²) u'/2 with t = tanh u, u' = √(2/π) (1 + 3 · 0.044715 x²)."""
+        t = _tanh(x)
+        return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * (ROOT * (1 + 3 * CUBE * x * x))
+
+
+def _tanh(x: Array) -> Array:
+    return np.tanh(ROOT * (x + CUBE * x * x * x))

@@ -1,1 +1,0 @@
-"""Nonlinearities, one file each."""

@@ -1,1 +1,0 @@
-"""Initializations, one file each."""

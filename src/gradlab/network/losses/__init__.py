@@ -1,1 +1,0 @@
-"""Losses, one file each."""

@@ -1,4 +1,0 @@
-"""Normalizations, one file each."""
-
-SUPPORT = ("earlier",)
-"""Modules of this folder that are no part."""

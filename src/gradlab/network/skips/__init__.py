@@ -1,4 +1,0 @@
-"""Skips, one file each."""
-
-SUPPORT = ("earlier",)
-"""Modules of this folder that are no part."""

@@ -1,1 +1,0 @@
-"""Optimizers, one file each."""

@@ -1,1 +1,0 @@
-"""Learning-rate schedules, one file each."""

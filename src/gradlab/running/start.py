@@ -1,0 +1,219 @@
+"""Carry out a plan: audit, trials, report. Networks, calls of the user's code and tuned arms all go this way.
+
+A tuned study is trained in two phases: the candidates of every arm, then the arms at the values that these chose. Both
+write to one folder and both resume. A process that dies in the first phase, between the two or in the second leaves
+results from which the next one makes the same choice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, fields
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+from gradlab.analysis.measured import Measured
+from gradlab.analysis.tuning import settle
+from gradlab.audits.audit import Audit
+from gradlab.errors import InvalidInput, nearest
+from gradlab.plans.plan import Plan
+from gradlab.plans.saving import JUDGING, TUNING
+from gradlab.plans.tuning import judged_phase
+from gradlab.report.history import read_history
+from gradlab.report.inside.recording import Recording
+from gradlab.report.result import Result
+from gradlab.report.writing import write_report
+from gradlab.runs.coordinator import ConductResult, Start, Tally, conduct
+from gradlab.runs.executors.base import Executor
+from gradlab.runs.store.environment import environment
+from gradlab.runs.store.folder import RunFolder, names_by_group, together_with
+from gradlab.runs.store.records import Records
+from gradlab.trials.outcome import TrialResult
+
+Trainer = Callable[[Plan], Start]
+"""How the trials of a plan are run: by an executor, or by calling the user's code."""
+Auditor = Callable[[Plan], Audit | None]
+Record = Callable[[Measured], Recording | None]
+"""Records what happens inside two arms of a run."""
+Names = Mapping[str, Sequence[str]]
+"""Group -> the names of its layers 1, 2, …"""
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How a run is carried out. Results depend on none of these."""
+
+    out: str | Path | None = None
+    """The run's folder: results as they finish, then figures and report. None keeps everything in memory."""
+    workers: int | None = None
+    """Trials at a time; default: one per core, as far as memory allows."""
+    executor: Executor | str = "pool"
+    """What runs the trials: `pool`, `inline`, `processes`, `ray`, `slurm`, or one of the user's own."""
+    settings: Mapping[str, Any] | None = None
+    """The executor's own, such as `{"address": "10.0.0.1:6379"}` for ray."""
+    track: Sequence[str] = ()
+    """Trackers (`mlflow`, `tensorboard`, `wandb`) that show the trials as they finish, in folders inside `out`."""
+    fail_fast: bool = False
+    """Stop at the first trial that ends in an error."""
+    force: bool = False
+    """Start over; an existing run is kept beside the new one."""
+    mixed: bool = False
+    """Resume a run that was started under other versions, and accept such workers of a cluster."""
+    figures: bool = True
+    """Draw figures for the report."""
+    command: str = ""
+    """What a user types to make the same results again."""
+    on_audit: Callable[[Audit], None] | None = None
+    """Called with the audit, before the first trial."""
+    on_start: Callable[[Tally], None] | None = None
+    """Called once per phase with the progress to come."""
+    on_results: Callable[[Sequence[TrialResult]], None] | None = None
+    on_stop: Callable[[], None] | None = None
+    """Called when the user stops the run."""
+    on_report: Callable[[], None] | None = None
+    """Called before the report is written, which takes seconds."""
+
+    @staticmethod
+    def of(given: Mapping[str, Any], caller: str, without: Sequence[str] = ()) -> RunOptions:
+        """The options that a function was called with; an unknown name is refused with the nearest one."""
+        names = [option.name for option in fields(RunOptions) if option.name not in without]
+        for name in given:
+            if name not in names:
+                raise InvalidInput(f"{caller}: there is no option {name!r}{nearest(name, names)}")
+        return RunOptions(**given)
+
+    @property
+    def folder(self) -> Path | None:
+        """`out` as a path."""
+        return None if self.out is None else Path(self.out)
+
+
+@dataclass(frozen=True)
+class _Trained:
+    """What training left: the plan at its final values, what was measured, and the audit of that plan."""
+
+    measured: Measured
+    stopped: bool
+    environments: tuple[Mapping[str, Any], ...]
+    audit: Audit | None
+
+
+def carry_out(
+    plan: Plan,
+    trainer: Trainer,
+    options: RunOptions,
+    *,
+    audit: Auditor,
+    record: Record | None = None,
+    names: Names | None = None,
+) -> Result:
+    """Run every trial of the plan that has no result yet, and finish.
+
+    `audit` is asked before the first trial, and again once the values of tuned arms are chosen. `names` is read after
+    the last trial: user code names its layers while it runs.
+    """
+    surroundings, fair = environment(), audit(plan)
+    where = options.folder
+    start = (
+        nullcontext()
+        if where is None
+        else RunFolder.start(where, plan, surroundings, options.command, force=options.force, mixed=options.mixed)
+    )
+    with start as folder:
+        if folder is not None and fair is not None:
+            folder.keep_audit(fair)  # before the first trial: an interrupted run is known to be fair, or not
+        trained = _train(plan, trainer, options, folder, fair, audit)
+        if folder is None:
+            return Result(
+                trained.measured,
+                reduce(together_with, trained.environments, surroundings),
+                options.command,
+                audit=trained.audit,
+                stopped=trained.stopped,
+                layer_names=dict(names or {}),
+            )
+        whole = not trained.stopped and not trained.measured.plan.pending
+        return finish(
+            folder,
+            trained.measured,
+            options,
+            audit=trained.audit,
+            stopped=trained.stopped,
+            record=record if whole else None,
+            names=names,
+        )
+
+
+def _train(
+    plan: Plan, trainer: Trainer, options: RunOptions, folder: RunFolder | None, fair: Audit | None, audit: Auditor
+) -> _Trained:
+    """Train the plan; of a study that tunes, the candidates first, then the arms at the chosen values."""
+    if plan.tuning is None:
+        ended = _run_trials(plan, trainer, options, folder, None)
+        return _Trained(Measured(plan, ended.records), ended.stopped, ended.environments, fair)
+    tuned = _run_trials(plan.tuning.plan, trainer, options, folder, TUNING)
+    judged = plan if tuned.stopped else settle(plan, tuned.records)
+    if tuned.stopped or judged.pending:
+        return _Trained(Measured(judged, tuned.records), tuned.stopped, tuned.environments, fair)
+    assert judged.tuning is not None
+    if folder is not None:
+        folder.keep_choice(judged, Measured(judged.tuning.plan, tuned.records).hash, options.command)
+    fair = audit(judged)
+    if folder is not None and fair is not None:
+        folder.keep_audit(fair)
+    ended = _run_trials(judged_phase(judged), trainer, options, folder, JUDGING)
+    records = ended.records if folder is not None else Records([*tuned.records.chunks, *ended.records.chunks])
+    environments = (*tuned.environments, *ended.environments)
+    return _Trained(Measured(judged, records), ended.stopped, environments, fair)
+
+
+def _run_trials(
+    plan: Plan, trainer: Trainer, options: RunOptions, folder: RunFolder | None, phase: str | None
+) -> ConductResult:
+    return conduct(
+        plan,
+        trainer(plan),
+        folder,
+        phase=phase,
+        fail_fast=options.fail_fast,
+        on_start=options.on_start,
+        on_results=options.on_results,
+        on_stop=options.on_stop,
+    )
+
+
+def finish(
+    folder: RunFolder,
+    measured: Measured,
+    options: RunOptions,
+    *,
+    audit: Audit | None = None,
+    stopped: bool = False,
+    record: Record | None = None,
+    names: Names | None = None,
+) -> Result:
+    """Write everything that a report needs to the run's folder, then the report; gives the result."""
+    ids = {planned.group.name: planned.id for planned in measured.plan.groups}
+    folder.keep_layer_names({ids[arm]: layers for arm, layers in (names or {}).items()})
+    recording = record(measured) if record is not None and options.figures else None
+    if recording is not None:
+        folder.keep_microworld(recording.to_json())
+    history = read_history(folder.path, required=True)
+    result = Result(
+        measured,
+        folder.environment,
+        options.command,
+        folder=options.folder,
+        audit=audit,
+        stopped=stopped,
+        notes=(*folder.notes, *history.problems),
+        recording=recording,
+        layer_names=names_by_group(measured.plan, folder.layer_names),
+        history=history,
+    )
+    if options.on_report is not None:
+        options.on_report()
+    write_report(result.story, folder, figures=options.figures)
+    return result

@@ -1,0 +1,120 @@
+"""Words for readers: a methods paragraph for a paper, and a glossary."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from gradlab.analysis.measured import Measured
+from gradlab.audits.audit import Audit
+
+GLOSSARY: Mapping[str, str] = {
+    "arm, group": "One of the set-ups that are compared; a group is an arm or a point of a grid.",
+    "collapsed": "A classifier that is not shown to be better than always answering the most common class.",
+    "common random numbers": "Arms with the same seed get the same data, batches and draws, so that they are paired.",
+    "δ (backprop signal)": "dL/dz, the gradient of the loss with respect to what a layer computes before its "
+    "nonlinearity.",
+    "difference, times higher": "The median over seeds of paired differences or ratios; it need not be that of the two "
+    "medians beside it.",
+    "direction only": "A verdict: the direction of the claim is shown, not its size or every step of it.",
+    "factor": "What the arms are declared to differ in.",
+    "floor": "The least loss that the outputs of a network can reach, however well it trains.",
+    "gain": "By what factor a size changes from one layer to the next.",
+    "Jacobian": "The matrix of derivatives of a layer's output with respect to its input; products of them carry "
+    "gradients.",
+    "not settled": "A verdict: the numbers refute neither the claim nor its contrary; more seeds would.",
+    "probe batch": "The samples on which the inside of a network is measured; probes change no bit of training.",
+    "reproduced": "A verdict: the contrary of the claim is refuted at 5 %, after Holm over the study's claims.",
+    "residual stream": "What runs through the skips: the input of a block plus what its branch adds.",
+    "seed": "Decides everything random in a trial: the unit over which intervals are taken.",
+    "update ratio": "‖ΔW‖/‖W‖ of the latest step: how much a layer's weights move.",
+    "95 % interval": "Of the median over all planned seeds, of a paired difference or ratio, or of a share of "
+    "networks; valid after any number of looks.",
+}
+
+
+def describe_methods(measured: Measured, audit: Audit | None, environment: Mapping[str, Any]) -> str:
+    """How it was done, in one paragraph."""
+    version = environment.get("packages", {}).get("gradlab", "")
+    sentences = _describe_networks(measured) or _describe_code(measured)
+    if audit is not None:
+        verdict = "confirmed that they differ in nothing else" if audit.fair else "found undeclared differences"
+        sentences.append(
+            f"Before training, conditions were compared object by object ({_compared(measured)}), which {verdict}."
+        )
+    if len(measured.group_names) < 2:
+        return " ".join([*sentences, f"{_by(measured)}: gradlab {version}, results hash {measured.hash}."])
+    sentences.append(
+        "Differences are paired over seeds (log ratios for quantities over decades) and judged by t-tests and a sign "
+        "test, single arms by a sign test on their median, shares by a binomial test; all are valid after any number "
+        "of looks. Every planned seed counts, diverged ones as worst; claims are corrected by Holm's method. "
+        f"{_by(measured)}: gradlab {version}, results hash {measured.hash}."
+    )
+    return " ".join(sentences)
+
+
+def _describe_networks(measured: Measured) -> list[str]:
+    """What was trained and how; empty for user code."""
+    study, entries = measured.study, measured.plan.groups
+    configs = [planned.network for planned in entries if planned.network is not None]
+    if not configs:
+        return []
+    first, differ = configs[0], ", ".join(study.factor) or "their settings"
+    losses, optimizers = ({getattr(c.train, name).kind for c in configs} for name in ("loss", "optimizer"))
+    budgets = {planned.known_cost.steps for planned in entries if planned.known_cost is not None}
+    return [
+        f"We {'trained' if any(budgets) else 'built'} multilayer perceptrons "
+        f"({_span({c.model.depth for c in configs})} hidden layers of "
+        f"{_span({c.model.width for c in configs})} units, {first.model.activation.kind}) on the task "
+        f"{first.data.task} under {len(entries)} conditions that differ in {differ}, "
+        f"with {len(study.trial_seeds)} random seeds each, shared by all conditions (common random numbers: the same "
+        "data, batch order and initial draws).",
+        f"Networks were trained by {' or '.join(sorted(optimizers))} on {' or '.join(sorted(losses))} for "
+        f"{_span(budgets)} updates in {first.train.precision}."
+        if any(budgets)
+        else f"Networks were measured at initialization, in {first.train.precision}; none was trained.",
+    ]
+
+
+def _describe_code(measured: Measured) -> list[str]:
+    study = measured.study
+    if study.watched:
+        (group,) = measured.group_names
+        moments = measured.moments(group)
+        if not moments:
+            return [f"A training loop of our own was watched, {group}; none of its steps can be read."]
+        return [
+            f"A training loop of our own was watched: {group} was looked into at {len(moments)} steps, from "
+            f"{moments[0]:,} to {moments[-1]:,}; layers are its modules that own a weight matrix."
+        ]
+    return [
+        f"Training code of our own was called under {_count(len(measured.group_names), 'condition')} "
+        f"({', '.join(measured.group_names)}; they differ in {', '.join(study.factor) or 'their settings'}), with "
+        f"{_count(len(study.trial_seeds), 'random seed')} each; the generators of Python, NumPy and PyTorch were "
+        "set to the seed "
+        "before each call, so that conditions that draw in the same order get the same numbers."
+    ]
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number:,} {word}{'' if number == 1 else 's'}"
+
+
+def _by(measured: Measured) -> str:
+    if measured.plan.own_code:
+        return "Statistics"
+    engines = sorted({planned.engine for planned in measured.plan.groups})
+    return f"All computations ({', '.join(engines)} engine)"
+
+
+def _compared(measured: Measured) -> str:
+    if measured.plan.own_code:
+        return "initial tensors, parameter groups, first batches and the first update"
+    return (
+        "initial tensors, data, batch order, learning rates, budgets, with the declared factor exchanged between them"
+    )
+
+
+def _span(values: set[int]) -> str:
+    low, high = min(values), max(values)
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
