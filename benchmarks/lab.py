@@ -22,7 +22,7 @@ from time import perf_counter, sleep
 
 import httpx
 import psutil
-from gradlab.web.sessions import Sessions
+from gradlab.web.session import Sessions
 
 from gradlab.engines.base import one_blas_thread
 from gradlab.web.serve import SWITCH, Address, bind, make_server

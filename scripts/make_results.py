@@ -30,7 +30,7 @@ from gradlab.analysis.claims.numbers import compare_numbers
 from gradlab.analysis.formatting import number
 from gradlab.analysis.scoreboard import Scoreboard
 from gradlab.plans.freezing import frozen
-from gradlab.plans.saving import papers, saved
+from gradlab.plans.saving import saved, saved_files
 from gradlab.report.gallery import first_screen, further_sentences
 from gradlab.report.scoreboard import render_scoreboard
 from gradlab.report.story import Story
@@ -156,7 +156,7 @@ def rejudge(name: str) -> bool:
     place = ReportFolder(folder)
     place.write_sealed(PLAN, {**run.plan, **saved(plan)})
     place.write_sealed(AUDIT, gradlab.audit(name).to_json())
-    for path, content in papers(plan).items():
+    for path, content in saved_files(plan).items():
         place.write_file(path, content)
     return True
 
