@@ -22,11 +22,10 @@ from time import perf_counter, sleep
 
 import httpx
 import psutil
-from gradlab.web.session import Sessions
 
 from gradlab.engines.base import one_blas_thread
 from gradlab.web.serve import SWITCH, Address, bind, make_server
-from gradlab.web.session import Session
+from gradlab.web.session import Session, Sessions
 from gradlab.web.settings import Settings, read_settings
 
 RESTARTS, WARM, CLICKS = 300, 50, 30

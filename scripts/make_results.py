@@ -34,6 +34,7 @@ from gradlab.plans.saving import saved, saved_files
 from gradlab.report.gallery import first_screen, further_sentences
 from gradlab.report.scoreboard import render_scoreboard
 from gradlab.report.story import Story
+from gradlab.runs.store.folder import condense
 from gradlab.runs.store.ledger import Account, read_ledger
 from gradlab.runs.store.report_folder import AUDIT, PLAN, ReportFolder
 from gradlab.runs.store.status import OpenedRun
@@ -65,8 +66,9 @@ def keep_tables(name: str) -> None:
     """Copy a run without its weights, figures and reports, unless it is very large: what a report is rebuilt from."""
     folder = RESULTS / name / "run"
     shutil.rmtree(folder, ignore_errors=True)
-    left_out = ("weights.safetensors", "figures", "report.*", "tables.tex", "lock")
-    shutil.copytree(RUNS / name, folder, ignore=shutil.ignore_patterns(*left_out))
+    shutil.copytree(RUNS / name, folder, ignore=shutil.ignore_patterns("figures", "report.*", "tables.tex", "lock"))
+    condense(folder)
+    (folder / "lock").unlink(missing_ok=True)
     if sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) > MOST_BYTES:
         shutil.rmtree(folder)
 
@@ -152,7 +154,7 @@ def rejudge(name: str) -> bool:
         return True
     if plan.tuning is not None or not {trial.id for trial in plan.all_trials} <= run.records.finished:
         return False
-    Account(folder).begin(plan, run.records.chunks, required=True)
+    Account(folder).begin(plan, run.records.chunks)
     place = ReportFolder(folder)
     place.write_sealed(PLAN, {**run.plan, **saved(plan)})
     place.write_sealed(AUDIT, gradlab.audit(name).to_json())

@@ -279,7 +279,7 @@ def test_the_ledger_removed_is_named_and_one_that_is_begun_again_says_so(copy: P
     assert "ledger.jsonl is missing" in found(copy)
     assert "The ledger of this run is missing" in " ".join(gradlab.open_run(copy).remarks)
     result = run(copy, seeds=4)
-    assert any("results were there after the ledger was removed" in remark for remark in result.remarks)
+    assert any("the ledger was removed and begins at" in remark for remark in result.remarks)
     assert not result.to_json()["history"]["frozen"]
 
 

@@ -314,11 +314,9 @@ class History:
         elif not self.entries and not self.problems:
             yield UNFROZEN
         if self.unknown is not None:
-            why = "the ledger was removed" if self.unknown.data["unknown"] == "lost" else "this run had a ledger"
-            when = "after" if self.unknown.data["unknown"] == "lost" else "before"
             yield (
-                f"Claims not frozen: results were there {when} {why}. It begins at {self.unknown.at}; what was changed "
-                "or looked at earlier is not known."
+                f"Claims not frozen: the ledger was removed and begins at {self.unknown.at}; what was changed or "
+                "looked at earlier is not known."
             )
         if self.adopted:
             yield "Claims not frozen: results were computed in memory first and saved with their claims afterwards."
@@ -358,12 +356,12 @@ class History:
         }
 
 
-def read_history(folder: Path, *, required: bool) -> History:
-    """The history of a run; `required`: whether it must have a ledger (runs of older formats have none)."""
+def read_history(folder: Path) -> History:
+    """The history of a run."""
     ledger = read_ledger(folder)
     beside = tuple(path.name for path in attempts_beside(folder.absolute()))
     if ledger is None:
-        return History(beside=beside, missing=required)
+        return History(beside=beside, missing=True)
     return history_of(ledger, beside, folder / LEDGER)
 
 

@@ -15,7 +15,7 @@ from gradlab.plans.saving import load_parts, part_files, restored
 from gradlab.report.history import read_history
 from gradlab.report.inside.recording import Recording
 from gradlab.report.result import Result
-from gradlab.runs.store.folder import LEDGERLESS, names_by_group
+from gradlab.runs.store.folder import names_by_group
 from gradlab.runs.store.report_folder import MICROWORLD, PLAN
 from gradlab.runs.store.status import OpenedRun
 from gradlab.spec import files
@@ -29,7 +29,7 @@ def open_run(folder: str | Path, *, trust: bool = False) -> Result:
     """
     run = OpenedRun(Path(folder))
     plan = _restore_plan(run.plan, run.path, trust)
-    history = read_history(run.path, required=run.plan["format"] > LEDGERLESS)
+    history = read_history(run.path)
     return Result(
         Measured(plan, run.records),
         run.environment,

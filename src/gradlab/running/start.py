@@ -200,7 +200,7 @@ def finish(
     recording = record(measured) if record is not None and options.figures else None
     if recording is not None:
         folder.keep_microworld(recording.to_json())
-    history = read_history(folder.path, required=True)
+    history = read_history(folder.path)
     result = Result(
         measured,
         folder.environment,

@@ -19,7 +19,6 @@ from gradlab.report.opening import open_run
 from gradlab.report.result import Result
 from gradlab.runs.store import lock
 from gradlab.runs.store.environment import environment, other_numerics
-from gradlab.runs.store.folder import LEDGERLESS
 from gradlab.runs.store.ledger import read_ledger
 from gradlab.runs.store.status import plan_of
 from gradlab.runs.verifying import Check, Stored, check_files, check_written
@@ -92,7 +91,7 @@ def verify_run(
         raise StoreError(
             f"{path} is being written to ({lock.describe_holder(lock.holder(path))}); verify it when that has ended"
         )
-    history = read_history(path, required=tree["format"] > LEDGERLESS)
+    history = read_history(path)
     result = open_run(path, trust=trust)
     stored = Stored(path, tree, read_ledger(path), history.frozen)
     chosen = random.SystemRandom().randrange(2**32) if seed is None else seed

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from gradlab.errors import StoreError
 from gradlab.plans.saving import CODE, part_files, trial_ids
 from gradlab.runs.store.chunks import Chunk
-from gradlab.runs.store.files import UNSEALED, read_regular, read_sealed
+from gradlab.runs.store.files import read_regular, read_sealed
 from gradlab.runs.store.folder import chunk_paths
 from gradlab.runs.store.ledger import Ledger, committed_chunks, recorded_files
 from gradlab.runs.store.rehash import rehash
@@ -47,7 +47,7 @@ def check_files(folder: Path, tree: Mapping[str, Any]) -> Check:
     findings, count = [], 0
     for name in (PLAN, ENVIRONMENT, AUDIT, MICROWORLD, LAYER_NAMES):
         try:
-            count += read_sealed(folder / name, required=tree["format"] > UNSEALED) is not None
+            count += read_sealed(folder / name) is not None
         except StoreError as error:
             findings.append(f"{error}.")
     for part in part_files(tree, folder):
@@ -251,4 +251,8 @@ def _count(number: int, word: str) -> str:
 
 
 def _unsure(count: int) -> str:
-    return f"; {count:,} digests of user code cannot be computed from what is stored" if count else ""
+    return (
+        f"; {count:,} digests cannot be computed from what is stored (of user code, or without weights)"
+        if count
+        else ""
+    )

@@ -91,7 +91,7 @@ def test_a_torn_last_line_is_named_and_repaired_by_name(left: int, tmp_path: Pat
     Writer(tmp_path).append([("look", {"number": 3})])
     whole_line = left == -1  # only the end of the line is missing
     assert kinds(tmp_path) == ["look", *(["look"] if whole_line else []), "repaired", "look"]
-    assert any("was torn" in remark for remark in read_history(tmp_path, required=True).remarks)
+    assert any("was torn" in remark for remark in read_history(tmp_path).remarks)
 
 
 def test_every_byte_that_is_flipped_in_a_ledger_is_named(tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_every_byte_that_is_flipped_in_a_ledger_is_named(tmp_path: Path) -> None
 @pytest.mark.parametrize("kind", ["plan", "trials", "look", "missing", "altered", "set_aside", "cut", "begun", "new"])
 def test_an_entry_of_another_shape_is_named_and_breaks_nothing(kind: str, data: Any, tmp_path: Path) -> None:
     Writer(tmp_path).append([(kind, data), (kind, data)])
-    history = read_history(tmp_path, required=True)
+    history = read_history(tmp_path)
     assert isinstance(history, History)
     assert history.to_json()
     assert history.problems or kind in ("look", "begun", "new")

@@ -611,13 +611,3 @@ def test_a_run_is_not_resumed_under_another_instruction_set(
     monkeypatch.setenv(variable, value)
     with pytest.raises(StoreError, match=f"begun elsewhere .*{word}"):
         trained(tree, tmp_path / "run")
-
-
-def test_a_run_without_a_recorded_instruction_set_resumes(tree: dict[str, Any], tmp_path: Path) -> None:
-    trained(tree, tmp_path / "run", seeds=1)
-    path = tmp_path / "run/environment.json"
-    environment = json.loads(path.read_text())
-    for name in ("instructions", "settings", "sha256"):
-        del environment[name]
-    path.write_text(json.dumps(environment))
-    assert len(trained(tree, tmp_path / "run")[0]) == 2

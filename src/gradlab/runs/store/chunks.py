@@ -99,8 +99,11 @@ class MemoryChunk:
         return [self.only(group) for group in groups]
 
 
-def commit(path: Path, chunk: MemoryChunk, beside: Path) -> Chunk:
-    """Write this chunk to `path`, whole or not at all; gives it as committed, without reading it back."""
+def commit(path: Path, chunk: MemoryChunk, beside: Path, *, without_weights: bool = False) -> Chunk:
+    """Write this chunk to `path`, whole or not at all; gives it as committed, without reading it back.
+
+    `without_weights`: its trials kept parameters, which were left out, so that their digests cannot be computed again.
+    """
     files = {f"{name}.parquet": _parquet(table) for name, table in chunk.tables.items()}
     if chunk.snapshots:
         files[WEIGHTS] = tables.pack(chunk.snapshots)
@@ -111,9 +114,11 @@ def commit(path: Path, chunk: MemoryChunk, beside: Path) -> Chunk:
     }
     listed = {name: entry.model_dump() for name, entry in entries.items()}
     manifest: dict[str, Any] = {"format": FORMAT, "trials": rows["trials.parquet"], "files": listed}
+    if without_weights:
+        manifest["without_weights"] = True
     manifest["sha256"] = _checksum(manifest)
     write_folder(path, {**files, MANIFEST: json.dumps(manifest, indent=1).encode()}, beside)
-    committed = Chunk(path, entries, str(manifest["sha256"]))
+    committed = Chunk(path, entries, str(manifest["sha256"]), without_weights)
     committed.keep_tables({"trials": chunk.tables["trials"]})
     return committed
 
@@ -122,7 +127,12 @@ def _parquet(table: Any) -> bytes:
     import pyarrow.parquet as pq
 
     buffer = io.BytesIO()
-    pq.write_table(table, buffer, compression="zstd", store_schema=False)
+    # Bytes of equal rank lie together, so that exponents compress: a fifth smaller. Only columns that are not words.
+    split = [name for name in ("value",) if name in table.column_names]
+    words = [name for name in table.column_names if name not in split]
+    pq.write_table(
+        table, buffer, compression="zstd", store_schema=False, use_dictionary=words, use_byte_stream_split=split
+    )
     return buffer.getvalue()
 
 
@@ -152,6 +162,7 @@ class Manifest(Stored):
     format: int
     files: dict[str, FileEntry]
     sha256: str
+    without_weights: bool = False
 
 
 @dataclass(frozen=True)
@@ -165,6 +176,8 @@ class Chunk:
     files: Mapping[str, FileEntry]
     sha256: str
     """Of its list of files, which holds the checksum of each: it stands for every byte of the chunk."""
+    without_weights: bool = False
+    """Whether parameters that its trials had kept were left out."""
     _tables: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
     """Tables in memory, by name."""
     _verified: set[str] = field(default_factory=set, compare=False, repr=False)
@@ -194,7 +207,7 @@ class Chunk:
             raise _damaged(path / MANIFEST, "it is not a list of files")
         if found.format != FORMAT:
             raise StoreError(f"{path}: format {found.format}, and this gradlab reads format {FORMAT}")
-        return Chunk(path, found.files, found.sha256)
+        return Chunk(path, found.files, found.sha256, found.without_weights)
 
     def verify(self) -> None:
         """Check every file; `DamagedChunk` names the first that is not what was written, or not what a run writes."""

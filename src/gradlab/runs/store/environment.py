@@ -52,9 +52,8 @@ def environment() -> dict[str, Any]:
 def other_numerics(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """Describe the differences between two environments that can change bits."""
     pairs = [(name, before.get(name), now.get(name)) for name in ("system", "processor")]
-    if "instructions" in before:  # runs of earlier versions do not record them
-        pairs.append(("instruction set", before["instructions"], now.get("instructions")))
-        pairs.append(("settings", _describe_settings(before.get("settings")), _describe_settings(now.get("settings"))))
+    pairs.append(("instruction set", before.get("instructions"), now.get("instructions")))
+    pairs.append(("settings", _describe_settings(before.get("settings")), _describe_settings(now.get("settings"))))
     pairs.append(("BLAS kernels", _kernels(before), _kernels(now)))
     old, new = (where.get("packages", {}) for where in (before, now))
     pairs += [(name, old.get(name), new.get(name)) for name in _DECIDES_BITS]
@@ -99,7 +98,7 @@ def _settings() -> dict[str, str]:
 
 
 class OneEnvironment(Stored):
-    """Versions and machine, as `environment` gives them; earlier versions recorded less."""
+    """Versions and machine, as `environment` gives them."""
 
     python: str | None = None
     system: str | None = None

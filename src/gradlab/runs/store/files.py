@@ -121,13 +121,9 @@ def _sync_folder(folder: Path) -> None:
 
 
 # JSON files with a checksum of their content, so that damage is detected.
-#
-# Runs of format 3 and earlier have files without one; they are read unchecked.
 
 T = TypeVar("T")
 KEY = "sha256"
-UNSEALED = 3
-"""The last format of a run whose files have no checksums."""
 
 
 class DamagedFile(StoreError):
@@ -152,11 +148,8 @@ def sealed(value: Mapping[str, Any], indent: int | None = 1) -> bytes:
     return f"{text}\n".encode()
 
 
-def read_sealed(path: Path, *, required: bool = False) -> dict[str, Any] | None:
-    """Return the object in a file, without its checksum; None if there is no such file.
-
-    `required`: whether a file without a checksum counts as damaged (not so in old runs).
-    """
+def read_sealed(path: Path) -> dict[str, Any] | None:
+    """Return the object in a file, without its checksum; None if there is no such file."""
     try:
         value = read_json(read_regular(path))
     except FileNotFoundError:
@@ -167,8 +160,6 @@ def read_sealed(path: Path, *, required: bool = False) -> dict[str, Any] | None:
         raise DamagedFile.at(path, "it is not JSON") from None
     if not isinstance(value, dict):
         raise DamagedFile.at(path, "it is not a JSON object")
-    if KEY not in value and not required:
-        return value
     try:
         fits = value.get(KEY) == checksum(value)
     except (RecursionError, ValueError):
@@ -179,9 +170,9 @@ def read_sealed(path: Path, *, required: bool = False) -> dict[str, Any] | None:
     return value
 
 
-def read_fitted(path: Path, fit: Callable[[dict[str, Any]], T], *, required: bool = False) -> T | None:
+def read_fitted(path: Path, fit: Callable[[dict[str, Any]], T]) -> T | None:
     """Return what `fit` makes of the object in a file; where it raises a `ValueError`, the file is damaged."""
-    found = read_sealed(path, required=required)
+    found = read_sealed(path)
     try:
         return None if found is None else fit(found)
     except ValueError as error:

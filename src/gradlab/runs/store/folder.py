@@ -32,17 +32,15 @@ from gradlab.plans.saving import PARTS, check_saved, saved, saved_files, saved_p
 from gradlab.runs.store import report_folder
 from gradlab.runs.store.chunks import MANIFEST, Chunk, DamagedChunk, MemoryChunk, commit
 from gradlab.runs.store.environment import checked_environment, other_numerics
-from gradlab.runs.store.files import UNSEALED, DamagedFile, free_name, move, read_fitted, read_regular, read_sealed
+from gradlab.runs.store.files import DamagedFile, free_name, move, read_fitted, read_regular, read_sealed
 from gradlab.runs.store.ledger import HEAD, LEDGER, Account, attempt_of, seeds_first_seen
 from gradlab.runs.store.lock import Lock
 from gradlab.runs.store.records import Records
-from gradlab.runs.store.report_folder import AUDIT, ENVIRONMENT, LAYER_NAMES, MICROWORLD, PLAN, ReportFolder
+from gradlab.runs.store.report_folder import AUDIT, ENVIRONMENT, LAYER_NAMES, PLAN, ReportFolder
 from gradlab.trials.outcome import TrialResult
 from gradlab.trials.trial import trial_id
 
-FORMAT, OLDEST = 5, 3
-LEDGERLESS = 4
-"""The last format of a run without a ledger."""
+FORMAT = 5
 MOST_KEPT_ROWS = 5_000_000
 """Rows of committed tables that stay in memory, so that the report does not read back what was just written."""
 RESULTS, WRITING, DAMAGED = "results", ".writing", "damaged"
@@ -93,11 +91,8 @@ class RunFolder(ReportFolder):
             if begun is not None:
                 folder._check_environment(plan, begun, environment, mixed)
                 environment = together_with(begun, environment)
-            if before is None or before["format"] < FORMAT:
-                folder._seal_old()
             folder.environment = {**environment, "format": FORMAT}
-            required = before is not None and before["format"] > LEDGERLESS
-            folder.notes += folder.account.begin(plan, folder.chunks, required=required)
+            folder.notes += folder.account.begin(plan, folder.chunks)
             folder._describe(plan, command)
         except BaseException:
             folder.lock.release()
@@ -135,16 +130,6 @@ class RunFolder(ReportFolder):
             )
         self.notes.append(f"{problem}; it is rewritten")
         return None
-
-    def _seal_old(self) -> None:
-        """Add checksums to the files of an old run: once it has a new plan, they are required."""
-        for path in self.path.glob("*.json"):
-            if path.name in (AUDIT, MICROWORLD, LAYER_NAMES):
-                try:
-                    self.write_sealed(path.name, read_sealed(path) or {}, indent=None if path.name == MICROWORLD else 1)
-                except DamagedFile as error:
-                    self.notes.append(f"{error}; it is kept as {free_name(path)}")
-                    move(path, free_name(path))
 
     def _gather(self) -> None:
         """Open and check every chunk; a damaged one is set aside, and its trials run again."""
@@ -293,6 +278,21 @@ class RunFolder(ReportFolder):
         return folder
 
 
+def condense(path: Path) -> None:
+    """Write the results of a run as one chunk without weights, for keeping; the ledger says which chunks it replaces.
+
+    A process that dies in between leaves both, which hold the same results; the next call removes what it replaced.
+    """
+    with _taken(path.absolute()) as folder:
+        records = folder.records()
+        tables = {"trials": records.trials, "curves": records.curves(), "layers": records.layers()}
+        whole = folder.path / RESULTS / f"{folder._number + 1:06d}"
+        chunk = commit(whole, MemoryChunk(tables, {}), folder.path / WRITING, without_weights=True)
+        folder.account.condense(chunk, tables["trials"], [old.path.name for old in folder.chunks])
+        for old in folder.chunks:
+            shutil.rmtree(old.path)
+
+
 def move_aside(path: Path) -> Path:
     """Rename a run that nobody is writing to the first free `NAME~1`, `NAME~2`, …; return its new place."""
     lock = Lock.take(path)
@@ -365,14 +365,12 @@ def read_plan(folder: Path) -> dict[str, Any] | None:
     if tree is None:
         return None
     version = tree.get("format")
-    if not isinstance(version, int) or not OLDEST <= version <= FORMAT:
+    if version != FORMAT:
+        newer = isinstance(version, int) and version > FORMAT
+        hint = "update gradlab to read it" if newer else "run its study.yaml again with --out and another folder"
         raise StoreError(
-            f"{folder} was written in format {shortened(version)}, and this gradlab reads formats {OLDEST} to "
-            f"{FORMAT}; choose another folder with --out"
+            f"{folder} was written in format {shortened(version)}, and this gradlab reads format {FORMAT}; {hint}"
         )
-    if version > UNSEALED:
-        tree = read_sealed(path, required=True)
-        assert tree is not None
     try:
         check_saved(tree)
     except ValueError as error:

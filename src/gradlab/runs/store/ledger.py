@@ -72,7 +72,7 @@ class _Earlier(Stored):
 class _Begun(Stored):
     attempt: Annotated[int, Field(ge=1, le=10**6)] = 1
     earlier: _Earlier | None = None
-    unknown: Literal["lost", "older"] | None = None
+    unknown: Literal["lost"] | None = None
 
 
 class _Plan(Stored):
@@ -308,7 +308,7 @@ def _head(folder: Path) -> tuple[tuple[int, str] | None, list[str]]:
     """Number and hash of the last entry; None and why, if that is not known."""
     path = folder / HEAD
     try:
-        tree = read_sealed(path, required=True)
+        tree = read_sealed(path)
     except DamagedFile as error:
         return None, [f"{error}; whether entries at the end of the ledger were removed cannot be seen"]
     if tree is None:
@@ -378,15 +378,12 @@ class Account:
     def __post_init__(self) -> None:
         self._writer = Writer(self.path)
 
-    def begin(self, plan: Plan, chunks: Sequence[Chunk], *, required: bool) -> list[str]:
-        """Freeze the plan before its first trial, and record what is not as the ledger left it; gives remarks.
-
-        `required`: whether the folder must have a ledger already.
-        """
+    def begin(self, plan: Plan, chunks: Sequence[Chunk]) -> list[str]:
+        """Freeze the plan before its first trial, and record what is not as the ledger left it; gives remarks."""
         ledger = read_ledger(self.path)
         told: list[str] = []
         if ledger is None:
-            notes = self._first(chunks, required)
+            notes = self._first(chunks)
             ledger = Ledger(())
         else:
             notes, told = self._differences(ledger, chunks)
@@ -410,13 +407,13 @@ class Account:
         if not before or dict(before[-1].data) != data:
             self._writer.append([("tuned", data)])
 
-    def _first(self, chunks: Sequence[Chunk], required: bool) -> list[Note]:
+    def _first(self, chunks: Sequence[Chunk]) -> list[Note]:
         beside = len(attempts_beside(self.path))
         begun: dict[str, Any] = {"attempt": 1 + beside}
         if self.earlier is not None:
             begun = {"attempt": 1 + max(beside, self.earlier.get("attempt", 0)), "earlier": dict(self.earlier)}
         if chunks:
-            begun["unknown"] = "lost" if required or (self.path / HEAD).exists() else "older"
+            begun["unknown"] = "lost"
         return [("begun", begun), *(recorded(chunk, chunk.table("trials"), found="before") for chunk in chunks)]
 
     def _differences(self, ledger: Ledger, chunks: Sequence[Chunk]) -> tuple[list[Note], list[str]]:
@@ -451,6 +448,11 @@ class Account:
         """A chunk was committed; `adopted`: with results that were there before the plan was frozen."""
         self._writer.append([recorded(chunk, trials, found="adopted" if adopted else None)])
 
+    def condense(self, chunk: Chunk, trials: Any, replaced: Sequence[str]) -> None:
+        """A chunk was committed that holds the results of these others."""
+        kind, data = recorded(chunk, trials, found="condensed")
+        self._writer.append([(kind, {**data, "replaces": list(replaced)})])
+
 
 def choice_data(plan: Plan, results: str) -> dict[str, Any]:
     """The entry of a choice: the values of each arm, and the groups that are run at the judging seeds."""
@@ -484,6 +486,8 @@ def committed_chunks(ledger: Ledger) -> dict[str, dict[str, Any]]:
         if entry.kind in ("set_aside", "missing"):
             found.pop(entry.data["chunk"], None)
         else:
+            for name in entry.data.get("replaces", ()):
+                found.pop(name, None)
             found[entry.data["chunk"]] = dict(entry.data)
     return found
 

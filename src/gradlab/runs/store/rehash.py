@@ -48,7 +48,11 @@ def rehash(chunk: Chunk, *, own_code: bool) -> dict[str, bool | None]:
             digest(trial, Outcome(status, guess, drawn, table_of, np.empty(0), shots), None) == row["digest"]
             for guess in _guesses(numbers)
         )
-        open_ = own_code or any(value is not None and abs(value) >= EXACT for value in numbers.values())
+        open_ = (
+            own_code
+            or chunk.without_weights
+            or any(value is not None and abs(value) >= EXACT for value in numbers.values())
+        )
         found[trial] = True if fits else None if open_ else False
     return found
 

@@ -27,7 +27,7 @@ from gradlab.plans.saving import TUNING, phase_ids, saved_phases, trial_ids
 from gradlab.runs.store import lock
 from gradlab.runs.store.chunks import Chunk, DamagedChunk
 from gradlab.runs.store.environment import checked_environment
-from gradlab.runs.store.files import UNSEALED, DamagedFile, read_fitted
+from gradlab.runs.store.files import DamagedFile, read_fitted
 from gradlab.runs.store.folder import chunk_paths, read_plan
 from gradlab.runs.store.ledger import seeds_first_seen
 from gradlab.runs.store.lock import read_json_object
@@ -315,7 +315,7 @@ class OpenedRun:
     def read(self, name: str, parse: Callable[[dict[str, Any]], T]) -> T | None:
         """A parsed file of the folder; None if it is missing or damaged."""
         try:
-            return read_fitted(self.path / name, parse, required=self.plan["format"] > UNSEALED)
+            return read_fitted(self.path / name, parse)
         except DamagedFile as error:
             self.notes.append(f"{error}; {_REMEDY[name]}")
             return None
