@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import re
 import subprocess
@@ -10,15 +9,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from quoted_numbers import NUMBER, agree
 
 pytest.importorskip("torch")
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/pytorch.md").read_text(encoding="utf8")
-NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?(?: × 10[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+)?")
-RAISED = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
-CLOSE = 0.1
-"""Another processor rounds differently, and training enlarges it (see `agree`)."""
 FAULTS = (
     "softmax before cross entropy",
     "a head replaced after the optimizer was built",
@@ -28,29 +24,6 @@ FAULTS = (
     "nan only in the backward pass",
 )
 """The six examples, in the order in which the page has them."""
-
-
-def value_of(number: str) -> float:
-    size, _, power = number.replace(",", "").partition(" × 10")
-    return float(size) * 10.0 ** int(power.translate(RAISED) or 0)
-
-
-def unit_of(number: str) -> float:
-    """One in the last digit that is written: 0.01 of 3.15."""
-    size, _, power = number.replace(",", "").partition(" × 10")
-    return 10.0 ** (int(power.translate(RAISED) or 0) - len(size.partition(".")[2]))
-
-
-def agree(a: str, b: str) -> bool:
-    """Whether two numbers differ by no more than another processor's rounding may do.
-
-    That is one in the last digit, a tenth of the number, or a twentieth of its exponent: rounding errors grow as fast
-    as what explodes, so 3 × 10²⁸ and 10²⁹ are the same finding.
-    """
-    x, y = value_of(a), value_of(b)
-    if abs(x - y) <= 1.01 * max(unit_of(a), unit_of(b), CLOSE * max(x, y)):
-        return True
-    return min(x, y) > 0 and abs(math.log10(x / y)) <= 0.05 * abs(math.log10(x))
 
 
 def quoted(block: str) -> list[str]:
