@@ -1,4 +1,4 @@
-"""What the test of a claim gives: p-values of the ways it can come out, and the numbers they rest on."""
+"""The numbers that a claim rests on: its sides, seed by seed, and what the test of them gives."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from gradlab.analysis.rules import Median, Needed, Paired, Rule, pooled_arms
 from gradlab.analysis.rules.prediction import bootstrap_interval, permutation_p
 from gradlab.analysis.sample import Sample, apart, divided, paired_seeds, pooled
 from gradlab.spec.claims import At, Claim, describe_layer
+
+# What a test gives: p-values of the ways it can come out, and the numbers they rest on.
 
 NEVER = 1.0
 

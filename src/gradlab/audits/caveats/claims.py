@@ -1,9 +1,4 @@
-"""What people call the settings in which groups differ, to be found in names, labels and claims.
-
-A phrase is true of some groups and not of others: `residual` of those with a skip, `depth 30` of those with 30 layers.
-Only phrases that tell groups apart are kept. Where one phrase lies inside another (`skip` in `without the skip`), only
-the longer one counts.
-"""
+"""Caveats about words: claims, names and labels that say something else than the settings do."""
 
 from __future__ import annotations
 
@@ -22,6 +17,12 @@ from gradlab.spec.config import Group
 from gradlab.spec.metric import Metric
 from gradlab.spec.naming import is_number, join, short
 from gradlab.spec.selection import chosen, list_contenders
+
+# What people call the settings in which groups differ, to be found in names, labels and claims.
+#
+# A phrase is true of some groups and not of others: `residual` of those with a skip, `depth 30` of those with 30
+# layers. Only phrases that tell groups apart are kept. Where one phrase lies inside another (`skip` in `without the
+# skip`), only the longer one counts.
 
 NONE = "none"
 WITHOUT = ("no", "without", "without a", "without any", "without the", "w/o", "w/o the", "non")
