@@ -504,7 +504,7 @@ class Measured:
         config = self.entries[group].network
         smallest = float(np.finfo("float64" if config is None else config.train.precision).tiny)
         found = sample_of(self.metric(metric), self.planned_seeds[group], values, statuses, smallest)
-        return replace(found, copies=frozenset(self.copies[group]))
+        return replace(found, copies=frozenset(self.copies[group]), by_code=config is None)
 
     @cached_property
     def _summaries(self) -> dict[Any, Estimate]:

@@ -184,7 +184,7 @@ UNCLEAR = re.compile(
 REWORDED = (
     (re.compile(r"\bown best \w+( \w+)?"), ""),
     (re.compile(r"\bless accurate\b"), "worse"),
-    (re.compile(r"\b(outperformed|beaten|surpassed) by\b"), "worse than"),
+    (re.compile(r"\b((outperformed|beaten|surpassed) by|loses? against)\b"), "worse than"),
     (re.compile(r"\b(superior|inferior) to\b"), r"\1 than"),
     (re.compile(r"\b(raises?|increases?|boosts?)(?= (\w+ ){0,2}(accuracy|loss|error|score)\b)"), "higher"),
     (re.compile(r"\b(reduces?|lowers?|decreases?|cuts?)(?= (\w+ ){0,2}(accuracy|loss|error|score)\b)"), "lower"),
@@ -262,7 +262,8 @@ def read_sentence(claim: Claim, design: Design) -> int:
         return 0
     metric = design.metrics[claim.metric or ""]
     if single:
-        return _in_metric(_read(text, BEYOND, BELOW), text, metric)
+        quality = _read(text, ("better than", "more accurate than"), ("worse than",)) * metric.sign
+        return quality or _in_metric(_read(text, BEYOND, BELOW), text, metric)
     if claim.op in ALONG_AN_AXIS:
         return _read_along(str(claim.along), text, metric)
     bare = re.sub(rf"\b({'|'.join((*MORE, *LESS))}){SETTINGS}", "", text)
