@@ -60,7 +60,7 @@ def store(trials: int, folder: Path) -> dict[str, Any]:
 def resume(trials: int, folder: Path) -> dict[str, Any]:
     """Take the folder again and look what is left, as a second `gradlab run` does."""
     with RunFolder.start(folder, plan_trials(trials), environment()) as run:
-        return {"finished": len(run.records().finished)}
+        return {"finished": len(run.records.finished)}
 
 
 def status(trials: int, folder: Path) -> dict[str, Any]:

@@ -26,7 +26,8 @@ from gradlab.plans.plan import Plan
 from gradlab.report.result import Result
 from gradlab.runs.bundles import WORKER_BYTES, Forecast, default_executor, forecast, named_executor
 from gradlab.runs.executors.base import Executor
-from gradlab.runs.store.status import committed, count_finished
+from gradlab.runs.store.folder import committed
+from gradlab.runs.store.status import count_finished
 from gradlab.trackers.exporting import named_tracker
 
 LIMITS = {"coordinator": "limited by the coordinator", "start-up": "mostly start-up", "cores": "limited by cores"}

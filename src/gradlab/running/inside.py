@@ -21,7 +21,7 @@ from gradlab.plans.plan import Plan, PlannedGroup
 from gradlab.report.inside.recording import Inspection, Recording, inspect_network
 from gradlab.report.result import Result
 from gradlab.runs.isolation import call
-from gradlab.runs.store.report_folder import ReportFolder
+from gradlab.runs.store.folder import RunFolder
 from gradlab.runs.worker import run_trial
 from gradlab.spec.claims import At
 from gradlab.spec.config import Group
@@ -171,5 +171,5 @@ def look_again(result: Result, arms: tuple[str, str] | None, seed: int | None) -
     if recording is None:
         raise StudyError(f"{chosen[0]} and {chosen[1]} cannot be looked into: too large, or a user part fails")
     if result.folder is not None:
-        ReportFolder(result.folder).keep_microworld(recording.to_json())
+        RunFolder(result.folder).keep_microworld(recording.to_json())
     return replace(result, recording=recording)

@@ -27,8 +27,8 @@ from gradlab.report.result import Result
 from gradlab.report.writing import write_report
 from gradlab.runs.coordinator import ConductResult, Start, Tally, conduct
 from gradlab.runs.executors.base import Executor
-from gradlab.runs.store.environment import environment
-from gradlab.runs.store.folder import RunFolder, names_by_group, together_with
+from gradlab.runs.store.environment import environment, together_with
+from gradlab.runs.store.folder import RunFolder, names_by_group
 from gradlab.runs.store.records import Records
 from gradlab.trials.outcome import TrialResult
 

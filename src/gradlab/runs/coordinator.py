@@ -18,9 +18,8 @@ from typing import Any
 from gradlab.plans.plan import Plan
 from gradlab.runs.interrupt import on_interrupt
 from gradlab.runs.monitor import Monitor
-from gradlab.runs.store.chunks import MemoryChunk
 from gradlab.runs.store.folder import RunFolder
-from gradlab.runs.store.records import Records
+from gradlab.runs.store.records import MemoryChunk, Records
 from gradlab.runs.store.status import Heartbeat
 from gradlab.trials.outcome import TrialResult
 from gradlab.trials.trial import TrialLabel
@@ -133,7 +132,7 @@ def conduct(
     `start` gets the ids of those trials and yields their results as they finish. `phase` names the phase of a run that
     has several, for whoever watches it.
     """
-    before = folder.records() if folder is not None else Records(())
+    before = folder.records if folder is not None else Records(())
     finished = before.finished
     todo = list({trial.id: trial for trial in plan.trials if trial.id not in finished}.values())
     monitor = Monitor()
@@ -218,7 +217,7 @@ class _Committer:
 
     def records(self) -> Records:
         if self._folder is not None:
-            return self._folder.records()
+            return self._folder.records
         return Records([MemoryChunk.of(self._results)])
 
     def _commit_all(self) -> None:

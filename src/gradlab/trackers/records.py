@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from gradlab.analysis.measured import Measured
 from gradlab.plans.plan import Plan, PlannedGroup
 from gradlab.report.result import Result
-from gradlab.runs.store.chunks import Chunk, MemoryChunk
+from gradlab.runs.store.records import Chunk, MemoryChunk
 from gradlab.runs.store.tables import COLUMNS
 from gradlab.trials.outcome import TrialResult
 from gradlab.trials.trial import TrialLabel

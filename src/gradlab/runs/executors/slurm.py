@@ -35,7 +35,7 @@ from gradlab.runs.executors.base import Costs, Executor
 from gradlab.runs.extras import require_extra
 from gradlab.runs.monitor import Monitor
 from gradlab.runs.remote import MOST_DEATHS, Answer, Dispatch, Progress, RemoteWorker, SharedInputs, TrialBatch
-from gradlab.runs.store.lock import Lock
+from gradlab.runs.store.files import Lock
 from gradlab.runs.worker import Bundle
 from gradlab.trials.outcome import TrialResult
 
