@@ -19,7 +19,7 @@ from time import perf_counter
 from typing import Any
 
 import gradlab
-from gradlab.runs.bundles import bundle_trials
+from gradlab.runs.executors.base import bundle_trials
 from gradlab.runs.remote import pack_trials
 from gradlab.runs.store.environment import environment
 from gradlab.runs.store.folder import RunFolder

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from gradlab.parts import Part
-from gradlab.runs.extras import require_extra
+from gradlab.runs.executors.base import require_extra
 from gradlab.trackers.records import GroupRecord, StudyRecord, TrialRecord
 
 
