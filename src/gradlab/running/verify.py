@@ -6,7 +6,6 @@ import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from itertools import pairwise
 from pathlib import Path
 from time import monotonic
 from typing import Any, Literal
@@ -411,10 +410,15 @@ def _count(number: int, word: str) -> str:
 # nor is a whole number that only a part of the user's can have returned.
 
 
+NO_CURVES = (Curve("loss", np.empty(0, np.int64), np.empty(0)),)
+"""Of a trial of no steps."""
+NO_LAYERS = LayerTable(np.empty(0, np.int64), np.empty(0, np.int64), (), np.empty(0))
+
+
 def _compare_digests(chunk: Chunk, plan: Plan) -> dict[str, bool | None]:
     """Trial -> whether its digest is that of its stored numbers; None where that cannot be told."""
     table = chunk.table("trials")
-    curves, layers = _rows_by_trial(chunk.table("curves")), _rows_by_trial(chunk.table("layers"))
+    curves, layers = _curves(chunk.table("curves")), _layers(chunk.table("layers"))
     snapshots = chunk.loaded().snapshots
     names = [name for name in table.column_names if name not in COLUMNS]
     fits: dict[str, bool | None] = {}
@@ -430,8 +434,8 @@ def _compare_digests(chunk: Chunk, plan: Plan) -> dict[str, bool | None]:
         outcome = Outcome(
             row["status"],
             metrics,
-            _curves(curves.get(trial)),
-            _layers(layers.get(trial)),
+            curves.get(trial, NO_CURVES),
+            layers.get(trial, NO_LAYERS),
             np.empty(0),
             _snapshots(snapshots.get(trial, {})),
         )
@@ -450,38 +454,24 @@ def _with_kind(name: str, value: float | None) -> float | int | None:
     return int(value) if whole and value is not None else value
 
 
-def _rows_by_trial(table: Any) -> dict[str, dict[str, Any]]:
-    """Trial -> its rows, column by column, in the order in which they were written."""
-    column = table["trial"].combine_chunks()
-    codes = column.indices.to_numpy(zero_copy_only=False)
-    order = np.argsort(codes, kind="stable")
-    edges = np.searchsorted(codes[order], np.arange(len(column.dictionary) + 1))
-    columns = {name: table[name].to_numpy()[order] for name in ("step", "layer", "value") if name in table.column_names}
-    for name in ("metric", "measure"):
-        if name in table.column_names:
-            words = table[name].combine_chunks()
-            names = np.array(words.dictionary.to_pylist(), object)
-            columns[name] = names[words.indices.to_numpy(zero_copy_only=False)[order]]
+def _curves(table: Any) -> dict[str, tuple[Curve, ...]]:
+    """Trial -> its curves, in the order in which they were written."""
+    curves: dict[str, tuple[Curve, ...]] = {}
+    for (trial, metric), rows in table.to_pandas().groupby(["trial", "metric"], sort=False, observed=True):
+        curve = Curve(metric, rows["step"].to_numpy(), rows["value"].to_numpy())
+        curves[trial] = (*curves.get(trial, ()), curve)
+    return curves
+
+
+def _layers(table: Any) -> dict[str, LayerTable]:
+    """Trial -> what was measured in its layers, in the order in which it was written."""
+    groups = table.to_pandas().groupby("trial", sort=False, observed=True)
     return {
-        trial: {name: values[low:high] for name, values in columns.items()}
-        for trial, (low, high) in zip(column.dictionary.to_pylist(), pairwise(edges), strict=True)
+        trial: LayerTable(
+            rows["step"].to_numpy(), rows["layer"].to_numpy(), tuple(rows["measure"]), rows["value"].to_numpy()
+        )
+        for trial, rows in groups
     }
-
-
-def _curves(rows: Mapping[str, Any] | None) -> tuple[Curve, ...]:
-    if rows is None or not len(rows["step"]):
-        return (Curve("loss", np.empty(0, np.int64), np.empty(0)),)  # of a trial of no steps
-    names = rows["metric"]
-    edges = [0, *(np.flatnonzero(names[1:] != names[:-1]) + 1).tolist(), len(names)]
-    return tuple(
-        Curve(str(names[low]), rows["step"][low:high], rows["value"][low:high]) for low, high in pairwise(edges)
-    )
-
-
-def _layers(rows: Mapping[str, Any] | None) -> LayerTable:
-    if rows is None:
-        return LayerTable(np.empty(0, np.int64), np.empty(0, np.int64), (), np.empty(0))
-    return LayerTable(rows["step"], rows["layer"], tuple(rows["measure"].tolist()), rows["value"])
 
 
 def _snapshots(steps: Mapping[int, Tensors]) -> tuple[Snapshot, ...]:

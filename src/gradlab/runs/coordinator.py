@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import queue
 import signal
 import threading
 from collections import Counter
@@ -23,7 +22,7 @@ from gradlab.plans.plan import Plan
 from gradlab.runs.executors.base import INTERRUPTS
 from gradlab.runs.store.folder import RunFolder
 from gradlab.runs.store.records import MemoryChunk, Records
-from gradlab.runs.store.status import Heartbeat
+from gradlab.runs.store.status import heartbeat, repeated
 from gradlab.runs.worker import Monitor
 from gradlab.trials.outcome import TrialResult
 from gradlab.trials.trial import TrialLabel
@@ -157,8 +156,8 @@ def run_trials(
     with ExitStack() as stack:
         stack.enter_context(on_interrupt(stop))
         if folder is not None and todo:
-            stack.enter_context(Heartbeat(folder.path, tally.snapshot))
-        stack.enter_context(committer)
+            stack.enter_context(heartbeat(folder.path, tally.snapshot))
+        stack.enter_context(committer.committing())
         incoming = runner([trial.id for trial in todo], monitor)
         try:
             for results in incoming:
@@ -185,55 +184,41 @@ class _Committer:
         self._folder = folder
         self._monitor = monitor
         self._results: list[TrialResult] = []
-        self._queue: queue.Queue[Sequence[TrialResult] | None] = queue.Queue()
+        """Those that are not committed yet."""
+        self._lock = threading.Lock()
         self._fault: BaseException | None = None
         self._start = monotonic()
-        self._thread = threading.Thread(target=self._commit_all, name="gradlab-commit", daemon=True)
 
-    def __enter__(self) -> _Committer:
-        if self._folder is not None:
-            self._thread.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        if self._folder is not None:
-            self._queue.put(None)
-            self._thread.join()
-        if self._fault is not None and error[0] is None:
+    @contextmanager
+    def committing(self) -> Iterator[None]:
+        """Commit while the block runs, and what is left at its end."""
+        if self._folder is None:
+            yield
+            return
+        with repeated("gradlab-commit", self._commit, self._pause):
+            yield
+        if self._fault is not None:
             raise self._fault
 
     def add(self, results: Sequence[TrialResult]) -> None:
         if self._fault is not None:
             raise self._fault
-        if not results:
-            return
-        if self._folder is None:
+        with self._lock:
             self._results += results
-        else:
-            self._queue.put(results)
 
     def records(self) -> Records:
-        if self._folder is not None:
-            return self._folder.records
-        return Records([MemoryChunk.of(self._results)])
+        return Records([MemoryChunk.of(self._results)]) if self._folder is None else self._folder.records
 
-    def _commit_all(self) -> None:
+    def _pause(self) -> float:
+        return min(max(COMMIT_SECONDS, (monotonic() - self._start) / 400), MAX_PAUSE)
+
+    def _commit(self) -> None:
         assert self._folder is not None
+        with self._lock:
+            results, self._results = self._results, []
         try:
-            while (first := self._queue.get()) is not None:
-                gathered, more = list(first), True
-                pause = min(max(COMMIT_SECONDS, (monotonic() - self._start) / 400), MAX_PAUSE)
-                deadline = monotonic() + pause
-                while more and (left := deadline - monotonic()) > 0:
-                    try:
-                        results = self._queue.get(timeout=left)
-                    except queue.Empty:
-                        break
-                    more = results is not None
-                    gathered += results or ()
-                self._folder.commit(gathered)
-                if not more:
-                    return
+            if results and self._fault is None:
+                self._folder.commit(results)
         except BaseException as fault:  # for example, the disk is full: stop, because nothing more can be stored
             self._fault = fault
             self._monitor.stop()

@@ -10,12 +10,11 @@ import json
 import os
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -34,33 +33,43 @@ NAME = "progress.json"
 SECONDS = 1.0
 
 
-class Heartbeat:
-    """Writes the result of `read_progress` every second while the context is open."""
+@contextmanager
+def repeated(name: str, action: Callable[[], None], pause: Callable[[], float]) -> Iterator[None]:
+    """Call `action` in a thread again and again while the block runs, and once more at its end."""
+    end = threading.Event()
 
-    def __init__(self, folder: Path, read_progress: Callable[[], Mapping[str, Any]]) -> None:
-        self._path = folder / NAME
-        self._read_progress = read_progress
-        self._end = threading.Event()
-        self._thread = threading.Thread(target=self._beat, name="gradlab-heartbeat", daemon=True)
+    def repeat() -> None:
+        while not end.wait(pause()):
+            action()
+        action()
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
+    thread = threading.Thread(target=repeat, name=name, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        end.set()
+        thread.join()
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._end.set()
-        self._thread.join()
+
+@contextmanager
+def heartbeat(folder: Path, read_progress: Callable[[], Mapping[str, Any]]) -> Iterator[None]:
+    """Write the progress to the folder every second while the block runs."""
+    path = folder / NAME
+
+    def write() -> None:
+        with suppress(OSError):  # a full disk: the run's commits will report it
+            temporary = path.with_name(f".{NAME}.tmp")
+            temporary.write_text(json.dumps(plain_json(dict(read_progress()))))
+            os.replace(temporary, path)
+
+    try:
+        write()
+        with repeated("gradlab-heartbeat", write, lambda: SECONDS):
+            yield
+    finally:
         with suppress(OSError):
-            self._path.unlink(missing_ok=True)
-
-    def _beat(self) -> None:
-        while True:
-            with suppress(OSError):  # a full disk: the run's commits will report it
-                temporary = self._path.with_name(f".{NAME}.tmp")
-                temporary.write_text(json.dumps(plain_json(dict(self._read_progress()))))
-                os.replace(temporary, self._path)
-            if self._end.wait(SECONDS):
-                return
+            path.unlink(missing_ok=True)
 
 
 class RunningTrial(Stored):
