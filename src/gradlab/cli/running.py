@@ -24,9 +24,9 @@ from gradlab.notices import say
 from gradlab.plans.cost import measure_speed
 from gradlab.plans.plan import Plan
 from gradlab.report.result import Result
-from gradlab.runs.bundles import WORKER_BYTES, Forecast, default_executor, forecast, named_executor
-from gradlab.runs.executors.base import Executor
-from gradlab.runs.store.status import committed, count_finished
+from gradlab.runs.executors.base import WORKER_BYTES, Executor, Forecast, default_executor, forecast, named_executor
+from gradlab.runs.store.folder import committed
+from gradlab.runs.store.status import count_finished
 from gradlab.trackers.exporting import named_tracker
 
 LIMITS = {"coordinator": "limited by the coordinator", "start-up": "mostly start-up", "cores": "limited by cores"}
