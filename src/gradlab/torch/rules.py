@@ -24,12 +24,11 @@ from gradlab.spec.numerals import written
 from gradlab.torch.structure import find_spine
 
 if TYPE_CHECKING:
-    from gradlab.torch.objective import Objective
+    from gradlab.torch.inspection import Objective
     from gradlab.torch.overfit import Overfit
     from gradlab.torch.probe import ModuleProbe
-    from gradlab.torch.statistics import ModuleStatistics
+    from gradlab.torch.statistics import ModuleStatistics, Weight
     from gradlab.torch.watch import Moment
-    from gradlab.torch.weights import Weight
 
 Lasting = Literal["once", "at first", "usually", "always"]
 """At which of a watch's probed steps a problem must show to be told: at any, at the first, at the last or at most of

@@ -32,7 +32,7 @@ from gradlab.theory.prediction import Forecast, Prediction
 from gradlab.theory.signal import Weights
 from gradlab.theory.walk import why_not_forward
 from gradlab.torch.structure import unwrap_model
-from gradlab.torch.tables import find_layers
+from gradlab.torch.views import find_layers
 
 if TYPE_CHECKING:
     import pandas as pd
