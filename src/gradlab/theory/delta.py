@@ -19,9 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradlab.theory.laws import correlation
-from gradlab.theory.signal import Passed, Signal, Spread, own_mean, persistence, relative
+from gradlab.theory.signal import Passed, PassedBlock, Signal, Spread, Walk, own_mean, persistence, relative
 from gradlab.theory.top import Top
-from gradlab.theory.walk import PassedBlock, Walk
 
 Array = NDArray[Any]
 Terms = tuple[Array, Array, Array]

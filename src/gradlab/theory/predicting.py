@@ -24,10 +24,21 @@ from gradlab.theory.inputs import Inputs, Pool, measure_inputs, over_pairs, pool
 from gradlab.theory.laws import Elementwise, law_of
 from gradlab.theory.phase import Phase, plain_phase, skip_phase
 from gradlab.theory.prediction import Forecast, Kind, LayerTheory, Prediction
-from gradlab.theory.signal import Passed, Signal, Spread, Weights, function_of, noise_of
+from gradlab.theory.signal import (
+    Passed,
+    Signal,
+    Spread,
+    Walk,
+    Weights,
+    function_of,
+    is_finite,
+    noise_of,
+    walk,
+    weights_by_layer,
+    why_not_forward,
+)
 from gradlab.theory.simulation import Simulation, simulate
 from gradlab.theory.top import Top, draw_top
-from gradlab.theory.walk import Walk, is_finite, walk, weights_by_layer, why_not_forward
 
 Array = NDArray[Any]
 ALIGNED = 0.15

@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 
 from gradlab.network.losses import Loss
 from gradlab.theory.inputs import Inputs
-from gradlab.theory.signal import function_of
-from gradlab.theory.walk import Walk
+from gradlab.theory.signal import Walk, function_of
 
 Array = NDArray[Any]
 DRAWS = 96

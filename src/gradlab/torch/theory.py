@@ -29,8 +29,7 @@ from gradlab.tell.predictions import tell
 from gradlab.theory.inputs import represent
 from gradlab.theory.predicting import predict_mlp
 from gradlab.theory.prediction import Forecast, Prediction
-from gradlab.theory.signal import Weights
-from gradlab.theory.walk import why_not_forward
+from gradlab.theory.signal import Weights, why_not_forward
 from gradlab.torch.structure import unwrap_model
 from gradlab.torch.views import find_layers
 
