@@ -19,7 +19,7 @@ from gradlab.network.norms import LayerNorm
 from gradlab.network.skips import NoSkip
 from gradlab.parts import Catalog
 from gradlab.spec.config import Config
-from gradlab.theory.delta import Delta, carry_back
+from gradlab.theory.delta import Delta, Top, carry_back, draw_top
 from gradlab.theory.inputs import Inputs, Pool, measure_inputs, over_pairs, pool_of
 from gradlab.theory.laws import Elementwise, law_of
 from gradlab.theory.phase import Phase, plain_phase, skip_phase
@@ -38,7 +38,6 @@ from gradlab.theory.signal import (
     why_not_forward,
 )
 from gradlab.theory.simulation import Simulation, simulate
-from gradlab.theory.top import Top, draw_top
 
 Array = NDArray[Any]
 ALIGNED = 0.15
