@@ -269,6 +269,12 @@ def correlation(covariance: Array) -> Array:
     return np.asarray(c)
 
 
+def overlap_of(second: Array) -> float:
+    """Mean correlation of two different samples, about 0 and not about their mean, from their second moments."""
+    c, size = correlation(second), len(second)
+    return float((c.sum() - c.trace()) / (size * (size - 1))) if size > 1 else 1.0
+
+
 def _needed(coefficients: Array) -> int:
     """How many Hermite orders hold all but a negligible share of every function."""
     energy = np.sum(coefficients**2, axis=1)

@@ -34,7 +34,7 @@ from gradlab.spec.base import scale_value
 from gradlab.spec.choice import InitChoice
 from gradlab.streams import Streams
 from gradlab.theory.inputs import Inputs, over_pairs
-from gradlab.theory.laws import Elementwise, Law, correlation, law_of
+from gradlab.theory.laws import Elementwise, Law, correlation, law_of, overlap_of
 
 Array = NDArray[Any]
 DRAWS = 8
@@ -342,9 +342,7 @@ class Signal:
     @cached_property
     def overlap(self) -> float:
         """Mean correlation of two different samples."""
-        c = self.correlation
-        size = len(c)
-        return float((c.sum() - c.trace()) / (size * (size - 1))) if size > 1 else 1.0
+        return overlap_of(self.second)
 
 
 @dataclass(frozen=True)

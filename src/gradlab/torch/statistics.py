@@ -120,17 +120,6 @@ def choose_samples(tensor: Tensor) -> Tensor | None:
     return few.to(torch.float32, copy=True, memory_format=torch.contiguous_format)
 
 
-def share_apart(values: Tensor, axis: int) -> float | None:
-    """Return which share of the energy differs along an axis: with x̄ the mean, Σ‖x − x̄‖² / Σ‖x‖².
-
-    It is 1 for unrelated samples, 0 if all look the same.
-    """
-    whole = norm(values)
-    if not whole or not math.isfinite(whole):
-        return None
-    return (norm(values - values.mean(axis, keepdim=True)) / whole) ** 2
-
-
 def unit_axis(module: nn.Module | None, tensor: Tensor, known: dict[tuple[int, ...], int]) -> int:
     """Return the axis of the units.
 
@@ -328,14 +317,13 @@ class Pending:
             for (_, then), result in zip(waiting, found, strict=True):
                 then(result)
 
-    def clear(self) -> None:
-        """Forget what is waiting."""
-        self._waiting, self._entries = [], 0
-
 
 def measure_spreads(samples: Sequence[Tensor]) -> list[tuple[float | None, float | None]]:
-    """Return which share of the energy differs between samples and, of three axes, between the tokens of a sample."""
-    found: dict[int, tuple[float | None, float | None]] = {}
+    """Return which share of the energy differs between samples and, of three axes, between the tokens of a sample.
+
+    With x̄ the mean it is Σ‖x − x̄‖² / Σ‖x‖²: 1 for unrelated samples, 0 if all look the same, None if all are 0.
+    """
+    shares: dict[int, tuple[float | None, float | None]] = {}
     for places in _group([(sample.shape, sample.device) for sample in samples]):
         stacked = torch.stack([samples[place] for place in places])
         whole = _size_each(stacked)
@@ -343,18 +331,17 @@ def measure_spreads(samples: Sequence[Tensor]) -> list[tuple[float | None, float
         tokens = _size_each(stacked - stacked.mean(2, keepdim=True)) if stacked.dim() == 4 else whole
         has_tokens = stacked.dim() == 4 and stacked.shape[2] > 1
         for place, size, first, second in zip(places, whole, apart, tokens, strict=True):
-            if min(size, first, second) > SMALLEST and max(size, first, second) < LARGEST:
-                found[place] = (first / size) ** 2, (second / size) ** 2 if has_tokens else None
-            else:  # float32 cannot square them
-                few = samples[place]
-                between = share_apart(few, 1) if has_tokens else None
-                found[place] = share_apart(few.flatten(1), 0), between
-    return [found[place] for place in range(len(samples))]
+            if size and math.isfinite(size):
+                shares[place] = (first / size) ** 2, (second / size) ** 2 if has_tokens else None
+            else:
+                shares[place] = None, None
+    return [shares[place] for place in range(len(samples))]
 
 
 def _size_each(stacked: Tensor) -> list[float]:
-    sizes: list[float] = torch.linalg.vector_norm(stacked.flatten(1), dim=1).tolist()
-    return sizes
+    rows = stacked.flatten(1)
+    sizes: list[float] = torch.linalg.vector_norm(rows, dim=1).tolist()
+    return [size if SMALLEST < size < LARGEST else norm_of(row) for size, row in zip(sizes, rows, strict=True)]
 
 
 def _group(kinds: Sequence[Hashable]) -> Iterable[list[int]]:
