@@ -1,14 +1,18 @@
-"""What the command line says about a tuning before it is run."""
+"""What the command line prints: plan, status, result, tables. Color only on a terminal, never with NO_COLOR."""
 
 from __future__ import annotations
 
 import math
 import sys
+import textwrap
+import webbrowser
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TextIO
 
+import typer
+from rich import markup
 from rich.cells import cell_len
 from rich.console import Console
 from rich.padding import Padding
@@ -20,8 +24,7 @@ from gradlab.analysis.claims.power import describe_shortfalls, list_shortfalls
 from gradlab.analysis.formatting import number
 from gradlab.analysis.scoreboard import Scoreboard
 from gradlab.audits.audit import Audit
-from gradlab.cli.output import console, duration, escape, hang
-from gradlab.cli.progress import running_lines
+from gradlab.cli.output import duration, hang, visible
 from gradlab.comparing.live import Live
 from gradlab.plans.cost import measure_speed
 from gradlab.plans.plan import Plan
@@ -33,8 +36,114 @@ from gradlab.report.result import Result
 from gradlab.report.story import QUICK_NOTE, Story
 from gradlab.report.tables import Table
 from gradlab.report.tuning import describe_edges
+from gradlab.running.verify import Verification
 from gradlab.runs.store.status import RunStatus
 from gradlab.spec.paths import label
+
+MOST_ROWS = 60
+"""Rows of a table on the terminal."""
+LONGEST_WORD, LONGEST_HEADER = 24, 12
+"""Characters of a word that is not folded."""
+WIDE = 200
+"""Columns of a table that is written to a file or a pipe."""
+
+
+class Terminal(Console):
+    """Prints to stdout or to another stream; raises on a broken pipe instead of ending the process as rich does."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        stream = stream or sys.stdout
+        super().__init__(file=stream, highlight=False, width=None if stream.isatty() else WIDE)
+
+    def on_broken_pipe(self) -> None:
+        """Raise, so that the command ends with code 0."""
+        raise BrokenPipeError
+
+    def say(self, text: str, **options: Any) -> None:
+        """Print a text as it is, without markup and without invisible characters."""
+        self.print(escape(text), **options)
+
+
+def escape(text: str) -> str:
+    """Escape invisible characters and rich's markup."""
+    return markup.escape(visible(text))
+
+
+def plan(planned: Plan, stream: TextIO, done: int = 0) -> None:
+    """The trials, their cost, and how many of them are already done."""
+    to = Terminal(stream)
+    study = planned.resolved.study
+    to.print(f"[bold]{escape(study.question)}[/bold]")
+    seeds = len(study.trial_seeds)
+    to.print(
+        f"{len(planned.groups)} groups × {seeds} seeds = {len(planned.trials):,} trials, "
+        f"{_say_flops(planned.flops)}, {planned.bytes / 2**20:,.0f} MiB each, "
+        f"about {duration(planned.seconds())} on one core" + (" (reduced budget)" if planned.resolved.quick else "")
+    )
+    for line in tuning_lines(planned):
+        to.say(line)
+    distinct = len({trial.id for trial in planned.all_trials})
+    if distinct < len(planned.all_trials):
+        to.print(f"{distinct:,} of them are distinct: groups with the same settings share their trials")
+    if done:
+        to.print(f"{done:,} trials are already done, {distinct - done:,} are left")
+    if short := describe_shortfalls(study, quick=planned.resolved.quick):
+        to.print(f"[yellow]{escape(short)}[/yellow]")
+    for group in planned.groups if stream is sys.stdout else ():
+        settings = group.group.settings
+        short = ", ".join(f"{path.rpartition('.')[2]}={label(value)}" for path, value in settings.items())
+        whole = ", ".join(f"{path}={label(value)}" for path, value in settings.items()) or "the base"
+        name = whole if short == group.group.name else f"{group.group.name}: {whole}"
+        to.say(hang("  ", f"{name}; {group.cost.parameters:,} parameters, {group.cost.steps:,} steps"))
+    for text in dict.fromkeys(group.stated for group in planned.groups if group.stated):
+        to.say(f"  data: {text}")
+    for text in dict.fromkeys(f"{group.engine} engine, {group.reason}" for group in planned.groups if group.reason):
+        to.say(f"  {text}")
+
+
+def _say_flops(flops: float) -> str:
+    unit, size = next(((unit, size) for unit, size in (("P", 1e15), ("T", 1e12)) if flops >= size), ("G", 1e9))
+    return f"{flops / size:.3g} {unit}FLOP"
+
+
+def lines(texts: Iterable[str]) -> None:
+    """Sentences, one per line."""
+    to = Terminal()
+    for text in texts:
+        to.say(text)
+
+
+def plan_json(planned: Plan, done: int = 0) -> dict[str, Any]:
+    """The plan as one object."""
+    speed = measure_speed()
+    return {
+        "study": planned.resolved.study.name,
+        "question": planned.resolved.study.question,
+        "groups": [
+            {
+                "name": group.group.name,
+                "settings": dict(group.group.settings),
+                "parameters": group.cost.parameters,
+                "steps": group.cost.steps,
+                "flops": group.cost.flops,
+                "bytes": group.cost.bytes,
+                "seconds": speed.seconds(group.cost),
+                "data": group.stated or None,
+                "engine": group.engine,
+            }
+            for group in planned.groups
+        ],
+        "trials": [{"id": trial.id, "group": trial.group, "seed": trial.seed} for trial in planned.trials],
+        "done": done,
+        "claims_that_cannot_settle": [
+            {"claim": short.claim.text, "needs_seeds": short.needs}
+            for short in list_shortfalls(planned.resolved.study, quick=planned.resolved.quick)
+        ],
+        "flops": planned.flops,
+        "bytes": planned.bytes,
+        "seconds": planned.seconds(speed),
+        **({"tuning": tuning_plan_json(planned)} if planned.tuning is not None else {}),
+    }
 
 
 def tuning_lines(planned: Plan) -> list[str]:
@@ -78,99 +187,14 @@ def tuning_plan_json(planned: Plan) -> dict[str, Any] | None:
     }
 
 
-# What the command line prints: plan, status, result, tables. Color only on a terminal, never with NO_COLOR.
-
-MOST_ROWS = 60
-"""Rows of a table on the terminal."""
-LONGEST_WORD, LONGEST_HEADER = 24, 12
-"""Characters of a word that is not folded."""
-
-
-def plan(planned: Plan, stream: TextIO, done: int = 0) -> None:
-    """The trials, their cost, and how many of them are already done."""
-    to = console(stream)
-    study = planned.resolved.study
-    to.print(f"[bold]{escape(study.question)}[/bold]")
-    seeds = len(study.trial_seeds)
-    to.print(
-        f"{len(planned.groups)} groups × {seeds} seeds = {len(planned.trials):,} trials, "
-        f"{_say_flops(planned.flops)}, {planned.bytes / 2**20:,.0f} MiB each, "
-        f"about {duration(planned.seconds())} on one core" + (" (reduced budget)" if planned.resolved.quick else "")
-    )
-    for line in tuning_lines(planned):
-        to.print(escape(line))
-    distinct = len({trial.id for trial in planned.all_trials})
-    if distinct < len(planned.all_trials):
-        to.print(f"{distinct:,} of them are distinct: groups with the same settings share their trials")
-    if done:
-        to.print(f"{done:,} trials are already done, {distinct - done:,} are left")
-    if short := describe_shortfalls(study, quick=planned.resolved.quick):
-        to.print(f"[yellow]{escape(short)}[/yellow]")
-    for group in planned.groups if stream is sys.stdout else ():
-        settings = group.group.settings
-        short = ", ".join(f"{path.rpartition('.')[2]}={label(value)}" for path, value in settings.items())
-        whole = ", ".join(f"{path}={label(value)}" for path, value in settings.items()) or "the base"
-        name = whole if short == group.group.name else f"{group.group.name}: {whole}"
-        to.print(escape(hang("  ", f"{name}; {group.cost.parameters:,} parameters, {group.cost.steps:,} steps")))
-    for text in dict.fromkeys(group.stated for group in planned.groups if group.stated):
-        to.print(escape(f"  data: {text}"))
-    for text in dict.fromkeys(f"{group.engine} engine, {group.reason}" for group in planned.groups if group.reason):
-        to.print(escape(f"  {text}"))
-
-
-def _say_flops(flops: float) -> str:
-    unit, size = next(((unit, size) for unit, size in (("P", 1e15), ("T", 1e12)) if flops >= size), ("G", 1e9))
-    return f"{flops / size:.3g} {unit}FLOP"
-
-
-def lines(texts: Iterable[str], stream: TextIO) -> None:
-    """Sentences, one per line."""
-    to = console(stream)
-    for text in texts:
-        to.print(escape(text), highlight=False)
-
-
-def plan_json(planned: Plan, done: int = 0) -> dict[str, Any]:
-    """The plan as one object."""
-    speed = measure_speed()
-    return {
-        "study": planned.resolved.study.name,
-        "question": planned.resolved.study.question,
-        "groups": [
-            {
-                "name": group.group.name,
-                "settings": dict(group.group.settings),
-                "parameters": group.cost.parameters,
-                "steps": group.cost.steps,
-                "flops": group.cost.flops,
-                "bytes": group.cost.bytes,
-                "seconds": speed.seconds(group.cost),
-                "data": group.stated or None,
-                "engine": group.engine,
-            }
-            for group in planned.groups
-        ],
-        "trials": [{"id": trial.id, "group": trial.group, "seed": trial.seed} for trial in planned.trials],
-        "done": done,
-        "claims_that_cannot_settle": [
-            {"claim": short.claim.text, "needs_seeds": short.needs}
-            for short in list_shortfalls(planned.resolved.study, quick=planned.resolved.quick)
-        ],
-        "flops": planned.flops,
-        "bytes": planned.bytes,
-        "seconds": planned.seconds(speed),
-        **({"tuning": tuning_plan_json(planned)} if planned.tuning is not None else {}),
-    }
-
-
 def result(found: Result, folder: Path, *, tables: bool = False) -> None:
     """The answer, what it rests on and how the claims came out, on stdout; the path of the report on stderr."""
-    to = console(sys.stdout)
+    to = Terminal()
     story = found.story
     if story.audit is not None and story.audit.mark is not None:
         to.print(f"[bold red]{story.audit.mark.upper()}[/bold red] {escape('; '.join(story.audit.faults))}\n")
     word = f"[bold green]{escape(story.answered.word)}.[/bold green] " if story.answered.word else ""
-    to.print(f"{word}[bold]{escape(' '.join(story.answered.sentences))}[/bold]", highlight=False)
+    to.print(f"{word}[bold]{escape(' '.join(story.answered.sentences))}[/bold]")
     quick = [QUICK_NOTE] if found.measured.plan.quick else []
     edges = describe_edges(story.tuning) if story.tuning is not None else ()
     for line in (
@@ -181,50 +205,50 @@ def result(found: Result, folder: Path, *, tables: bool = False) -> None:
         story.caveats,
     ):
         if line:
-            to.print(escape(line), highlight=False)
+            to.say(line)
     if story.tally:
         hint = "" if tables else " (--tables shows them all)"
-        to.print(escape(f"{story.tally}{hint}"), highlight=False)
+        to.say(f"{story.tally}{hint}")
     if tables:
         print_tables(story)
     for line in story.failures:
-        to.print(escape(f"failed: {line}"))
-    notes = console(sys.stderr)
+        to.say(f"failed: {line}")
+    notes = Terminal(sys.stderr)
     for note in story.folder_notes:
-        notes.print(escape(note), soft_wrap=True)
+        notes.say(note, soft_wrap=True)
     if story.unfinished:
         notes.print("unfinished: the finished trials are kept; run the same command to resume")
-    notes.print(escape(f"report: {folder / 'report.html'}   (and report.md, figures/)"), soft_wrap=True)
+    notes.say(f"report: {folder / 'report.html'}   (and report.md, figures/)", soft_wrap=True)
 
 
 def print_tables(story: Story) -> None:
     """Everything that a report has in tables: findings, claims, results."""
-    to = console(sys.stdout)
+    to = Terminal()
     to.print()
     if story.audit is not None:
         for limit in story.audit.limits:
-            to.print(escape(f"  cannot be attributed: {limit}"))
+            to.say(f"  cannot be attributed: {limit}")
     if story.findings:
-        to.print("\n" + escape(story.findings) + "\n", highlight=False)
+        to.print("\n" + escape(story.findings) + "\n")
     for table in (story.claims, *story.tables):
         if table is not None:
             print_table(to, table)
 
 
-def audit(found: Audit, stream: TextIO) -> None:
+def audit(found: Audit) -> None:
     """Both answers, and the arms side by side."""
-    to = console(stream)
+    to = Terminal()
     to.print("[bold]1. Same set-up except the declared factor?[/bold]")
-    to.print(_indented(f"{found.answer}\n"), highlight=False)
+    to.print(_indented(f"{found.answer}\n"))
     to.print("[bold]2. What can this design not attribute, even so?[/bold]")
     for limit in [limit for limit in found.limits if limit not in found.flaws] or ["Nothing that the audit knows of."]:
-        to.print(_indented(f"- {limit}"), highlight=False)
+        to.print(_indented(f"- {limit}"))
     to.print()
     print_table(to, tabulate_audit(found))
     if found.cannot_see:
         to.print("[bold]What this audit cannot see[/bold]")
         for sentence in found.cannot_see:
-            to.print(_indented(f"- {sentence}"), highlight=False)
+            to.print(_indented(f"- {sentence}"))
 
 
 def _indented(sentence: str, columns: int = 3) -> Padding:
@@ -232,12 +256,12 @@ def _indented(sentence: str, columns: int = 3) -> Padding:
     return Padding(Text.from_markup(escape(sentence)), (0, 0, 0, columns), expand=False)
 
 
-def predicted(found: Predicted, stream: TextIO, *, layers: bool) -> None:
+def predicted(found: Predicted, *, layers: bool) -> None:
     """What theory expects of every group: sentences, and its layers in one table or, on a narrow terminal, in two.
 
     Without tables, groups of which theory says the same stand together.
     """
-    to = console(stream)
+    to = Terminal()
     alike: dict[Any, list[str]] = {}
     for group in found.groups:
         alike.setdefault((*found.sentences(group), group if layers else ""), []).append(group)
@@ -251,22 +275,22 @@ def predicted(found: Predicted, stream: TextIO, *, layers: bool) -> None:
                 print_table(to, table, "with --json")
 
 
-def status(found: RunStatus, stream: TextIO) -> None:
+def status(found: RunStatus) -> None:
     """The state of a run."""
-    to = console(stream)
+    to = Terminal()
     to.print(f"[bold]{escape(found.study)}[/bold]: {escape(found.question)}")
     words = [f"{found.done:,} of {found.planned:,} trials done"]
     words += [f"{found.diverged:,} of them diverged"] if found.diverged else []
     words += [f"{found.failed:,} failed"] if found.failed else []
     words += [f"{len(found.running):,} running"] if found.alive else []
-    to.print(escape(", ".join([*words, f"{found.left:,} left"])))
+    to.say(", ".join([*words, f"{found.left:,} left"]))
     if found.phase is not None:
         counts = ", ".join(f"{phase.name} {phase.done:,} of {phase.planned:,}" for phase in found.phases)
-        to.print(escape(f"phase: {found.phase} ({counts})"))
+        to.say(f"phase: {found.phase} ({counts})")
     if found.alive:
-        to.print(escape(f"alive: {found.holder}"))
+        to.say(f"alive: {found.holder}")
         for line in running_lines(found.running):
-            to.print(escape(f"  {line}"))
+            to.say(f"  {line}")
         if found.seconds_left is not None:
             to.print(f"about {duration(found.seconds_left)} left")
     elif found.finished:
@@ -274,26 +298,40 @@ def status(found: RunStatus, stream: TextIO) -> None:
     else:
         to.print("not running; run the same command to resume")
     for line in found.damaged:
-        to.print(escape(line), soft_wrap=True)
+        to.say(line, soft_wrap=True)
 
 
-def live(found: Live, stream: TextIO) -> None:
+def running_lines(running: Any) -> list[str]:
+    """Return one line for every trial in training: name, step, loss, seconds."""
+    return [
+        f"{trial['name']}: step {trial['steps']:,} of {trial['of']:,}, "
+        f"loss {_format_loss(trial['loss'])}, {trial['seconds']:.0f} s"
+        for trial in running
+    ]
+
+
+def _format_loss(loss: float | str | None) -> str:
+    """A loss from JSON, which has non-finite numbers as strings."""
+    return number(float(loss) if loss is not None else None)
+
+
+def live(found: Live) -> None:
     """A watch that goes on, or was cut off: where it is, its loss, and what was found last."""
-    to, state = console(stream), found.to_json()
+    to, state = Terminal(), found.to_json()
     how = "running" if state["alive"] else "not running; `gradlab report` makes a run of what is there"
-    to.print(escape(f"{state['folder']}: watch of {state['watched']}, {how}"), highlight=False)
+    to.say(f"{state['folder']}: watch of {state['watched']}, {how}")
     if state["step"] is None:
-        to.print("No step was probed yet.", highlight=False)
+        to.print("No step was probed yet.")
         return
     loss = "" if state["loss"] is None else f", loss {number(float(state['loss']), 4)}"
-    to.print(f"{state['moments']:,} steps probed, the latest is step {state['step']:,}{loss}", highlight=False)
+    to.print(f"{state['moments']:,} steps probed, the latest is step {state['step']:,}{loss}")
     for line in state["diagnosis"] or ["No step probed so far shows anything wrong."]:
-        to.print(escape(str(line)), highlight=False)
+        to.say(str(line))
 
 
-def runs(found: Sequence[RunStatus], stream: TextIO) -> None:
+def runs(found: Sequence[RunStatus]) -> None:
     """Runs, one line each."""
-    to = console(stream)
+    to = Terminal()
     if not found:
         to.print("no runs below this folder; `gradlab run identity` makes one, `gradlab list` shows what there is")
         return
@@ -303,16 +341,46 @@ def runs(found: Sequence[RunStatus], stream: TextIO) -> None:
         count = f"{each.done + each.failed:,} of {each.planned:,}"
         failed = f", {each.failed:,} failed" if each.failed else ""
         line = hang(f"{each.folder:<{width}}  {state:<11}  {count:>15} trials{failed}  ", each.question)
-        to.print(escape(line), no_wrap=True, overflow="ignore", crop=False)
+        to.say(line, no_wrap=True, overflow="ignore", crop=False)
 
 
 def against(found: Against) -> None:
     """Two runs side by side."""
-    to = console(sys.stdout)
+    to = Terminal()
     to.print(f"[bold]{escape(beside.summarize(found))}[/bold]\n")
     for table in (beside.tabulate_settings(found), beside.tabulate_results(found)):
         if table is not None:
             print_table(to, table)
+
+
+def verification(found: Verification) -> None:
+    """The checks with their results, then what was found and what the ledger tells."""
+
+    def echo(text: str, indent: str) -> None:
+        wrapped = textwrap.fill(
+            visible(text), 80, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+        )
+        typer.echo(wrapped)
+
+    echo(found.run, "")
+    for check in found.checks:
+        summary = f"{len(check.findings)} found, see below" if check.findings else check.summary
+        echo(f"  {check.result:<12}{check.name:<10} {summary}", " " * 25)
+    for title, sentences in (("Does not check out", found.findings), ("By its ledger", found.history.remarks)):
+        if sentences:
+            typer.echo(f"\n{title}:")
+            for sentence in sentences:
+                echo(f"- {sentence}", "  ")
+    last = ["Nothing was found." if found.complete else "Nothing was found in what could be checked."] * found.ok
+    if found.checks[-1].done:
+        last.append(f"--seed {found.seed} trains the same trials again.")
+    typer.echo("\n" + "\n".join(last) if last else "")
+
+
+def open_page(path: Path) -> None:
+    """Open a page in the user's browser, if there is both."""
+    if path.is_file():
+        webbrowser.open(path.resolve().as_uri())
 
 
 def print_table(to: Console, table: Table, whole: str = "in the report") -> None:
@@ -391,37 +459,37 @@ def _with_frame(widths: Iterable[int]) -> int:
 
 def audit_line(found: Audit) -> None:
     """Answer 1 before the run begins, on stderr."""
-    notes = console(sys.stderr)
-    notes.print(escape(f"same set-up except the factor? {found.answer}"), soft_wrap=not notes.is_terminal)
+    notes = Terminal(sys.stderr)
+    notes.say(f"same set-up except the factor? {found.answer}", soft_wrap=not notes.is_terminal)
 
 
 def begins(planned: Plan, left: int) -> None:
     """One line before a study of several, on stderr."""
     study = planned.study
-    to = console(sys.stderr)
+    to = Terminal(sys.stderr)
     planned_trials = len(planned.all_trials)
     trials = f"{left:,} of {planned_trials:,} trials" if left < planned_trials else f"{left:,} trials"
     to.print(f"[bold]{escape(study.name)}[/bold]: {escape(study.question)} ({trials})", soft_wrap=not to.is_terminal)
 
 
-def scoreboard(board: Scoreboard, folder: Path, stream: TextIO) -> None:
+def scoreboard(board: Scoreboard, folder: Path) -> None:
     """Every claim of every write-up, every audit, every confound."""
-    to = console(stream)
+    to = Terminal()
     for table in (*boards.tabulate_claims(board), boards.tabulate_audits(board), boards.tabulate_confounds(board)):
         print_table(to, table)
-    to.print(f"[bold]{escape(boards.summarize(board))}[/bold]", highlight=False)
-    console(sys.stderr).print(escape(f"scoreboard: {folder / 'scoreboard.md'}"), soft_wrap=True)
+    to.print(f"[bold]{escape(boards.summarize(board))}[/bold]")
+    Terminal(sys.stderr).say(f"scoreboard: {folder / 'scoreboard.md'}", soft_wrap=True)
 
 
-def frames(tables: Sequence[tuple[str, Any]], closing: str, stream: TextIO) -> None:
+def frames(tables: Sequence[tuple[str, Any]], closing: str) -> None:
     """Data frames as tables, without columns that are empty, and a closing line."""
-    to = console(stream)
+    to = Terminal()
     for title, whole in tables:
         frame = whole.dropna(axis="columns", how="all") if len(whole) else whole
         rows = tuple(tuple(_format_cell(value) for value in row) for row in frame.itertuples(index=False))
         numbers = tuple(place for place, kind in enumerate(frame.dtypes) if kind.kind in "iuf")
         print_table(to, Table(title, tuple(map(str, frame.columns)), rows, numbers=numbers), "with --json")
-    to.print(escape(closing), highlight=False)
+    to.say(closing)
 
 
 def _format_cell(value: Any) -> str:
