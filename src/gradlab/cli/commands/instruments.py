@@ -143,15 +143,14 @@ def bench(
     sweep of 64 architectures) and H (the depth study on all cores) run in separate processes and take minutes.
     """
     from gradlab.bench import figure, measure
+    from gradlab.bench.systems import PEERS
     from gradlab.cli.output import emit_json
     from gradlab.report.draw import render_image
 
     names = [name for name in peers.split(",") if name]
     for name in names:
-        if name not in measure.PEERS:
-            raise StudyError(
-                f"--peers: {name!r} is not known; accepted: {', '.join(measure.PEERS)}{nearest(name, measure.PEERS)}"
-            )
+        if name not in PEERS:
+            raise StudyError(f"--peers: {name!r} is not known; accepted: {', '.join(PEERS)}{nearest(name, PEERS)}")
     for letter in workloads:
         if letter not in WORKLOADS:
             raise StudyError(f"--workloads: {letter!r} is not one of {', '.join(WORKLOADS)}")
