@@ -9,13 +9,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
-StudyName = Annotated[str, typer.Argument(metavar="STUDY", help="A built-in name or a YAML file.")]
-RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="The run folder, such as runs/identity.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
-PlainJson = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
-Tables = Annotated[bool, typer.Option("--tables", help="Print all tables of the report as well.")]
-Workers = Annotated[int | None, typer.Option("-j", "--workers", help="Trials at a time [default: all cores].", min=1)]
+StudyName = Annotated[str, Argument(metavar="STUDY", help="A built-in name or a YAML file.")]
+RunPath = Annotated[Path, Argument(metavar="RUN", help="The run folder, such as runs/identity.")]
+AsJson = Annotated[bool, Option("--json", help="Print one JSON object on stdout.")]
+PlainJson = Annotated[bool, Option("--json", help="Print JSON on stdout.")]
+Tables = Annotated[bool, Option("--tables", help="Print all tables of the report as well.")]
+Workers = Annotated[int | None, Option("-j", "--workers", help="Trials at a time [default: all cores].", min=1)]
 AUDIT_FAILED = 3
 """Exit code if a comparison is not fair."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from gradlab.cli.commands import AsJson, PlainJson
 from gradlab.errors import InvalidInput, StoreError, StudyError, described, nearest
@@ -19,15 +20,13 @@ WORKLOADS = "ABCDEFGHIJ"
 
 
 def probe(
-    target: Annotated[
-        str, typer.Argument(metavar="MODULE:FACTORY", help="A function that returns (model, batch, loss).")
-    ],
+    target: Annotated[str, Argument(metavar="MODULE:FACTORY", help="A function that returns (model, batch, loss).")],
     against: Annotated[
-        str | None, typer.Option(metavar="MODULE:FACTORY", help="The model before the fix: show what changed.")
+        str | None, Option(metavar="MODULE:FACTORY", help="The model before the fix: show what changed.")
     ] = None,
-    overfit: Annotated[bool, typer.Option(help="Also check whether a copy can overfit the batch.")] = False,
-    full: Annotated[bool, typer.Option("--full", help="Show every module and parameter, not only blocks.")] = False,
-    figure: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw activations and δ to this file.")] = None,
+    overfit: Annotated[bool, Option(help="Also check whether a copy can overfit the batch.")] = False,
+    full: Annotated[bool, Option("--full", help="Show every module and parameter, not only blocks.")] = False,
+    figure: Annotated[Path | None, Option(metavar="FILE", help="Draw activations and δ to this file.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Look inside a PyTorch model in one forward and backward pass.
@@ -105,7 +104,7 @@ def _draw(what: Any, path: Path | None) -> None:
 
 
 def check_part(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A Python file that defines parts. It is run.")],
+    file: Annotated[Path, Argument(metavar="FILE", help="A Python file that defines parts. It is run.")],
     as_json: PlainJson = False,
 ) -> None:
     """Check your own parts.
@@ -130,10 +129,10 @@ def check_part(
 
 
 def bench(
-    peers: Annotated[str, typer.Option(help="Peers, separated by commas.")] = "torch,jax,sklearn",
-    workloads: Annotated[str, typer.Option(help=f"Workloads: letters of {WORKLOADS}.")] = "ABCDEFIJ",
-    rounds: Annotated[int, typer.Option(help="Rounds; the systems take turns in each.", min=1)] = 5,
-    out: Annotated[Path | None, typer.Option(help="Write bench.json, bench.txt and bench.png to this folder.")] = None,
+    peers: Annotated[str, Option(help="Peers, separated by commas.")] = "torch,jax,sklearn",
+    workloads: Annotated[str, Option(help=f"Workloads: letters of {WORKLOADS}.")] = "ABCDEFIJ",
+    rounds: Annotated[int, Option(help="Rounds; the systems take turns in each.", min=1)] = 5,
+    out: Annotated[Path | None, Option(help="Write bench.json, bench.txt and bench.png to this folder.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Compare training speed with peers.
@@ -166,25 +165,22 @@ def bench(
 
 def lab(
     folder: Annotated[
-        Path,
-        typer.Argument(
-            metavar="[FOLDER]", help="Where runs and saved studies are [default: here].", show_default=False
-        ),
+        Path, Argument(metavar="[FOLDER]", help="Where runs and saved studies are [default: here].", show_default=False)
     ] = Path("."),
     port: Annotated[
-        int | None, typer.Option(help="The port [default: 8765, or the next free one].", min=1, max=65535)
+        int | None, Option(help="The port [default: 8765, or the next free one].", min=1, max=65535)
     ] = None,
     host: Annotated[
-        str, typer.Option(metavar="ADDRESS", help="Listen on another address, so that other machines can reach it.")
+        str, Option(metavar="ADDRESS", help="Listen on another address, so that other machines can reach it.")
     ] = "127.0.0.1",
     lesson: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Open a lesson, such as `skip`, instead of the playground.")
+        str | None, Option(metavar="NAME", help="Open a lesson, such as `skip`, instead of the playground.")
     ] = None,
     browser: Annotated[
-        bool, typer.Option("--browser/--no-browser", help="Open the page in a browser [default].", show_default=False)
+        bool, Option("--browser/--no-browser", help="Open the page in a browser [default].", show_default=False)
     ] = True,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the link as one JSON object on stdout.")] = False,
-    attended: Annotated[bool, typer.Option("--attended", help="End when standard input closes.", hidden=True)] = False,
+    as_json: Annotated[bool, Option("--json", help="Print the link as one JSON object on stdout.")] = False,
+    attended: Annotated[bool, Option("--attended", help="End when standard input closes.", hidden=True)] = False,
 ) -> None:
     """Open the live lab, where two networks learn side by side.
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Argument, Option
 
 from gradlab.cli.commands import AsJson, RunPath, Tables
 from gradlab.errors import InvalidInput, nearest
@@ -21,7 +22,7 @@ FORMATS = ("png", "pdf", "svg", "csv")
 
 def status(
     run: Annotated[
-        Path | None, typer.Argument(metavar="[RUN]", help="The run folder, such as runs/identity [default: all].")
+        Path | None, Argument(metavar="[RUN]", help="The run folder, such as runs/identity [default: all].")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -51,21 +52,18 @@ def status(
 def report(
     run: RunPath,
     against: Annotated[
-        Path | None, typer.Option(metavar="RUN", help="Another run: show the differences in studies and results.")
+        Path | None, Option(metavar="RUN", help="Another run: show the differences in studies and results.")
     ] = None,
     form: Annotated[
-        str | None, typer.Option("--format", metavar="html|md", help="Write only this format [default: both].")
+        str | None, Option("--format", metavar="html|md", help="Write only this format [default: both].")
     ] = None,
-    pair: Annotated[
-        tuple[str, str] | None, typer.Option(metavar="ARM ARM", help="The two arms of the micro-world.")
-    ] = None,
-    seed: Annotated[int | None, typer.Option(help="The seed of the micro-world [default: the first].")] = None,
+    pair: Annotated[tuple[str, str] | None, Option(metavar="ARM ARM", help="The two arms of the micro-world.")] = None,
+    seed: Annotated[int | None, Option(help="The seed of the micro-world [default: the first].")] = None,
     trust: Annotated[
-        bool,
-        typer.Option("--trust", help="Run the code of the run's own parts: for their figures, --pair and --seed."),
+        bool, Option("--trust", help="Run the code of the run's own parts: for their figures, --pair and --seed.")
     ] = False,
     tables: Tables = False,
-    open_it: Annotated[bool, typer.Option("--open", help="Open the report in a browser.")] = False,
+    open_it: Annotated[bool, Option("--open", help="Open the report in a browser.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Rewrite the report of a run, or compare two runs.
@@ -113,25 +111,25 @@ def report(
 def figure(
     run: RunPath,
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="The figure; without it, the figures of the run are listed.")
+        str | None, Argument(metavar="[NAME]", help="The figure; without it, the figures of the run are listed.")
     ] = None,
     groups: Annotated[
         list[str] | None,
-        typer.Option(metavar="GROUPS", help="Show only these: a group's name, or depth=5|20, init=he_normal."),
+        Option(metavar="GROUPS", help="Show only these: a group's name, or depth=5|20, init=he_normal."),
     ] = None,
-    facet: Annotated[str | None, typer.Option(metavar="SETTING", help="One panel for each of its values.")] = None,
-    color: Annotated[str | None, typer.Option(metavar="SETTING", help="One hue for each of its values.")] = None,
+    facet: Annotated[str | None, Option(metavar="SETTING", help="One panel for each of its values.")] = None,
+    color: Annotated[str | None, Option(metavar="SETTING", help="One hue for each of its values.")] = None,
     label: Annotated[
-        list[str] | None, typer.Option(metavar="LEVEL=TEXT", help="Rename a level or an arm: skip=none=plain.")
+        list[str] | None, Option(metavar="LEVEL=TEXT", help="Rename a level or an arm: skip=none=plain.")
     ] = None,
-    title: Annotated[str | None, typer.Option(help="A title of your own; empty: none.")] = None,
-    size: Annotated[str, typer.Option(metavar="SIZE", help="page, column (of a paper) or slide.")] = "page",
+    title: Annotated[str | None, Option(help="A title of your own; empty: none.")] = None,
+    size: Annotated[str, Option(metavar="SIZE", help="page, column (of a paper) or slide.")] = "page",
     to: Annotated[
-        str | None, typer.Option(metavar="FORMAT", help="png, pdf, svg, or csv: the numbers [default: png].")
+        str | None, Option(metavar="FORMAT", help="png, pdf, svg, or csv: the numbers [default: png].")
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="The file to write [default: NAME.FORMAT; - is stdout].")] = None,
-    trust: Annotated[bool, typer.Option("--trust", help="Run the code of the run's own figures.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="List the figures as one JSON object.")] = False,
+    out: Annotated[Path | None, Option(help="The file to write [default: NAME.FORMAT; - is stdout].")] = None,
+    trust: Annotated[bool, Option("--trust", help="Run the code of the run's own figures.")] = False,
+    as_json: Annotated[bool, Option("--json", help="List the figures as one JSON object.")] = False,
 ) -> None:
     """Draw one figure of a run, or list its figures.
 
@@ -189,16 +187,12 @@ def _parse_label(text: str) -> tuple[str, str]:
 
 def export(
     run: RunPath,
-    to: Annotated[
-        str, typer.Option(metavar="FORMAT", help="csv, parquet, json or latex; or tensorboard, mlflow, wandb.")
-    ],
+    to: Annotated[str, Option(metavar="FORMAT", help="csv, parquet, json or latex; or tensorboard, mlflow, wandb.")],
     table: Annotated[
-        str,
-        typer.Option(metavar="NAME", help="summary (mean and interval per group), trials, curves, layers or tuning."),
+        str, Option(metavar="NAME", help="summary (mean and interval per group), trials, curves, layers or tuning.")
     ] = "summary",
     out: Annotated[
-        Path | None,
-        typer.Option(help="The file to write [default: stdout], or the tracker's folder [default: RUN/NAME]."),
+        Path | None, Option(help="The file to write [default: stdout], or the tracker's folder [default: RUN/NAME].")
     ] = None,
 ) -> None:
     """Export a table of a run, or the whole run to a tracker.
@@ -241,20 +235,17 @@ def export(
 
 
 def verify(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="The run's folder, like runs/identity.")],
-    everything: Annotated[bool, typer.Option("--all", help="Train every trial again.")] = False,
+    run: Annotated[Path, Argument(metavar="RUN", help="The run's folder, like runs/identity.")],
+    everything: Annotated[bool, Option("--all", help="Train every trial again.")] = False,
     sample: Annotated[
         int | None,
-        typer.Option(
-            metavar="N", help="Train so many trials again [default: all that fit into 30 s, at least 3].", min=0
-        ),
+        Option(metavar="N", help="Train so many trials again [default: all that fit into 30 s, at least 3].", min=0),
     ] = None,
-    seed: Annotated[int | None, typer.Option(metavar="S", help="Decides which ones.", min=0)] = None,
+    seed: Annotated[int | None, Option(metavar="S", help="Decides which ones.", min=0)] = None,
     call: Annotated[
-        str | None,
-        typer.Option(metavar="MODULE:FUNCTION", help="The function that a comparison called, to call it again."),
+        str | None, Option(metavar="MODULE:FUNCTION", help="The function that a comparison called, to call it again.")
     ] = None,
-    trust: Annotated[bool, typer.Option("--trust", help="Run the code of parts that came with the run.")] = False,
+    trust: Annotated[bool, Option("--trust", help="Run the code of parts that came with the run.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Check a run's ledger, files and results; retrain some trials.

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from gradlab.cli.commands import AUDIT_FAILED, AsJson, PlainJson, StudyName
 from gradlab.errors import InvalidInput, StoreError, StudyError, described
@@ -19,7 +20,7 @@ MOST_TABLES = 4
 
 
 def list_(
-    parts: Annotated[bool, typer.Option("--parts", help="Also list the parts that studies can name.")] = False,
+    parts: Annotated[bool, Option("--parts", help="Also list the parts that studies can name.")] = False,
     as_json: PlainJson = False,
 ) -> None:
     """List the built-in studies, with question and run time."""
@@ -67,7 +68,7 @@ def _time(seconds: float | None) -> str:
 
 def show(
     study: StudyName,
-    resolved: Annotated[bool, typer.Option("--resolved", help="Show every group with all defaults.")] = False,
+    resolved: Annotated[bool, Option("--resolved", help="Show every group with all defaults.")] = False,
     as_json: PlainJson = False,
 ) -> None:
     """Show a study as YAML, ready to copy and change.
@@ -101,24 +102,23 @@ def schema() -> None:
 
 def audit(
     study: Annotated[
-        str, typer.Argument(metavar="STUDY", help="A built-in name, a YAML file, or MODULE:ARMS for code of your own.")
+        str, Argument(metavar="STUDY", help="A built-in name, a YAML file, or MODULE:ARMS for code of your own.")
     ],
-    seeds: Annotated[int | None, typer.Option(help="How many seeds, instead of the study's own.", min=1)] = None,
+    seeds: Annotated[int | None, Option(help="How many seeds, instead of the study's own.", min=1)] = None,
     overrides: Annotated[
-        list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Change a value, like train.lr=3e-4.")
+        list[str] | None, Option("--set", metavar="PATH=VALUE", help="Change a value, like train.lr=3e-4.")
     ] = None,
     suggest: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Write the factorial study that separates the causes, ready to run."),
+        Path | None, Option(metavar="FILE", help="Write the factorial study that separates the causes, ready to run.")
     ] = None,
     factor: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="NAMES",
             help="For MODULE:ARMS: what the arms are meant to differ in, comma-separated, like optimizer,lr.",
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout, with hashes.")] = False,
+    as_json: Annotated[bool, Option("--json", help="Print one JSON object on stdout, with hashes.")] = False,
 ) -> None:
     """Ask whether a comparison is fair, before anything is trained.
 
@@ -174,16 +174,16 @@ def _call_if_function(target: str, arms: Any) -> Any:
 def predict(
     study: StudyName,
     overrides: Annotated[
-        list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Change a value, like model.depth=40.")
+        list[str] | None, Option("--set", metavar="PATH=VALUE", help="Change a value, like model.depth=40.")
     ] = None,
     groups: Annotated[
-        list[str] | None, typer.Option(metavar="GROUPS", help="Only these: a group's name, or depth=5|20.")
+        list[str] | None, Option(metavar="GROUPS", help="Only these: a group's name, or depth=5|20.")
     ] = None,
     layers: Annotated[
-        bool | None, typer.Option("--layers/--no-layers", help="Print every layer [default: if there are few groups].")
+        bool | None, Option("--layers/--no-layers", help="Print every layer [default: if there are few groups].")
     ] = None,
     figure: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw signal and δ by layer: .png, .pdf or .svg.")
+        Path | None, Option(metavar="FILE", help="Draw signal and δ by layer: .png, .pdf or .svg.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from gradlab.cli.commands import AUDIT_FAILED, AsJson, Tables, Workers
 from gradlab.errors import INTERRUPTED, InvalidInput, StudyError
@@ -15,55 +16,51 @@ from gradlab.errors import INTERRUPTED, InvalidInput, StudyError
 
 def run(
     study: Annotated[
-        str, typer.Argument(metavar="STUDY", help="A built-in name (of a study or a collection) or a YAML file.")
+        str, Argument(metavar="STUDY", help="A built-in name (of a study or a collection) or a YAML file.")
     ],
-    seeds: Annotated[int | None, typer.Option(help="Number of seeds, instead of the study's own.", min=1)] = None,
+    seeds: Annotated[int | None, Option(help="Number of seeds, instead of the study's own.", min=1)] = None,
     overrides: Annotated[
-        list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Change a value, such as train.lr=3e-4.")
+        list[str] | None, Option("--set", metavar="PATH=VALUE", help="Change a value, such as train.lr=3e-4.")
     ] = None,
     workers: Workers = None,
     executor: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="NAME",
             help="Where trials run: pool (threads), processes, inline, ray or slurm [default: depends on the plan].",
         ),
     ] = None,
     address: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="The cluster of --executor ray, such as 10.0.0.1:6379.")
+        str | None, Option(metavar="ADDRESS", help="The cluster of --executor ray, such as 10.0.0.1:6379.")
     ] = None,
     set_executor: Annotated[
         list[str] | None,
-        typer.Option(
-            "--set-executor", metavar="NAME=VALUE,…", help="Settings of the executor: partition=short,cpus=8."
-        ),
+        Option("--set-executor", metavar="NAME=VALUE,…", help="Settings of the executor: partition=short,cpus=8."),
     ] = None,
     track: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Show results live in tensorboard, mlflow or wandb (offline, in RUN/NAME)."),
+        Option(metavar="NAME", help="Show results live in tensorboard, mlflow or wandb (offline, in RUN/NAME)."),
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="The run folder [default: runs/STUDY].")] = None,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Use the study's reduced budget, in a separate folder.")
-    ] = False,
+    out: Annotated[Path | None, Option(help="The run folder [default: runs/STUDY].")] = None,
+    quick: Annotated[bool, Option("--quick", help="Use the study's reduced budget, in a separate folder.")] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show the plan, its cost and what is already done; run nothing.")
+        bool, Option("--dry-run", help="Show the plan, its cost and what is already done; run nothing.")
     ] = False,
     force: Annotated[
-        bool, typer.Option("--force", help="Start over; the old run is moved aside, never overwritten.")
+        bool, Option("--force", help="Start over; the old run is moved aside, never overwritten.")
     ] = False,
     mixed: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--mixed",
             help="Accept other versions or machines: to resume a run, and of a cluster's workers; it is noted.",
         ),
     ] = False,
-    fail_fast: Annotated[bool, typer.Option("--fail-fast", help="Stop at the first trial that fails.")] = False,
-    live: Annotated[bool, typer.Option("--live", help="Show the loss of every trial in training.")] = False,
-    check: Annotated[bool, typer.Option("--check", help="Exit with 4 if a tested claim is not reproduced.")] = False,
+    fail_fast: Annotated[bool, Option("--fail-fast", help="Stop at the first trial that fails.")] = False,
+    live: Annotated[bool, Option("--live", help="Show the loss of every trial in training.")] = False,
+    check: Annotated[bool, Option("--check", help="Exit with 4 if a tested claim is not reproduced.")] = False,
     tables: Tables = False,
-    open_it: Annotated[bool, typer.Option("--open", help="Open the report in a browser when it is written.")] = False,
+    open_it: Annotated[bool, Option("--open", help="Open the report in a browser when it is written.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Run a study, or its remaining trials, and write its report.
@@ -127,11 +124,11 @@ def run(
 def reproduce(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[NAME]...", help="Write-ups: depth, scaling, identity, gradflow [default: all]."),
+        Argument(metavar="[NAME]...", help="Write-ups: depth, scaling, identity, gradflow [default: all]."),
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Use reduced budgets (some minutes in total).")] = False,
+    quick: Annotated[bool, Option("--quick", help="Use reduced budgets (some minutes in total).")] = False,
     workers: Workers = None,
-    out: Annotated[Path, typer.Option(help="The folder for runs and scoreboard.")] = Path("runs"),
+    out: Annotated[Path, Option(help="The folder for runs and scoreboard.")] = Path("runs"),
     as_json: AsJson = False,
 ) -> None:
     """Reproduce the four write-ups: audit, run, judge every claim.
@@ -159,33 +156,27 @@ def reproduce(
 
 def compare(
     target: Annotated[
-        str, typer.Argument(metavar="MODULE:FUNCTION", help="A training function that returns names with numbers.")
+        str, Argument(metavar="MODULE:FUNCTION", help="A training function that returns names with numbers.")
     ],
     arm: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="NAME: SETTINGS", help="An arm, such as 'deep: {depth: 30}' [default: ARMS of the module]."
-        ),
+        Option(metavar="NAME: SETTINGS", help="An arm, such as 'deep: {depth: 30}' [default: ARMS of the module]."),
     ] = None,
-    seeds: Annotated[int, typer.Option(help="Number of seeds.", min=1)] = 5,
-    metric: Annotated[str | None, typer.Option(help="The metric that answers the question.")] = None,
-    question: Annotated[str | None, typer.Option(help="The question of the comparison, for the report.")] = None,
-    claims: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="A YAML list of claims, as in a study file.")
-    ] = None,
+    seeds: Annotated[int, Option(help="Number of seeds.", min=1)] = 5,
+    metric: Annotated[str | None, Option(help="The metric that answers the question.")] = None,
+    question: Annotated[str | None, Option(help="The question of the comparison, for the report.")] = None,
+    claims: Annotated[Path | None, Option(metavar="FILE", help="A YAML list of claims, as in a study file.")] = None,
     audit: Annotated[
         str | None,
-        typer.Option(
-            metavar="MODULE:ARMS", help="Functions that build the arms; they are audited first, for the report."
-        ),
+        Option(metavar="MODULE:ARMS", help="Functions that build the arms; they are audited first, for the report."),
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="The run folder [default: runs/FUNCTION].")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Start over; an old run is moved aside.")] = False,
+    out: Annotated[Path | None, Option(help="The run folder [default: runs/FUNCTION].")] = None,
+    force: Annotated[bool, Option("--force", help="Start over; an old run is moved aside.")] = False,
     mixed: Annotated[
-        bool, typer.Option("--mixed", help="Resume a run that was started under other versions or on another machine.")
+        bool, Option("--mixed", help="Resume a run that was started under other versions or on another machine.")
     ] = False,
-    fail_fast: Annotated[bool, typer.Option("--fail-fast", help="Stop at the first error of the function.")] = False,
-    check: Annotated[bool, typer.Option("--check", help="Exit with 4 if a claim is not reproduced.")] = False,
+    fail_fast: Annotated[bool, Option("--fail-fast", help="Stop at the first error of the function.")] = False,
+    check: Annotated[bool, Option("--check", help="Exit with 4 if a claim is not reproduced.")] = False,
     tables: Tables = False,
     as_json: AsJson = False,
 ) -> None:
