@@ -269,7 +269,7 @@ def test_there_are_eight_lessons_each_with_two_sentences_a_question_and_an_answe
         assert lesson.question.endswith("?")
         assert lesson.answer
         assert lesson.look in ("loss", "signal", "delta", "gradient", "dead", "scene", "audit")
-        assert json.loads(json.dumps(lesson.to_json()))["settings"]["task"]
+        assert lesson.model_dump(mode="json")["settings"]["task"]
 
 
 def test_a_frame_of_points_has_a_surface_and_one_of_digits_has_answers(uploads: Uploads) -> None:

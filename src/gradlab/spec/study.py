@@ -1,13 +1,4 @@
-"""The values of an axis: a list, or a rule that generates one.
-
-    train.lr: [1e-4, 1e-3, 1e-2]                the values themselves
-    train.lr: {log: [1e-4, 1e-1], points: 7}    equal ratios, both ends included
-    train.lr: {linear: [0.1, 0.5], points: 5}   equal steps
-    model.depth: {range: [2, 50], step: 4}      integers, both ends included if the step fits
-
-Integer ends of a log or linear range give integers. Other values are rounded to four digits, or to as many as they
-need to differ, so that the name of a point is easy to read and type.
-"""
+"""A study as a file has it: its axes, its tuning, and the study itself."""
 
 from __future__ import annotations
 
@@ -30,6 +21,16 @@ from gradlab.spec.base import NAME_PATTERN, Frozen, refuse, spec_error
 from gradlab.spec.claims import At, Claim, Label, Published, Text
 from gradlab.spec.config import BASE_SECTIONS, Measure, Target
 from gradlab.spec.messages import first_problem
+
+# The values of an axis: a list, or a rule that generates one.
+#
+#     train.lr: [1e-4, 1e-3, 1e-2]                the values themselves
+#     train.lr: {log: [1e-4, 1e-1], points: 7}    equal ratios, both ends included
+#     train.lr: {linear: [0.1, 0.5], points: 5}   equal steps
+#     model.depth: {range: [2, 50], step: 4}      integers, both ends included if the step fits
+#
+# Integer ends of a log or linear range give integers. Other values are rounded to four digits, or to as many as they
+# need to differ, so that the name of a point is easy to read and type.
 
 DIGITS = 4
 MAX_VALUES = 10_000
@@ -134,8 +135,6 @@ SPOKEN = {
     "train.lr": "learning rate",
     "train.batch": "batch size",
     "train.clip": "largest gradient norm",
-    "model.width": "width",
-    "model.depth": "depth",
 }
 """Paths that people call by another name than their last word."""
 FEW = 3

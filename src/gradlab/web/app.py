@@ -72,7 +72,7 @@ def offer_choices() -> dict[str, Any]:
         "scales": [{"value": value, "label": label} for value, label in SCALES.items()],
         "tasks": TASK_NAMES,
         "defaults": Settings().model_dump(mode="json"),
-        "lessons": [lesson.to_json() for lesson in lessons().values()],
+        "lessons": [lesson.model_dump(mode="json") for lesson in lessons().values()],
         "limits": {"pages": PAGES, "training": TRAINING, "parameters": PARAMETERS, "upload": UPLOAD},
     }
 

@@ -27,7 +27,7 @@ from gradlab.network.mlp import Layer, Record
 from gradlab.plans.plan import Plan
 from gradlab.probes import rms
 from gradlab.spec.config import Config
-from gradlab.spec.naming import join
+from gradlab.spec.naming import capital, join
 from gradlab.spec.numerals import counted, written
 from gradlab.theory.prediction import Forecast, Prediction
 from gradlab.trials.setup import Setup
@@ -483,7 +483,7 @@ def _call_settings(names: Sequence[str]) -> str:
 
 
 def _sentence(words: str) -> str:
-    return f"{words[0].upper()}{words[1:]}{'' if words.endswith('.') else '.'}"
+    return f"{capital(words)}{'' if words.endswith('.') else '.'}"
 
 
 # What theory expects of the two networks before training, with its band over seeds, for the layer view.
