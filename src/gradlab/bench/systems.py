@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
+from itertools import repeat
 from time import perf_counter
 from typing import Any
 
@@ -57,6 +58,13 @@ def _timed(work: Callable[[], object]) -> float:
     return perf_counter() - start
 
 
+def _batches(setup: Setup, dtype: Any) -> list[np.ndarray]:
+    """The rows of every batch, counted among the training rows."""
+    place = np.empty(len(setup.dataset.inputs), dtype)
+    place[setup.dataset.train] = np.arange(len(setup.dataset.train))
+    return [place[rows] for _, rows in setup.batches()]
+
+
 class Gradlab(System):
     """Gradlab's engines, including bookkeeping."""
 
@@ -87,48 +95,33 @@ class Torch(System):
 
     def variants(self, setup: Setup) -> dict[str, Timer]:
         """By optimizer, and compiled."""
-        torch = _import_torch()
-
-        x, y, batches = _torch_data(setup)
-        loss_of = torch.nn.functional.mse_loss if setup.loss.name == "mse" else torch.nn.functional.cross_entropy
-        lr, adam = setup.trial.config.train.lr, setup.optimizer.name == "adam"
+        torch, (x, y, batches) = _import_torch(), _torch_data(setup)
+        rule = torch.optim.Adam if setup.optimizer.name == "adam" else torch.optim.SGD
         full = setup.batch == len(x)  # nothing to gather
 
         def make_timer(compiled: bool, **options: bool) -> Timer:
             net = torch_network(setup)
-            make = torch.optim.Adam if adam else torch.optim.SGD
-            optimizer = make(net.parameters(), lr, **options)
+            optimizer = rule(net.parameters(), setup.trial.config.train.lr, **options)
             forward = torch.compile(net) if compiled else net
 
             def steps(chosen: list[Any]) -> None:
-                for rows in chosen:
-                    inputs, targets = (x, y) if full else (x[rows], y[rows])
-                    optimizer.zero_grad(set_to_none=True)
-                    loss_of(forward(inputs), targets).backward()
-                    optimizer.step()
+                _torch_steps(setup, forward, optimizer, ((x, y) if full else (x[rows], y[rows]) for rows in chosen))
 
             steps(batches[:3])
+            return partial(_timed, partial(steps, batches))
 
-            return lambda: _timed(lambda: steps(batches))
-
-        found = {"eager, fused": make_timer(False, fused=True), "eager, foreach": make_timer(False, foreach=True)}
+        timers = {"eager, fused": make_timer(False, fused=True), "eager, foreach": make_timer(False, foreach=True)}
         with suppress(Exception):  # for example, there is no C++ compiler
-            found["compiled"] = make_timer(True, fused=True)
-        return found
+            timers["compiled"] = make_timer(True, fused=True)
+        return timers
 
     def tiny(self, setup: Setup, rates: np.ndarray) -> float:
         """In a loop."""
-        torch = _import_torch()
-
-        x, y, _ = _torch_data(setup)
+        torch, (x, y, _) = _import_torch(), _torch_data(setup)
         start = perf_counter()
         for rate in rates:
             net = torch_network(setup)
-            optimizer = torch.optim.SGD(net.parameters(), float(rate))
-            for _ in range(setup.steps):
-                optimizer.zero_grad(set_to_none=True)
-                torch.nn.functional.mse_loss(net(x), y).backward()
-                optimizer.step()
+            _torch_steps(setup, net, torch.optim.SGD(net.parameters(), float(rate)), repeat((x, y), setup.steps))
         return perf_counter() - start
 
     def sweep(self, setups: list[Setup]) -> None:
@@ -138,10 +131,18 @@ class Torch(System):
             x, y, batches = _torch_data(setup)
             net = torch_network(setup)
             optimizer = torch.optim.Adam(net.parameters(), setup.trial.config.train.lr, fused=True)
-            for rows in batches:
-                optimizer.zero_grad(set_to_none=True)
-                torch.nn.functional.cross_entropy(net(x[rows]), y[rows]).backward()
-                optimizer.step()
+            _torch_steps(setup, net, optimizer, ((x[rows], y[rows]) for rows in batches))
+
+
+def _torch_steps(setup: Setup, forward: Any, optimizer: Any, batches: Iterable[tuple[Any, Any]]) -> None:
+    """Make one step per batch of inputs and targets."""
+    from torch.nn.functional import cross_entropy, mse_loss
+
+    loss_of = mse_loss if setup.loss.name == "mse" else cross_entropy
+    for inputs, targets in batches:
+        optimizer.zero_grad(set_to_none=True)
+        loss_of(forward(inputs), targets).backward()
+        optimizer.step()
 
 
 def torch_network(setup: Setup) -> Any:
@@ -185,9 +186,7 @@ def _torch_data(setup: Setup) -> tuple[Any, Any, list[Any]]:
     import torch
 
     x, y = (torch.tensor(a) for a in setup.dataset.gather(setup.dataset.train, np.float32))
-    place = np.empty(len(setup.dataset.inputs), np.int64)
-    place[setup.dataset.train] = np.arange(len(setup.dataset.train))
-    return x, y, [torch.tensor(place[rows]) for _, rows in setup.batches()]
+    return x, y, [torch.tensor(rows) for rows in _batches(setup, np.int64)]
 
 
 class Jax(System):
@@ -277,9 +276,7 @@ def _jax_program(setup: Setup) -> tuple[Callable[..., Any], Any, Any]:
         _, losses = jax.lax.scan(step, (p, zero, zero, 0.0, rate), batches)
         return losses[-1]
 
-    place = np.empty(len(setup.dataset.inputs), np.int32)
-    place[setup.dataset.train] = np.arange(len(setup.dataset.train))
-    whole = [place[rows] for _, rows in setup.batches() if len(rows) == setup.batch]  # scan needs equal shapes
+    whole = [rows for rows in _batches(setup, np.int32) if len(rows) == setup.batch]  # scan needs equal shapes
     return train, layers, jnp.asarray(np.stack(whole))
 
 

@@ -59,9 +59,10 @@ class Terminal(Console):
         """Raise, so that the command ends with code 0."""
         raise BrokenPipeError
 
-    def say(self, text: str, **options: Any) -> None:
-        """Print a text as it is, without markup and without invisible characters."""
-        self.print(escape(text), **options)
+    def say(self, *texts: str, indent: str = "", **options: Any) -> None:
+        """Print texts as they are, one per line, without markup and without invisible characters."""
+        for text in texts:
+            self.print(escape(indent + text), **options)
 
 
 def escape(text: str) -> str:
@@ -80,8 +81,7 @@ def plan(planned: Plan, stream: TextIO, done: int = 0) -> None:
         f"{_say_flops(planned.flops)}, {planned.bytes / 2**20:,.0f} MiB each, "
         f"about {duration(planned.seconds())} on one core" + (" (reduced budget)" if planned.resolved.quick else "")
     )
-    for line in tuning_lines(planned):
-        to.say(line)
+    to.say(*tuning_lines(planned))
     distinct = len({trial.id for trial in planned.all_trials})
     if distinct < len(planned.all_trials):
         to.print(f"{distinct:,} of them are distinct: groups with the same settings share their trials")
@@ -95,22 +95,14 @@ def plan(planned: Plan, stream: TextIO, done: int = 0) -> None:
         whole = ", ".join(f"{path}={label(value)}" for path, value in settings.items()) or "the base"
         name = whole if short == group.group.name else f"{group.group.name}: {whole}"
         to.say(hang("  ", f"{name}; {group.cost.parameters:,} parameters, {group.cost.steps:,} steps"))
-    for text in dict.fromkeys(group.stated for group in planned.groups if group.stated):
-        to.say(f"  data: {text}")
-    for text in dict.fromkeys(f"{group.engine} engine, {group.reason}" for group in planned.groups if group.reason):
-        to.say(f"  {text}")
+    groups = planned.groups
+    to.say(*dict.fromkeys(group.stated for group in groups if group.stated), indent="  data: ")
+    to.say(*dict.fromkeys(f"{group.engine} engine, {group.reason}" for group in groups if group.reason), indent="  ")
 
 
 def _say_flops(flops: float) -> str:
     unit, size = next(((unit, size) for unit, size in (("P", 1e15), ("T", 1e12)) if flops >= size), ("G", 1e9))
     return f"{flops / size:.3g} {unit}FLOP"
-
-
-def lines(texts: Iterable[str]) -> None:
-    """Sentences, one per line."""
-    to = Terminal()
-    for text in texts:
-        to.say(text)
 
 
 def plan_json(planned: Plan, done: int = 0) -> dict[str, Any]:
@@ -133,7 +125,7 @@ def plan_json(planned: Plan, done: int = 0) -> dict[str, Any]:
             }
             for group in planned.groups
         ],
-        "trials": [{"id": trial.id, "group": trial.group, "seed": trial.seed} for trial in planned.trials],
+        "trials": _trials_json(planned),
         "done": done,
         "claims_that_cannot_settle": [
             {"claim": short.claim.text, "needs_seeds": short.needs}
@@ -144,6 +136,10 @@ def plan_json(planned: Plan, done: int = 0) -> dict[str, Any]:
         "seconds": planned.seconds(speed),
         **({"tuning": tuning_plan_json(planned)} if planned.tuning is not None else {}),
     }
+
+
+def _trials_json(planned: Plan) -> list[dict[str, Any]]:
+    return [{"id": trial.id, "group": trial.group, "seed": trial.seed} for trial in planned.trials]
 
 
 def tuning_lines(planned: Plan) -> list[str]:
@@ -175,9 +171,9 @@ def tuning_plan_json(planned: Plan) -> dict[str, Any] | None:
     untuned = tuning.untuned
     return {
         "by": tuning.tune.by,
-        "values": [{"arm": each.arm, **dict(each.values)} for each in tuning.candidates],
+        "values": [{"arm": candidate.arm, **dict(candidate.values)} for candidate in tuning.candidates],
         "seeds": list(tuning.tune.tuning_seeds),
-        "trials": [{"id": each.id, "group": each.group, "seed": each.seed} for each in tuning.plan.trials],
+        "trials": _trials_json(tuning.plan),
         "flops": tuning.plan.flops,
         "seconds": tuning.plan.seconds(speed),
         "untuned": None
@@ -187,35 +183,23 @@ def tuning_plan_json(planned: Plan) -> dict[str, Any] | None:
     }
 
 
-def result(found: Result, folder: Path, *, tables: bool = False) -> None:
+def result(run: Result, folder: Path, *, tables: bool = False) -> None:
     """The answer, what it rests on and how the claims came out, on stdout; the path of the report on stderr."""
-    to = Terminal()
-    story = found.story
+    to, notes, story = Terminal(), Terminal(sys.stderr), run.story
     if story.audit is not None and story.audit.mark is not None:
         to.print(f"[bold red]{story.audit.mark.upper()}[/bold red] {escape('; '.join(story.audit.faults))}\n")
     word = f"[bold green]{escape(story.answered.word)}.[/bold green] " if story.answered.word else ""
     to.print(f"{word}[bold]{escape(' '.join(story.answered.sentences))}[/bold]")
-    quick = [QUICK_NOTE] if found.measured.plan.quick else []
+    quick = QUICK_NOTE if run.measured.plan.quick else ""
     edges = describe_edges(story.tuning) if story.tuning is not None else ()
-    for line in (
-        *quick,
-        *story.remarks,
-        *edges,
-        story.fairness if story.audit and story.audit.fair else "",
-        story.caveats,
-    ):
-        if line:
-            to.say(line)
+    fairness = story.fairness if story.audit and story.audit.fair else ""
+    to.say(*filter(None, (quick, *story.remarks, *edges, fairness, story.caveats)))
     if story.tally:
-        hint = "" if tables else " (--tables shows them all)"
-        to.say(f"{story.tally}{hint}")
+        to.say(story.tally + ("" if tables else " (--tables shows them all)"))
     if tables:
         print_tables(story)
-    for line in story.failures:
-        to.say(f"failed: {line}")
-    notes = Terminal(sys.stderr)
-    for note in story.folder_notes:
-        notes.say(note, soft_wrap=True)
+    to.say(*story.failures, indent="failed: ")
+    notes.say(*story.folder_notes, soft_wrap=True)
     if story.unfinished:
         notes.print("unfinished: the finished trials are kept; run the same command to resume")
     notes.say(f"report: {folder / 'report.html'}   (and report.md, figures/)", soft_wrap=True)
@@ -226,8 +210,7 @@ def print_tables(story: Story) -> None:
     to = Terminal()
     to.print()
     if story.audit is not None:
-        for limit in story.audit.limits:
-            to.say(f"  cannot be attributed: {limit}")
+        to.say(*story.audit.limits, indent="  cannot be attributed: ")
     if story.findings:
         to.print("\n" + escape(story.findings) + "\n")
     for table in (story.claims, *story.tables):
@@ -235,19 +218,21 @@ def print_tables(story: Story) -> None:
             print_table(to, table)
 
 
-def audit(found: Audit) -> None:
+def audit(audited: Audit) -> None:
     """Both answers, and the arms side by side."""
     to = Terminal()
     to.print("[bold]1. Same set-up except the declared factor?[/bold]")
-    to.print(_indented(f"{found.answer}\n"))
+    to.print(_indented(f"{audited.answer}\n"))
     to.print("[bold]2. What can this design not attribute, even so?[/bold]")
-    for limit in [limit for limit in found.limits if limit not in found.flaws] or ["Nothing that the audit knows of."]:
+    for limit in [limit for limit in audited.limits if limit not in audited.flaws] or [
+        "Nothing that the audit knows of."
+    ]:
         to.print(_indented(f"- {limit}"))
     to.print()
-    print_table(to, tabulate_audit(found))
-    if found.cannot_see:
+    print_table(to, tabulate_audit(audited))
+    if audited.cannot_see:
         to.print("[bold]What this audit cannot see[/bold]")
-        for sentence in found.cannot_see:
+        for sentence in audited.cannot_see:
             to.print(_indented(f"- {sentence}"))
 
 
@@ -256,49 +241,47 @@ def _indented(sentence: str, columns: int = 3) -> Padding:
     return Padding(Text.from_markup(escape(sentence)), (0, 0, 0, columns), expand=False)
 
 
-def predicted(found: Predicted, *, layers: bool) -> None:
+def predicted(prediction: Predicted, *, layers: bool) -> None:
     """What theory expects of every group: sentences, and its layers in one table or, on a narrow terminal, in two.
 
     Without tables, groups of which theory says the same stand together.
     """
     to = Terminal()
     alike: dict[Any, list[str]] = {}
-    for group in found.groups:
-        alike.setdefault((*found.sentences(group), group if layers else ""), []).append(group)
+    for group in prediction.groups:
+        alike.setdefault((*prediction.sentences(group), group if layers else ""), []).append(group)
     for place, groups in enumerate(alike.values()):
-        to.print(f"{chr(10) if place else ''}[bold]{escape(chr(10).join(map(found.names.group, groups)))}[/bold]")
-        for sentence in found.sentences(groups[0]):
+        to.print(f"{chr(10) if place else ''}[bold]{escape(chr(10).join(map(prediction.names.group, groups)))}[/bold]")
+        for sentence in prediction.sentences(groups[0]):
             to.print(_indented(sentence, 2))
         if layers:
-            whole = found.table(groups[0])
-            for table in [whole] if _fits(whole, to.width) else found.halves(groups[0]):
+            whole = prediction.table(groups[0])
+            for table in [whole] if _fits(whole, to.width) else prediction.halves(groups[0]):
                 print_table(to, table, "with --json")
 
 
-def status(found: RunStatus) -> None:
+def status(run: RunStatus) -> None:
     """The state of a run."""
     to = Terminal()
-    to.print(f"[bold]{escape(found.study)}[/bold]: {escape(found.question)}")
-    words = [f"{found.done:,} of {found.planned:,} trials done"]
-    words += [f"{found.diverged:,} of them diverged"] if found.diverged else []
-    words += [f"{found.failed:,} failed"] if found.failed else []
-    words += [f"{len(found.running):,} running"] if found.alive else []
-    to.say(", ".join([*words, f"{found.left:,} left"]))
-    if found.phase is not None:
-        counts = ", ".join(f"{phase.name} {phase.done:,} of {phase.planned:,}" for phase in found.phases)
-        to.say(f"phase: {found.phase} ({counts})")
-    if found.alive:
-        to.say(f"alive: {found.holder}")
-        for line in running_lines(found.running):
-            to.say(f"  {line}")
-        if found.seconds_left is not None:
-            to.print(f"about {duration(found.seconds_left)} left")
-    elif found.finished:
-        to.print("finished" if not found.failed else "finished; run the same command to retry the failed trials")
+    to.print(f"[bold]{escape(run.study)}[/bold]: {escape(run.question)}")
+    words = [f"{run.done:,} of {run.planned:,} trials done"]
+    words += [f"{run.diverged:,} of them diverged"] if run.diverged else []
+    words += [f"{run.failed:,} failed"] if run.failed else []
+    words += [f"{len(run.running):,} running"] if run.alive else []
+    to.say(", ".join([*words, f"{run.left:,} left"]))
+    if run.phase is not None:
+        counts = ", ".join(f"{phase.name} {phase.done:,} of {phase.planned:,}" for phase in run.phases)
+        to.say(f"phase: {run.phase} ({counts})")
+    if run.alive:
+        to.say(f"alive: {run.holder}")
+        to.say(*running_lines(run.running), indent="  ")
+        if run.seconds_left is not None:
+            to.print(f"about {duration(run.seconds_left)} left")
+    elif run.finished:
+        to.print("finished" if not run.failed else "finished; run the same command to retry the failed trials")
     else:
         to.print("not running; run the same command to resume")
-    for line in found.damaged:
-        to.say(line, soft_wrap=True)
+    to.say(*run.damaged, soft_wrap=True)
 
 
 def running_lines(running: Any) -> list[str]:
@@ -315,9 +298,9 @@ def _format_loss(loss: float | str | None) -> str:
     return number(float(loss) if loss is not None else None)
 
 
-def live(found: Live) -> None:
+def live(watch: Live) -> None:
     """A watch that goes on, or was cut off: where it is, its loss, and what was found last."""
-    to, state = Terminal(), found.to_json()
+    to, state = Terminal(), watch.to_json()
     how = "running" if state["alive"] else "not running; `gradlab report` makes a run of what is there"
     to.say(f"{state['folder']}: watch of {state['watched']}, {how}")
     if state["step"] is None:
@@ -325,35 +308,34 @@ def live(found: Live) -> None:
         return
     loss = "" if state["loss"] is None else f", loss {number(float(state['loss']), 4)}"
     to.print(f"{state['moments']:,} steps probed, the latest is step {state['step']:,}{loss}")
-    for line in state["diagnosis"] or ["No step probed so far shows anything wrong."]:
-        to.say(str(line))
+    to.say(*state["diagnosis"] or ["No step probed so far shows anything wrong."])
 
 
-def runs(found: Sequence[RunStatus]) -> None:
+def runs(states: Sequence[RunStatus]) -> None:
     """Runs, one line each."""
     to = Terminal()
-    if not found:
+    if not states:
         to.print("no runs below this folder; `gradlab run identity` makes one, `gradlab list` shows what there is")
         return
-    width = max(len(each.folder) for each in found)
-    for each in found:
-        state = "running" if each.alive else "finished" if each.finished else "not running"
-        count = f"{each.done + each.failed:,} of {each.planned:,}"
-        failed = f", {each.failed:,} failed" if each.failed else ""
-        line = hang(f"{each.folder:<{width}}  {state:<11}  {count:>15} trials{failed}  ", each.question)
+    width = max(len(run.folder) for run in states)
+    for run in states:
+        state = "running" if run.alive else "finished" if run.finished else "not running"
+        count = f"{run.done + run.failed:,} of {run.planned:,}"
+        failed = f", {run.failed:,} failed" if run.failed else ""
+        line = hang(f"{run.folder:<{width}}  {state:<11}  {count:>15} trials{failed}  ", run.question)
         to.say(line, no_wrap=True, overflow="ignore", crop=False)
 
 
-def against(found: Against) -> None:
+def against(difference: Against) -> None:
     """Two runs side by side."""
     to = Terminal()
-    to.print(f"[bold]{escape(beside.summarize(found))}[/bold]\n")
-    for table in (beside.tabulate_settings(found), beside.tabulate_results(found)):
+    to.print(f"[bold]{escape(beside.summarize(difference))}[/bold]\n")
+    for table in (beside.tabulate_settings(difference), beside.tabulate_results(difference)):
         if table is not None:
             print_table(to, table)
 
 
-def verification(found: Verification) -> None:
+def verification(verified: Verification) -> None:
     """The checks with their results, then what was found and what the ledger tells."""
 
     def echo(text: str, indent: str) -> None:
@@ -362,18 +344,18 @@ def verification(found: Verification) -> None:
         )
         typer.echo(wrapped)
 
-    echo(found.run, "")
-    for check in found.checks:
+    echo(verified.run, "")
+    for check in verified.checks:
         summary = f"{len(check.findings)} found, see below" if check.findings else check.summary
         echo(f"  {check.result:<12}{check.name:<10} {summary}", " " * 25)
-    for title, sentences in (("Does not check out", found.findings), ("By its ledger", found.history.remarks)):
+    for title, sentences in (("Does not check out", verified.findings), ("By its ledger", verified.history.remarks)):
         if sentences:
             typer.echo(f"\n{title}:")
             for sentence in sentences:
                 echo(f"- {sentence}", "  ")
-    last = ["Nothing was found." if found.complete else "Nothing was found in what could be checked."] * found.ok
-    if found.checks[-1].done:
-        last.append(f"--seed {found.seed} trains the same trials again.")
+    last = ["Nothing was found." if verified.complete else "Nothing was found in what could be checked."] * verified.ok
+    if verified.checks[-1].done:
+        last.append(f"--seed {verified.seed} trains the same trials again.")
     typer.echo("\n" + "\n".join(last) if last else "")
 
 
@@ -429,21 +411,21 @@ def _side_by_side(table: Table, width: int) -> list[Table]:
 
 def _widths(table: Table, width: int) -> list[int]:
     """Width of each column: its longest cell, or less if all do not fit, but at least its longest word."""
-    found = _least_widths(table, width)
+    widths = _least_widths(table, width)
     wanted = [max(map(cell_len, column)) for column in zip(table.header, *table.rows, strict=True)]
-    while _with_frame(found) < width and (narrow := [i for i, room in enumerate(found) if room < wanted[i]]):
-        found[min(narrow, key=lambda i: found[i])] += 1
-    return found
+    while _with_frame(widths) < width and (narrow := [i for i, room in enumerate(widths) if room < wanted[i]]):
+        widths[min(narrow, key=lambda i: widths[i])] += 1
+    return widths
 
 
 def _least_widths(table: Table, width: int) -> list[int]:
     """The longest word of each column. A number that is cut (4.5 × …) is wrong, so names are folded first."""
-    found = []
+    widths = []
     for index, (name, *cells) in enumerate(zip(table.header, *table.rows, strict=True)):
         longest = max((cell_len(word) for cell in cells for word in cell.replace(" × ", "_×_").split()), default=1)
         header = max(map(cell_len, name.split()), default=1)
-        found.append(max(min(longest, width // 3 if index == 0 else LONGEST_WORD), min(header, LONGEST_HEADER)))
-    return found
+        widths.append(max(min(longest, width // 3 if index == 0 else LONGEST_WORD), min(header, LONGEST_HEADER)))
+    return widths
 
 
 def _fits(table: Table, width: int) -> bool:
@@ -457,10 +439,10 @@ def _with_frame(widths: Iterable[int]) -> int:
     return 1 + sum(room + 3 for room in widths)
 
 
-def audit_line(found: Audit) -> None:
+def audit_line(audited: Audit) -> None:
     """Answer 1 before the run begins, on stderr."""
     notes = Terminal(sys.stderr)
-    notes.say(f"same set-up except the factor? {found.answer}", soft_wrap=not notes.is_terminal)
+    notes.say(f"same set-up except the factor? {audited.answer}", soft_wrap=not notes.is_terminal)
 
 
 def begins(planned: Plan, left: int) -> None:

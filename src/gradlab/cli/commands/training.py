@@ -92,7 +92,7 @@ def run(
             if as_json:
                 reports.append({**show.plan_json(work.plan, work.done), "expected": expected})
             else:
-                show.lines(running.describe_expectation(expected))
+                show.Terminal().say(*running.describe_expectation(expected))
             continue
         words = ["gradlab", "run", member, *(["--seeds", str(seeds)] if seeds else []), *["--quick"] * quick]
         words += [word for override in overrides or () for word in ("--set", override)]
