@@ -1,4 +1,4 @@
-"""A check, and how one is made from a function that asserts."""
+"""What the contracts are made of: checks, gradients, and small networks, trials and results."""
 
 from __future__ import annotations
 

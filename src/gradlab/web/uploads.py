@@ -1,4 +1,4 @@
-"""Temporary folders of a lab. A lab that is killed leaves its own; the next one removes them."""
+"""Data files that the user gives to a lab, and its temporary folders."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ PREFIX, UNFINISHED = "gradlab-lab-", "gradlab-begun-"
 
 
 class Scratch:
-    """A private folder that this process holds a lock on for as long as it lives."""
+    """A private folder that this process holds a lock on for as long as it lives.
+
+    A lab that is killed leaves its own; the next one removes it.
+    """
 
     def __init__(self) -> None:
         _remove_left()
