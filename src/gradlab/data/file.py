@@ -1,7 +1,4 @@
-"""idx files, as MNIST and its relatives are distributed: an array with its type and shape in front, maybe gzipped.
-
-0 0 type n   |   n sizes of 4 bytes, big-endian   |   the entries, big-endian
-"""
+"""The user's own arrays from npz (never pickled), csv, parquet or idx; infers classification or regression."""
 
 from __future__ import annotations
 
@@ -24,6 +21,10 @@ from pydantic import Field
 
 from gradlab.data.base import Dataset, Facts, Rows, Task
 from gradlab.errors import DataError, StudyError, nearest, shortened
+
+# idx files, as MNIST and its relatives are distributed: an array with its type and shape in front, maybe gzipped.
+#
+#     0 0 type n   |   n sizes of 4 bytes, big-endian   |   the entries, big-endian
 
 NAME = re.compile(r"idx\d*(-ubyte)?(\.gz)?$")
 """How the names of such files end: `digits.idx`, `digits.idx.gz`, `train-images-idx3-ubyte.gz`."""
@@ -304,7 +305,7 @@ def _check_targets(path: str, target: str, y: Any, kind: str) -> tuple[Array, in
     return y, None
 
 
-# The user's own arrays from npz (never pickled), csv, parquet or idx; infers classification or regression.
+# The task.
 
 Fraction = Annotated[float, Field(ge=0, lt=1)]
 Row = Annotated[int, Field(ge=0)]
