@@ -29,10 +29,10 @@ from gradlab.notices import say
 from gradlab.plans.cost import measure_speed
 from gradlab.plans.plan import Plan
 from gradlab.report.result import Result
-from gradlab.runs.bundles import WORKER_BYTES, default_executor, forecast, named_executor
 from gradlab.runs.coordinator import Tally
-from gradlab.runs.executors.base import Executor
-from gradlab.runs.store.status import committed, count_finished
+from gradlab.runs.executors.base import WORKER_BYTES, Executor, default_executor, forecast, named_executor
+from gradlab.runs.store.folder import committed
+from gradlab.runs.store.status import count_finished
 from gradlab.spec.numerals import counted
 from gradlab.trackers.exporting import named_tracker
 

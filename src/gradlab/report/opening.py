@@ -15,9 +15,7 @@ from gradlab.plans.saving import load_parts, part_files, restored
 from gradlab.report.history import read_history
 from gradlab.report.inside.recording import Recording
 from gradlab.report.result import Result
-from gradlab.runs.store.folder import names_by_group
-from gradlab.runs.store.report_folder import MICROWORLD, PLAN
-from gradlab.runs.store.status import OpenedRun
+from gradlab.runs.store.folder import MICROWORLD, PLAN, RunFolder, names_by_group
 from gradlab.spec import files
 
 
@@ -27,7 +25,7 @@ def open_run(folder: str | Path, *, trust: bool = False) -> Result:
     Nothing that came with the run is executed, wherever it came from. With `trust`, the user parts it was made with are
     loaded from its folder (their checksums have to match): for figures they draw, and for looking into networks again.
     """
-    run = OpenedRun(Path(folder))
+    run = RunFolder.open(Path(folder))
     plan = _restore_plan(run.plan, run.path, trust)
     history = read_history(run.path)
     return Result(

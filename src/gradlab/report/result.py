@@ -26,8 +26,8 @@ from gradlab.report.story import Story
 from gradlab.report.tables import Table
 from gradlab.report.tuning import flat_rows
 from gradlab.report.writing import save_run, write_report
+from gradlab.runs.store.folder import RunFolder
 from gradlab.runs.store.records import MOST_ROWS
-from gradlab.runs.store.report_folder import ReportFolder
 from gradlab.spec.study import Study
 
 if TYPE_CHECKING:
@@ -245,7 +245,7 @@ class Result:
         """Make figures and report again in the run's own folder; gives the path of the first format."""
         if self.folder is None:
             raise StoreError("this result has no folder; save it to one")
-        return write_report(self.story, ReportFolder(self.folder), formats=formats)
+        return write_report(self.story, RunFolder(self.folder), formats=formats)
 
     def export(self, to: str, table: str = "summary") -> bytes:
         """A table (see `arrow`) as csv, parquet or json; the summary also as latex."""

@@ -25,8 +25,7 @@ from gradlab.network.skips import Skip
 from gradlab.parts import BUILT_IN, Catalog, Part
 from gradlab.plans.plan import make_plan, plan_code
 from gradlab.plans.tuning import judged_phase, plan_study
-from gradlab.runs.store.chunks import MemoryChunk
-from gradlab.runs.store.records import Records
+from gradlab.runs.store.records import MemoryChunk, Records
 from gradlab.runs.worker import run_trial
 from gradlab.spec.config import Config, Model
 from gradlab.spec.files import resolve

@@ -34,8 +34,7 @@ from gradlab.report.figures.base import Figure
 from gradlab.report.result import Result
 from gradlab.runs.executors.base import Executor
 from gradlab.runs.executors.inline import Inline
-from gradlab.runs.monitor import Monitor
-from gradlab.runs.worker import Bundle
+from gradlab.runs.worker import Bundle, Monitor
 from gradlab.scores import Score
 from gradlab.spec.files import resolve
 from gradlab.testing.base import (

@@ -17,7 +17,7 @@ from typing import Any
 
 from gradlab.data.file import File
 from gradlab.errors import DataError, shortened
-from gradlab.runs.store.lock import Lock, is_held
+from gradlab.runs.store.files import Lock, is_held
 from gradlab.web.settings import COLUMNS, SAMPLES, UNPACKED, UPLOAD
 
 PREFIX, UNFINISHED = "gradlab-lab-", "gradlab-begun-"
