@@ -212,7 +212,7 @@ WRONG = {
     "other columns": ({"test_path": "other.csv"}, "its columns are not those of"),
     "other targets": ({"test_path": "text.csv"}, "different kinds"),
     "no such file": ({"test_path": "none.csv"}, "No such file"),
-    "a class that is not a number": ({"test_path": "hole.csv"}, "targets are missing"),
+    "a class that is not a number": ({"test_path": "hole.csv"}, "column .y. has no value in 15 of 30 rows"),
 }
 
 

@@ -51,7 +51,9 @@ def resolve_groups(
 ) -> list[Config]:
     """The configurations of groups, given by name, with further values by path; `written` is where those stand."""
     variants = {name: overrides for name, overrides, _ in _variants(study)}
-    return [_resolve(study, {**dict(flatten(variants[name])), **own}, (written,), catalog) for name, own in values]
+    return [
+        _resolve(study, {**dict(flatten(variants[name])), **further}, (written,), catalog) for name, further in values
+    ]
 
 
 def own_paths(study: Study) -> dict[str, tuple[str, ...]]:
@@ -63,7 +65,7 @@ def to_full_tree(groups: Sequence[Group]) -> dict[str, Any]:
     """Return every field with its default: the values that all groups share, and each group's own values by path."""
     leaves = [dict(_leaves(group.config.model_dump(mode="json"))) for group in groups]
     first = leaves[0]
-    shared = [path for path in first if all(path in own and own[path] == first[path] for own in leaves[1:])]
+    shared = [path for path in first if all(path in others and others[path] == first[path] for others in leaves[1:])]
     tree: dict[str, Any] = {}
     for path in shared:
         *above, last = path.split(".")
@@ -72,8 +74,8 @@ def to_full_tree(groups: Sequence[Group]) -> dict[str, Any]:
             place = place.setdefault(key, {})
         place[last] = first[path]
     common = set(shared)
-    own = [{path: value for path, value in found.items() if path not in common} for found in leaves]
-    return {"shared": tree, "groups": {group.name: values for group, values in zip(groups, own, strict=True)}}
+    differing = [{path: value for path, value in leaf.items() if path not in common} for leaf in leaves]
+    return {"shared": tree, "groups": {group.name: values for group, values in zip(groups, differing, strict=True)}}
 
 
 def _leaves(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -125,7 +127,9 @@ def _resolve(study: Study, overrides: Mapping[str, Any], written: Where, catalog
 
 def place_in_study(error: InvalidInput, study: Study, group: str) -> InvalidInput:
     """Return an error about a group's configuration with the paths of the study: in its arm, its axes or the base."""
-    return next((place_below(error, own, where) for name, own, where in _variants(study) if name == group), error)
+    return next(
+        (place_below(error, overrides, where) for name, overrides, where in _variants(study) if name == group), error
+    )
 
 
 def place_below(error: InvalidInput, overrides: Mapping[str, Any], written: Where) -> InvalidInput:

@@ -66,8 +66,8 @@ class Names:
         """Paths in which the groups differ, each with its values: numbers by size, others as they are written."""
         unordered = axes_of(list(self.groups.values()))
         known = [path for path in ORDER if path in unordered]
-        found = {path: unordered[path] for path in (*known, *(path for path in unordered if path not in ORDER))}
-        return {path: tuple(sorted(v) if all(map(is_number, v)) else v) for path, v in found.items()}
+        ordered = {path: unordered[path] for path in (*known, *(path for path in unordered if path not in ORDER))}
+        return {path: tuple(sorted(v) if all(map(is_number, v)) else v) for path, v in ordered.items()}
 
     @cached_property
     def by_settings(self) -> Names:
@@ -76,12 +76,12 @@ class Names:
 
     def path(self, word: str) -> str:
         """The full path of an axis that is given by its path, its last word or its name."""
-        found = path_of(word, self.axes) or next((path for path in self.axes if self.axis(path) == word), None)
-        if found is None:
+        path = path_of(word, self.axes) or next((path for path in self.axes if self.axis(path) == word), None)
+        if path is None:
             there = [path.split(".")[-1] for path in self.axes]
             known = f"they differ in {', '.join(there)}" if there else "they differ in no setting"
             raise InvalidInput(f"{shortened(word)} is not what the groups differ in; {known}{nearest(word, there)}")
-        return found
+        return path
 
     def axis(self, path: str) -> str:
         """What an axis is called: `layers`, `skip`, `init scale`."""
@@ -93,8 +93,10 @@ class Names:
 
     def level(self, path: str, value: Any) -> str:
         """A value of an axis, said by itself: `30 layers`, `He init`."""
-        own = self._renamed(path, value)
-        return self._levels[path][label(value)] if own is None and path in self.axes else own or self._say(path, value)
+        given = self._renamed(path, value)
+        return (
+            self._levels[path][label(value)] if given is None and path in self.axes else given or self._say(path, value)
+        )
 
     def is_renamed(self, path: str, value: Any) -> bool:
         """Whether the study itself names this level (`labels`)."""
@@ -102,9 +104,9 @@ class Names:
 
     def tick(self, path: str, value: Any) -> str:
         """A value on an axis that is labeled with its name: `30`."""
-        own = self._renamed(path, value)
-        if own is not None:
-            return own
+        given = self._renamed(path, value)
+        if given is not None:
+            return given
         said_by_itself = choice_at(path) is not None or isinstance(value, bool)
         return self.level(path, value) if said_by_itself else _plain(value)
 
@@ -128,8 +130,8 @@ class Names:
         """All settings of a group with their paths, for a tooltip or a table."""
         if name not in self.groups:
             return name
-        found = self.groups[name].settings
-        parts = [f"{path} = {short(path, value, self.catalog)}" for path, value in found.items()]
+        settings = self.groups[name].settings
+        parts = [f"{path} = {short(path, value, self.catalog)}" for path, value in settings.items()]
         return f"{name}: {'; '.join(parts)}" if self.arms and parts else "; ".join(parts) or name
 
     # ------------------------------------------------------------------ how levels are said
@@ -150,8 +152,8 @@ class Names:
             return said
         full = {}
         for value in values:
-            text, found = said[label(value)], short(path, value, self.catalog)
-            inside = found[found.index("(") :] if "(" in found else ""
+            text, full_name = said[label(value)], short(path, value, self.catalog)
+            inside = full_name[full_name.index("(") :] if "(" in full_name else ""
             full[label(value)] = f"{text} {inside}".strip()
         if len(set(full.values())) == len(full):
             return full
@@ -257,14 +259,14 @@ def say_levels(names: Names, name: str, paths: Collection[str] | None = None) ->
         if path in settings and (paths is None or path in paths):
             preposition, _, words = say_level(names, path, settings[path]).partition(" ")
             said[preposition].append(words)
-    told = [
+    phrases = [
         f"{preposition} {join(words, 'or' if preposition == 'without' else 'and')}"
         for preposition, words in said.items()
         if words
     ]
-    if len(told) > 1 and told[-1].startswith("without") and told[-2].startswith("with "):
-        return " ".join([*told[:-2], f"{told[-2]} and {told[-1]}"])
-    return " ".join(told)
+    if len(phrases) > 1 and phrases[-1].startswith("without") and phrases[-2].startswith("with "):
+        return " ".join([*phrases[:-2], f"{phrases[-2]} and {phrases[-1]}"])
+    return " ".join(phrases)
 
 
 def say_inside(names: Names, name: str) -> str:
@@ -286,13 +288,13 @@ def say_selector(names: Names, selector: str) -> str:
     """The groups that a claim selects: `the plain network`, `30 layers, no skip`; as it stands if they have no name."""
     if selector in names.groups:
         return names.group(selector)
-    told = []
+    words = []
     for part in selector.split(", "):
         axis, _, level = part.partition("=")
         path = path_of(axis, names.axes)
         value = next((value for value in names.axes[path] if matches(value, level)), None) if path else None
-        told.append(part if path is None or value is None else names.level(path, value))
-    return ", ".join(told)
+        words.append(part if path is None or value is None else names.level(path, value))
+    return ", ".join(words)
 
 
 def name_setting(names: Names, path: str) -> str:
@@ -307,11 +309,11 @@ def say_settings(paths: Sequence[str]) -> str:
         *above, last = path.split(".")
         below = len(above) > 1
         owners.setdefault(".".join(above) if below else path, []).extend([last.replace("_", " ")] if below else [])
-    told = []
+    nouns = []
     for owner, inside in owners.items():
-        own = SETTING_NOUNS.get(owner, owner.split(".")[-1].replace("_", " "))
-        told.append(f"the {own} ({join(inside)})" if len(inside) > 1 else f"the {' '.join([own, *inside])}")
-    return join(told)
+        noun = SETTING_NOUNS.get(owner, owner.split(".")[-1].replace("_", " "))
+        nouns.append(f"the {noun} ({join(inside)})" if len(inside) > 1 else f"the {' '.join([noun, *inside])}")
+    return join(nouns)
 
 
 def say_together(paths: Sequence[str]) -> str:

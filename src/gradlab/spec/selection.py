@@ -14,13 +14,13 @@ from gradlab.spec.paths import label, naming_key
 
 def axes_of(groups: Sequence[Group]) -> dict[str, tuple[Any, ...]]:
     """Return the paths in which groups differ, each with its values in order of first occurrence."""
-    found: dict[str, list[Any]] = {}
+    levels: dict[str, list[Any]] = {}
     for group in groups:
         for path, value in group.settings.items():
-            values = found.setdefault(path, [])
+            values = levels.setdefault(path, [])
             if value not in values:
                 values.append(value)
-    return {path: tuple(values) for path, values in found.items() if len(values) > 1}
+    return {path: tuple(values) for path, values in levels.items() if len(values) > 1}
 
 
 def chosen(claim: Claim, groups: Sequence[Group]) -> tuple[tuple[str, ...], ...]:
@@ -52,14 +52,14 @@ def list_contenders(claim: Claim, groups: Sequence[Group]) -> tuple[tuple[tuple[
     there = [group for group in groups if _is_at(group, claim.at.axes, axes)]
     claimed = {group.name for selector in claim.selectors for group in _select(selector, there, axes)}
     rows = [tuple(group.name for group in there)] if claim.along is None else _rows_along(claim, there, axes)
-    found = [
+    instances = [
         (tuple(name for name in row if name in claimed), tuple(name for name in row if name not in claimed))
         for row in rows
     ]
-    found = [(own, others) for own, others in found if own]
-    if not all(others for _, others in found):
+    instances = [(claimed_row, others) for claimed_row, others in instances if claimed_row]
+    if not all(others for _, others in instances):
         raise StudyError("there is no other group to compare with; name fewer arms", where="arms")
-    return tuple(found)
+    return tuple(instances)
 
 
 def path_of(axis: str, axes: Mapping[str, Any]) -> str | None:
@@ -87,7 +87,7 @@ def _is_at(group: Group, at: Mapping[str, Any], axes: Mapping[str, Any]) -> bool
         path = _require_path(axis, axes, ("at", axis), also=("step", "layer"))
         values = wanted if isinstance(wanted, list | tuple) else [wanted]
         for value in values:
-            if not any(matches(own, value) for own in axes[path]):
+            if not any(matches(level, value) for level in axes[path]):
                 raise StudyError(
                     f"{shortened(value)} is not on the axis; it has {_format_values(axes[path])}", where=("at", axis)
                 )
@@ -96,16 +96,16 @@ def _is_at(group: Group, at: Mapping[str, Any], axes: Mapping[str, Any]) -> bool
     return True
 
 
-def matches(own: Any, wanted: Any) -> bool:
+def matches(level: Any, wanted: Any) -> bool:
     """Whether `wanted` denotes the value: by itself, by its label, or by its part's name."""
-    if isinstance(own, bool) or isinstance(wanted, bool):
-        return str(own).lower() == str(wanted).lower()
-    key = naming_key(own)
-    named = None if key is None else own[key]
-    if isinstance(own, int | float) and isinstance(wanted, str):
+    if isinstance(level, bool) or isinstance(wanted, bool):
+        return str(level).lower() == str(wanted).lower()
+    key = naming_key(level)
+    named = None if key is None else level[key]
+    if isinstance(level, int | float) and isinstance(wanted, str):
         with suppress(ValueError):
-            return float(own) == float(wanted)
-    return own == wanted or str(wanted) in (label(own), named)
+            return float(level) == float(wanted)
+    return level == wanted or str(wanted) in (label(level), named)
 
 
 def _select(selector: str, groups: Sequence[Group], axes: Mapping[str, Any]) -> list[Group]:
@@ -151,11 +151,11 @@ def _rows_along(claim: Claim, groups: Sequence[Group], axes: Mapping[str, Any]) 
     order = list(axes[path])
     if all(isinstance(value, int | float) and not isinstance(value, bool) for value in order):
         order.sort()
-    found = [sorted(row, key=lambda group: order.index(group.settings[path])) for row in rows.values()]
+    ordered = [sorted(row, key=lambda group: order.index(group.settings[path])) for row in rows.values()]
     least, count = (3, "three") if claim.op == "diminishing" else (2, "two")
-    if any(len(row) < least for row in found):
+    if any(len(row) < least for row in ordered):
         raise StudyError(f"fewer than {count} groups are along {path}", where="along")
-    return [tuple(group.name for group in row) for row in found]
+    return [tuple(group.name for group in row) for row in ordered]
 
 
 def _format_values(values: Sequence[Any]) -> str:

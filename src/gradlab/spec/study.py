@@ -73,12 +73,12 @@ class Range(Frozen):
         assert ends is not None
         assert self.points is not None
         try:
-            found = _space_values(*ends, self.points, by_ratio=self.log is not None)
+            spaced = _space_values(*ends, self.points, by_ratio=self.log is not None)
         except OverflowError:
             raise spec_error("the ends are too large", where="log" if self.log else "linear") from None
         if all(isinstance(end, int) for end in ends):
-            return tuple(dict.fromkeys(round(value) for value in found))
-        return _round_values(found, ends)
+            return tuple(dict.fromkeys(round(value) for value in spaced))
+        return _round_values(spaced, ends)
 
 
 def _space_values(low: float, high: float, points: int, by_ratio: bool) -> list[float]:
@@ -94,9 +94,9 @@ def _round_values(values: list[float], ends: Ends) -> tuple[float, ...]:
     first, last = float(ends[0]), float(ends[1])
     for digits in range(DIGITS, 18):
         inner = [float(f"{value:.{digits}g}") for value in values[1:-1]]
-        found = (first, *inner, last)
-        if len(set(found)) == len(values):
-            return found
+        rounded = (first, *inner, last)
+        if len(set(rounded)) == len(values):
+            return rounded
     return tuple(dict.fromkeys([first, *values[1:-1], last]))
 
 
@@ -164,9 +164,9 @@ class Interval(Frozen):
     @property
     def ends(self) -> Ends:
         """From where to where."""
-        found = self.log or self.linear
-        assert found is not None
-        return found
+        ends = self.log or self.linear
+        assert ends is not None
+        return ends
 
 
 def _read_candidates(raw: Any) -> Any:
@@ -235,11 +235,11 @@ class Tune(Frozen):
             refuse(path in BUDGETS, "the training budget cannot be tuned: arms would train unequally long", path)
         for path in self.budget:
             refuse(path not in BUDGETS, f"{path!r} is not a budget; give {' or '.join(BUDGETS)}", f"budget.{path}")
-        for arm, own in self.arms.items():
-            for path in own:
+        for arm, paths in self.arms.items():
+            for path in paths:
                 refuse(path not in self.paths, f"{path!r} is not a tuned path", f"arms.{arm}.{path}")
         if self.search == "grid":
-            everywhere = [("", self.paths), *((f"arms.{arm}.", own) for arm, own in self.arms.items())]
+            everywhere = [("", self.paths), *((f"arms.{arm}.", paths) for arm, paths in self.arms.items())]
             for above, paths in everywhere:
                 for path, values in paths.items():
                     if isinstance(values, Interval):

@@ -20,6 +20,8 @@ from gradlab.errors import described
 from gradlab.network.layout import Tensor
 from gradlab.network.losses import Loss, Mse
 from gradlab.network.mlp import MLP
+from gradlab.network.norms import Norm
+from gradlab.network.skips import Skip
 from gradlab.parts import BUILT_IN, Catalog, Part
 from gradlab.plans.plan import make_plan, plan_code
 from gradlab.plans.tuning import judged_phase, plan_study
@@ -153,7 +155,7 @@ def away_from_kinks(mlp: MLP, theta: Array, x: Array, margin: float = 3e-3) -> b
 
 # Small networks and trials for the checks.
 
-WIDTH, SAMPLES = 4, 6
+WIDTH, DEPTH, SAMPLES = 4, 4, 6
 
 
 def catalog_with(part: Part) -> Catalog:
@@ -165,7 +167,7 @@ def small_model(part: Part, **fields: Any) -> MLP:
     """A network of 4 hidden layers and a head in which the part is used with its parameters."""
     catalog = catalog_with(part)
     choice = {"kind": part.name, **part.parameters()}
-    tree = {"depth": 4, "width": WIDTH, "stem": "none", "activation": "tanh", part.part: choice, **fields}
+    tree = {"depth": DEPTH, "width": WIDTH, "stem": "none", "activation": "tanh", part.part: choice, **fields}
     return MLP.of(Model.model_validate(tree, context={"catalog": catalog}), WIDTH, 3, catalog)
 
 
@@ -188,8 +190,10 @@ def declared_values(tensors: Mapping[str, Tensor], dtype: Any) -> dict[str, Any]
     }
 
 
-def require_declared(tensors: Mapping[str, Tensor], gradients: Mapping[str, Any]) -> None:
-    """A gradient of every declared tensor, in its shape, and of nothing else."""
+def require_declared(part: Norm | Skip, gradients: Mapping[str, Any]) -> None:
+    """The same tensors when asked again; a gradient of each of them, in its shape, and of nothing else."""
+    tensors = part.tensors(WIDTH, DEPTH)
+    require(tensors.keys() == part.tensors(WIDTH, DEPTH).keys(), "declares other tensors when asked again")
     names = f"{sorted(gradients)}, declared are {sorted(tensors)}"
     require(gradients.keys() == tensors.keys(), f"backward gives gradients of {names}")
     for name, tensor in tensors.items():

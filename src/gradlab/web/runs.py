@@ -161,9 +161,8 @@ class Runs:
             log = self._logs.path / f"{len(self._started)}.log"
             with log.open("wb") as said:
                 process = subprocess.Popen(
-                    _command("run", *words), cwd=self.folder, stdin=subprocess.DEVNULL, stdout=said, stderr=said,
-                    env=_environment(), start_new_session=True,
-                )  # fmt: skip
+                    stdout=said, stderr=said, start_new_session=True, **self._call("run", *words)
+                )
             started = StartedRun(words[0], ["gradlab", "run", *words], process, log)
             self._started.append(started)
             self._listed = None
@@ -212,13 +211,16 @@ class Runs:
             run.process.poll()
         self._logs.remove()
 
+    def _call(self, *words: str) -> dict[str, Any]:
+        """Arguments of `subprocess` that call gradlab in the folder."""
+        environment = {**os.environ, "NO_COLOR": "1", "COLUMNS": "100"}
+        command = [sys.executable, "-m", "gradlab", *words]
+        return {"args": command, "cwd": self.folder, "stdin": subprocess.DEVNULL, "env": environment}
+
     def _ask(self, *words: str) -> dict[str, Any]:
         """The answer of a command with --json, or what it says is wrong."""
         try:
-            done = subprocess.run(
-                _command(*words, "--json"), cwd=self.folder, stdin=subprocess.DEVNULL, capture_output=True,
-                env=_environment(), timeout=SECONDS, check=False,
-            )  # fmt: skip
+            done = subprocess.run(capture_output=True, timeout=SECONDS, check=False, **self._call(*words, "--json"))
             answer: dict[str, Any] = json.loads(done.stdout)
             return answer
         except subprocess.TimeoutExpired:
@@ -236,14 +238,6 @@ def _topics() -> list[dict[str, Any]]:
         return {"name": name, "question": api.load(name).study.question, "seconds": times.get(name)}
 
     return [{"topic": topic, "studies": list(map(describe, names))} for topic, names in studies.topics().items()]
-
-
-def _command(*words: str) -> list[str]:
-    return [sys.executable, "-m", "gradlab", *words]
-
-
-def _environment() -> dict[str, str]:
-    return {**os.environ, "NO_COLOR": "1", "COLUMNS": "100"}
 
 
 def _changed(path: Path) -> int:
