@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from gradlab.analysis.comparison import ranked
 from gradlab.analysis.measured import Measured
@@ -22,8 +22,9 @@ from gradlab.spec.selection import chosen
 from gradlab.tell.answers import headline_of
 
 if TYPE_CHECKING:
-    from gradlab.report.charts import Line, Points
+    from gradlab.report.charts import Line
 
+AnyLine = TypeVar("AnyLine", bound="Line")
 MOST_CURVES, MOST_PANELS = 4, 16
 ORDERED = 1
 """The hue of ordered levels."""
@@ -79,13 +80,9 @@ class Scheme:
         """What panels differ in, as a column of a table."""
         return ", ".join(self.names.axis(path) for path in self.facets) or "panel"
 
-    def restyle(self, line: Line) -> Line:
+    def restyle(self, line: AnyLine) -> AnyLine:
         """A line with its group's name and stroke."""
         return replace(line, label=self.label(line.group), style=self.strokes[line.group])
-
-    def restyle_points(self, points: Points) -> Points:
-        """Published points with their group's stroke."""
-        return replace(points, style=self.strokes[points.group])
 
 
 def make_scheme(measured: Measured, wish: Wish | None = None, along: str = "", *, each: bool = False) -> Scheme:

@@ -18,11 +18,11 @@ from gradlab.analysis.theory import predictions_of
 from gradlab.analysis.tuning import Tuning, tuning_of
 from gradlab.audits.audit import Audit
 from gradlab.parts import Catalog
+from gradlab.report.charts.base import common_names, shorten_names
 from gradlab.report.fairness import list_resampling, tabulate_audit, tabulate_claims
 from gradlab.report.figures.base import Figure
 from gradlab.report.history import History, unfinished_remarks
 from gradlab.report.inside.recording import Recording
-from gradlab.report.layer_names import common_names, shorten_names
 from gradlab.report.look import DASHES, MARKERS, Stroke, dark_colors
 from gradlab.report.pictures import Pictures, make_pictures
 from gradlab.report.scheme import Scheme, make_scheme

@@ -11,8 +11,8 @@ import numpy as np
 
 from gradlab.errors import InvalidInput
 from gradlab.report.charts import HeatChart, HeatPanel, Line, LineChart
+from gradlab.report.charts.base import LAYER
 from gradlab.report.draw import draw_one
-from gradlab.report.layer_names import LAYER
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -7,15 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from gradlab.report.charts import Chart, Line, LineChart, Panels
-from gradlab.report.charts.base import Numbers, Rows
+from gradlab.report.charts import Chart, Line, LineChart, Panels, UnitMap
+from gradlab.report.charts.base import Rows
 from gradlab.report.draw import draw_one
 from gradlab.report.inside.recording import Recording
 from gradlab.report.inside.views import LinePanel, TheoryLine, UnitPanel, View
 from gradlab.report.look import Dashes, stroke
 from gradlab.spec.numerals import counted
 
-COLORS = "RdBu_r"
 FAINT: tuple[Dashes, ...] = ((0, (4, 1.5)), (0, (1, 1.2)), (0, (4, 1.2, 1, 1.2)))
 """Dashes of the lines beside a main line."""
 
@@ -30,51 +29,6 @@ class ViewChart(Panels):
     def table(self) -> Rows:
         """Every step, not only the one that is drawn."""
         return self.rows
-
-
-@dataclass(frozen=True)
-class UnitMap(Chart):
-    """One input on its way through a network: unit × layer, colors from −limit to limit."""
-
-    values: Numbers
-    limit: float
-
-    @property
-    def has_key(self) -> bool:
-        """The scale of colors."""
-        return True
-
-    def draw_marks(self, ax: Any) -> None:
-        """A column for each layer, a row for each unit."""
-        from matplotlib.ticker import MaxNLocator
-
-        layers, units = self.values.shape
-        extent = (0.5, layers + 0.5, units + 0.5, 0.5)
-        scale: Any = {"cmap": COLORS, "vmin": -self.limit, "vmax": self.limit, "interpolation": "nearest"}
-        ax.imshow(self.values.T, aspect="auto", extent=extent, **scale)
-        for axis in (ax.xaxis, ax.yaxis):
-            axis.set_major_locator(MaxNLocator(integer=True))
-        ax.grid(visible=False)
-
-    def draw_key(self, ax: Any) -> str:
-        """The colors from the most negative to the most positive."""
-        edges = np.linspace(-self.limit, self.limit, 65)
-        middles = (edges[1:] + edges[:-1])[:, None] / 2
-        ax.pcolormesh([0, 1], edges, middles, cmap=COLORS, rasterized=True)
-        ax.set_xticks([])
-        ax.yaxis.tick_right()
-        ax.grid(visible=False)
-        return "activation"
-
-    def table(self) -> Rows:
-        """One row per layer and unit."""
-        rows = [(layer, unit, float(v)) for (layer, unit), v in np.ndenumerate(self.values) if not np.isnan(v)]
-        return ("layer", "unit", "value"), [(layer + 1, unit + 1, value) for layer, unit, value in rows]
-
-    def describe(self) -> str:
-        """The sizes in the first layer and in the last."""
-        first, last = (float(np.nanmax(np.abs(self.values[place]), initial=0.0)) for place in (0, -1))
-        return f"largest activation {first:.3g} in the first layer, {last:.3g} in the last."
 
 
 def view_chart(view: View, recording: Recording) -> ViewChart:
