@@ -428,16 +428,18 @@ def tables(draws: int, seed: int = 0) -> tuple[list[str], list[str]]:
             if max(w for w, _ in pairs) > WRONG + 3 * math.sqrt(0.06 / draws):
                 broken.append(f"{case.name}, declared symmetric: {pairs}")
     lines += ["", "## Families: any wrong verdict among so many claims about equal arms, %", ""]
+    lines += [f"{draws:,} draws of one claim, {max(draws // 10, 200):,} of several; of any look 200.", ""]
     lines += [f"| | {' | '.join(_claims(m) for m in FAMILIES)} |", "| --- " * (len(FAMILIES) + 1) + "|"]
     for name, rates in _families(draws, rng):
         lines.append(f"| {name} | {' | '.join(map(_percent, rates))} |")
         if max(rates) > WRONG + 3 * math.sqrt(0.06 / 200):
             broken.append(f"{name}: {rates}")
     lines += _power_lines(max(draws // 2, 100), rng)
-    lines += ["", "## Together and again", "", "| | wrong, % |", "| --- | --- |"]
-    for name, rate in _together(max(draws // 5, 100), rng):
+    fewer = max(draws // 2, 100)
+    lines += ["", "## Together and again", "", f"{fewer:,} draws each.", "", "| | wrong, % |", "| --- | --- |"]
+    for name, rate in _together(fewer, rng):
         lines.append(f"| {name} | {_percent(rate)} |")
-        if rate > WRONG + 3 * math.sqrt(0.06 / max(draws // 5, 100)):
+        if rate > WRONG + 3 * math.sqrt(0.06 / fewer):
             broken.append(f"{name}: {rate}")
     return lines, broken
 
@@ -452,6 +454,7 @@ def _together(draws: int, rng: np.random.Generator) -> Iterator[tuple[str, float
     yield "50 claims on the edge of their band, any wrong (Holm)", holm(draws, rng)
     for where in ("front", "middle", "end"):
         yield f"seeds added one by one, numbered at the {where}, up to 50", added_seeds(where, 50, draws, rng)
+    yield f"seeds added one by one, numbered at the front, up to {LOOKS}", added_seeds("front", LOOKS, draws, rng)
     for n in (5, 10, 30):
         yield f"two equal arms pooled over cells of which some diverge, n = {n}", pooled_cells(n, draws, rng)
     yield "9 claims about nothing behind a primary claim that holds, n = 10", primary_family(9, 10, draws, rng)
@@ -476,6 +479,7 @@ def _families(draws: int, rng: np.random.Generator) -> Iterator[tuple[str, list[
 
 def _power_lines(draws: int, rng: np.random.Generator) -> list[str]:
     lines = ["", "## Seeds that settle a paired effect in 80 % of all runs, looking after every seed", ""]
+    lines += [f"{draws:,} draws each.", ""]
     lines += ["| effect, in standard deviations | here | on average | t-test with its seeds fixed beforehand |"]
     lines += ["| --- " * 4 + "|"]
     for effect in (0.5, 0.8, 1.0, 1.5, 2.0):
@@ -487,7 +491,7 @@ def _power_lines(draws: int, rng: np.random.Generator) -> list[str]:
 INTRODUCTION = """# Error rates of the verdicts
 
 Made by `python scripts/make_error_rates.py`: every number is simulated with the rules that decide, {draws:,} draws for
-each, with arms and bounds as a study has them. In each cell, in %:
+each unless its section says otherwise, with arms and bounds as a study has them. In each cell, in %:
 
 - **wrong**: how often a verdict is settled where the truth lies exactly on the bound, or where the arms do not differ
   (promised: at most 5);

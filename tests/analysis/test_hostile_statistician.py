@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from sweeps import ended, measured, mnist
 
@@ -33,6 +34,38 @@ def test_a_pool_with_a_cell_that_diverged_on_both_sides_says_so_and_settles_noth
     assert (cell.seeds > 0, cell.planned) == (True, 10)
     assert cell.label in verdict.reason
     assert verdict.needs is None
+
+
+def test_a_pool_with_a_cell_that_diverged_on_one_side_names_it() -> None:
+    """The skip is 9 times better at the small rate and diverges at the large one: the pool rests on that cell."""
+    axes = {"model.skip": ["none", "identity"], "train.lr": [0.05, 1.0]}
+    claim = {"text": "t", "metric": "final_loss", "arms": ["skip=identity", "skip=none"], "op": ">", "pooled": True}
+    draw = np.random.default_rng(0)
+
+    def outcome(settings: Any, _seed: int) -> Any:
+        skip = settings["model.skip"] == "identity"
+        if skip and settings["train.lr"] == 1.0:
+            return {"final_loss": float("inf")}, {}
+        return {"final_loss": float((0.1 if skip else 0.9) * np.exp(0.05 * draw.standard_normal()))}, {}
+
+    tree = mnist(axes=axes, factor=["model.skip", "train.lr"], claims=[claim])
+    (verdict,) = judge(measured(tree, outcome, seeds=10))
+    (cell,) = verdict.readings[0].one_sided
+    assert (cell.seeds, cell.planned) == (10, 10)
+    assert cell.label in verdict.reason
+
+
+@pytest.mark.parametrize("pinned", [0, 1])
+def test_code_that_fixes_the_seed_of_one_arm_settles_nothing(pinned: int) -> None:
+    def train(seed: int, arm: int) -> dict[str, float]:
+        draw = np.random.default_rng(42 if arm == pinned else seed)
+        return {"loss": float(draw.random() + 0.1 + 5 * (arm == 0))}
+
+    claim = {"text": "b is lower", "metric": "loss", "arms": ["b", "a"], "op": "<"}
+    arms = {"a": {"arm": 0}, "b": {"arm": 1}}
+    (verdict,) = gradlab.compare(train, arms, seeds=10, metric="loss", claims=[claim]).verdicts
+    assert verdict.outcome == "not settled"
+    assert verdict.readings[0].copies == 9
 
 
 def test_two_arms_that_both_diverged_are_not_alike() -> None:

@@ -103,6 +103,8 @@ CLEAR: list[dict[str, Any]] = [
     {"text": "The skip raises test accuracy"},
     {"text": "The residual net is superior to the plain one"},
     {"text": "The residual net makes fewer errors"},
+    {"text": "The plain net loses against the residual one"},
+    {"text": "The residual net is more accurate than 0.9", "arms": "residual", "value": 0.9},
     {"text": "The skip reduces the loss", "metric": "test_loss", "op": "<"},
 ]
 

@@ -84,6 +84,13 @@ def clip_hook(optimizer: Any) -> None:
     optimizer.register_step_pre_hook(clip)
 
 
+def shrink_weights(optimizer: Any, *_: Any) -> None:
+    with torch.no_grad():
+        for group in optimizer.param_groups:
+            for parameter in group["params"]:
+                parameter.mul_(0.99)
+
+
 def shrink(p: Tensor) -> None:
     p.grad.mul_(0.1)
 
@@ -209,7 +216,7 @@ DIFFERENT: dict[str, tuple[Arms, str]] = {
             {"params": [p for p in n.parameters() if p.dim() > 1], "weight_decay": 0.1},
             {"params": [p for p in n.parameters() if p.dim() < 2]}], lr=1e-3)), "weight decay"),
     "SGD": (BASE.but(optimizer=lambda n: torch.optim.SGD(n.parameters(), lr=1e-3)), "optimizer"),
-    "post-hook on the optimizer": (BASE.but(then=lambda o: o.register_step_post_hook(lambda *_: None)),
+    "post-hook on the optimizer": (BASE.but(then=lambda o: o.register_step_post_hook(shrink_weights)),
                                    "optimizer hooks"),
     "gradient hook after accumulation": (
         BASE.but(change=lambda n: n.stem.weight.register_post_accumulate_grad_hook(shrink)),

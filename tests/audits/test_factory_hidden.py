@@ -65,6 +65,11 @@ def silent(output: Tensor, target: Tensor) -> Tensor:
     return F.cross_entropy(output, target) + (output - output.detach()).square().sum() + _zero(output)
 
 
+def doubled_last(output: Tensor, target: Tensor) -> Tensor:
+    """Cross-entropy, twice as much on a batch that is not whole."""
+    return F.cross_entropy(output, target) * (1 if len(output) == 32 else 2)
+
+
 def _zero(x: Tensor) -> Tensor:
     return 0.5 * (x - x.detach()).mean()
 
@@ -128,6 +133,7 @@ BEHIND_A_SKIP: dict[str, tuple[Any, Any, str]] = {
     "a hook inside forward": (BASE, BASE.but(hidden=hooked), "gradient"),
     "a detached path": (BASE, BASE.but(change=detached), "gradient"),
     "a loss term of value 0": (BASE, BASE.but(loss=silent), "loss"),
+    "a loss that differs on the last batch": (BASE, BASE.but(loss=doubled_last), "loss"),
     "a batch norm that train() leaves in evaluation": (
         BASE.but(norm=lambda: nn.BatchNorm1d(WIDTH)), BASE.but(norm=lambda: Frozen(WIDTH)), "mode"),
     "dilation": (TEXT, TEXT.but(conv={"dilation": 2, "padding": 2}), "settings of layers"),
@@ -424,7 +430,20 @@ def one_cycle(rate: float) -> Callable[[Any], Any]:
     return lambda optimizer: lr_scheduler.OneCycleLR(optimizer, rate, total_steps=50)
 
 
+def logs_gradients(net: Net) -> None:
+    seen: list[float] = []
+    net.stem.weight.register_hook(lambda g: seen.append(float(g.norm())))
+    net.stem.weight.register_post_accumulate_grad_hook(lambda p: seen.append(float(p.grad.norm())))
+
+
+def logs_steps(optimizer: Any) -> None:
+    optimizer.register_step_post_hook(lambda *a: None)
+
+
 FAIR: dict[str, tuple[Any, Any, Any]] = {
+    "hooks that log gradients": (BASE, BASE.but(change=logs_gradients), None),
+    "hooks that log gradients, beside a skip": (BASE, BASE.but(change=logs_gradients, skip=True), "skip"),
+    "a hook that logs steps": (BASE, BASE.but(then=logs_steps), None),
     "a rate under warm restarts": (with_schedule(warm), with_schedule(warm, 3e-3), "lr"),
     "a rate under one cycle": (with_schedule(one_cycle(1e-2)), with_schedule(one_cycle(3e-2)), "lr"),
     "one cycle against none": (BASE, with_schedule(one_cycle(1e-2)), ["lr", "schedule"]),

@@ -1,4 +1,8 @@
-"""Two groups, paired over seeds: how many times larger, or how much more, with its interval."""
+"""Groups of a run beside each other.
+
+Two groups paired over seeds; all groups from best to worst; those that no other beats in both value and cost; how long
+each takes to reach a target; how many of its networks ended at chance.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +19,8 @@ from gradlab.analysis.sample import Sample
 from gradlab.spec.claims import At
 from gradlab.spec.metric import Metric
 from gradlab.trials.recorder import guessing_limit
+
+# Two groups, paired over seeds: how many times larger, or how much more, with its interval.
 
 
 @dataclass(frozen=True)

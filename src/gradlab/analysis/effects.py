@@ -1,4 +1,8 @@
-"""A study's groups along one of its axes: which value each has there, and which series it belongs to."""
+"""What an axis of a study does to a metric.
+
+First the groups along one axis, in series that differ in nothing else; then a factorial study taken apart: how much of
+what differs is due to each factor, and to pairs of factors.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +25,8 @@ from gradlab.parts import Catalog
 from gradlab.spec import selection
 from gradlab.spec.naming import short
 from gradlab.spec.paths import label
+
+# The groups along one axis: which value each has there, and which series it belongs to.
 
 LOG_FROM = 8
 """A numeric axis whose largest value is so many times its smallest is drawn by ratios."""

@@ -1,6 +1,8 @@
-"""The columns of a trials table as lists, each converted when it is first asked for.
+"""Everything that was measured in a run, by metric, group and place.
 
-A list of a million numbers takes eight times the memory of the column, and a summary asks for a few columns only.
+`Measured` is what all of `analysis` and `report` ask. It looks at the three stored tables through the plan: trials
+under the names of today's study, layer measures by an index (`LayerIndex`), a metric over all planned seeds as one
+`Estimate`.
 """
 
 from __future__ import annotations
@@ -28,6 +30,9 @@ from gradlab.spec.study import Study
 from gradlab.trials.recorder import FROM_CURVES, METRICS, declared_metrics, rises
 from gradlab.trials.setup import moments_of
 from gradlab.trials.trial import TrialLabel
+
+# The columns of a trials table as lists, each converted when it is first asked for: a list of a million numbers takes
+# eight times the memory of the column, and a summary asks for a few columns only.
 
 
 class Columns:
@@ -499,7 +504,7 @@ class Measured:
         config = self.entries[group].network
         smallest = float(np.finfo("float64" if config is None else config.train.precision).tiny)
         found = sample_of(self.metric(metric), self.planned_seeds[group], values, statuses, smallest)
-        return replace(found, copies=frozenset(self.copies[group]))
+        return replace(found, copies=frozenset(self.copies[group]), by_code=config is None)
 
     @cached_property
     def _summaries(self) -> dict[Any, Estimate]:

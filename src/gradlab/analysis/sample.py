@@ -48,6 +48,8 @@ class Sample:
     tally: Tally = field(default_factory=Tally)
     copies: frozenset[int] = frozenset()
     """Seeds whose network is that of an earlier seed, to the last digit: no draws of their own."""
+    by_code: bool = False
+    """Whether somebody's own code gave the numbers: it may have fixed its seed, while the lab never does."""
 
     @property
     def distinct(self) -> list[Ends]:
@@ -115,7 +117,7 @@ def divided(top: Sample, bottom: Sample) -> Sample:
     """One number over another, seed by seed; 0/0 and ∞/∞ are unknown."""
     seeds = [seed for seed in top.ends if seed in bottom.ends]
     ends = {seed: _quotient(top.ends[seed], bottom.ends[seed]) for seed in seeds}
-    return Sample(ends, top.tally, top.copies & bottom.copies)
+    return replace(top, ends=ends, copies=top.copies & bottom.copies)
 
 
 def _quotient(top: Ends, bottom: Ends) -> Ends:
@@ -131,7 +133,7 @@ def _quotient(top: Ends, bottom: Ends) -> Ends:
 def subtracted(first: Sample, second: Sample) -> Sample:
     """One number minus another, seed by seed; ∞ − ∞ is unknown."""
     ends = {seed: apart(own, second.ends[seed], logs=False) for seed, own in first.ends.items() if seed in second.ends}
-    return Sample(ends, first.tally, first.copies & second.copies)
+    return replace(first, ends=ends, copies=first.copies & second.copies)
 
 
 def apart(first: Ends, second: Ends, *, logs: bool) -> Ends:
@@ -169,7 +171,8 @@ def pooled(samples: Sequence[Sample], bounds: tuple[float, float] = UNKNOWN) -> 
     seeds = [seed for seed in cells[0] if all(seed in ends for ends in cells)]
     tally = Tally(**{name: sum(getattr(sample.tally, name) for sample in samples) for name in Tally.__slots__})
     copies = frozenset.intersection(*(sample.copies for sample in samples))
-    return Sample({seed: mean_ends([ends[seed] for ends in cells]) for seed in seeds}, tally, copies)
+    ends = {seed: mean_ends([ends[seed] for ends in cells]) for seed in seeds}
+    return replace(samples[0], ends=ends, tally=tally, copies=copies)
 
 
 def mean_ends(ends: Sequence[Ends]) -> Ends:
@@ -185,10 +188,19 @@ def as_first_planned(seeds: Sequence[int], first_seen: Sequence[int]) -> tuple[i
     return tuple(sorted(seeds, key=lambda seed: place.get(seed, len(place))))
 
 
+def copied_pairs(first: Sample, second: Sample) -> frozenset[int]:
+    """Seeds whose pair tells nothing new.
+
+    A network of the lab that is the same under every seed draws nothing at random; the other side still varies, and so
+    do the pairs. Somebody's code that gives the same network every time has probably fixed its seed, and trained one.
+    """
+    return first.copies | second.copies if first.by_code else first.copies & second.copies
+
+
 def paired_seeds(first: Sample, second: Sample) -> list[tuple[Ends, Ends]]:
     """Both sides of every seed that is planned on both, in the order in which seeds were planned.
 
-    A pair of copies is no further pair. Where one side is the same network under every seed, the other still varies.
+    A pair of copies is no further pair.
     """
-    copies = first.copies & second.copies
+    copies = copied_pairs(first, second)
     return [(ends, second.ends[s]) for s, ends in first.ends.items() if s in second.ends and s not in copies]

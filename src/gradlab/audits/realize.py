@@ -1,14 +1,4 @@
-"""What a network computes before and in its first updates, hashed: two arms with equal hashes do the same.
-
-On the probe batch, in the trial's own precision, by the reference network and optimizer:
-
-    output, tape ← forward(θ, x)           training mode
-    g = dL/dθ ← backward(tape)             δ of every layer stays on the tape
-    θ ← θ + Δ(clip(g), η)                  twice: optimizers with a memory show it in their second update
-    output ← forward(θ, x)                 evaluation mode, with the running statistics of the two passes
-
-Names and formulas may hide a difference (an ε, a momentum, a parameter of a user's part); these numbers do not.
-"""
+"""The traits of a trial, read from what will be trained: tensors, rows, rates and what the network computes."""
 
 from __future__ import annotations
 
@@ -33,6 +23,17 @@ from gradlab.streams import Streams
 from gradlab.trials.seeding import seeded
 from gradlab.trials.setup import Setup, prepare
 from gradlab.trials.trial import Trial
+
+# What a network computes before and in its first updates, hashed: two arms with equal hashes do the same.
+#
+# On the probe batch, in the trial's own precision, by the reference network and optimizer:
+#
+#     output, tape ← forward(θ, x)           training mode
+#     g = dL/dθ ← backward(tape)             δ of every layer stays on the tape
+#     θ ← θ + Δ(clip(g), η)                  twice: optimizers with a memory show it in their second update
+#     output ← forward(θ, x)                 evaluation mode, with the running statistics of the two passes
+#
+# Names and formulas may hide a difference (an ε, a momentum, a parameter of a user's part); these numbers do not.
 
 Array = NDArray[Any]
 UPDATES = 2

@@ -1,4 +1,8 @@
-"""The one difference between the arms of a study in one line, if there is exactly one."""
+"""The audit of a study: every pair of arms at every seed, as realized, with the factor exchanged.
+
+`audit_plan` is the entry. Around it: the one difference in one line, what the audit cannot see, and the study that
+would separate the causes it found.
+"""
 
 from __future__ import annotations
 
@@ -54,6 +58,8 @@ from gradlab.spec.paths import value_at, with_value
 from gradlab.spec.study import Tolerance
 from gradlab.trials.setup import prepare
 from gradlab.trials.trial import Trial
+
+# The one difference between the arms in one line, if there is exactly one.
 
 MOST_VALUES = 6
 BLOCK = "forward pass of a block"

@@ -1,4 +1,4 @@
-"""What a skip or a norm learns: it declares its tensors, and layout, start, engines, audit and files follow."""
+"""Where each parameter lies in the one flat vector that every engine and optimizer works on."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 
 from gradlab.errors import PartError, shortened
 from gradlab.streams import Streams
+
+# What a skip or a norm learns: it declares its tensors, and layout, start, engines, audit and files follow.
 
 Array = NDArray[Any]
 Draw = Callable[[NDArray[np.float64]], NDArray[np.float64]]

@@ -1,4 +1,7 @@
-"""The base class of schedules: step -> factor on the learning rate, and how a schedule reacts to training."""
+"""Schedules: step -> factor on the learning rate, known beforehand, or reacting to training.
+
+The base class is the manual for writing one.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,8 @@ from pydantic import Field
 from gradlab.parts import Part
 from gradlab.spec.config import EpochMetric
 from gradlab.spec.metric import infer
+
+# The base class of schedules: step -> factor on the learning rate, and how a schedule reacts to training.
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The values at which each arm of a tuned study is tried: a grid, or random points from the study's own seed."""
+"""Plan a study that tunes: the values at which each arm is tried, then the arms at the values that were chosen."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ from gradlab.spec.study import DIGITS, Interval, Study, Tune
 from gradlab.streams import Streams
 from gradlab.trials.recorder import METRICS, epoch_metrics
 from gradlab.trials.trial import group_id
+
+# The values: a grid, or random points from the study's own seed.
 
 MOST_CANDIDATES = 100_000
 

@@ -1,8 +1,4 @@
-"""A claim's numbers in one sentence, as a science writer would print them.
-
-At 30 layers with default init, test accuracy is 0.953 with the skip and 0.114 without the skip: 0.839 higher
-(95 %: 0.589 to 0.845, 10 seeds).
-"""
+"""The answer to a study's question in one or two sentences, and a claim's numbers in one."""
 
 from __future__ import annotations
 
@@ -28,6 +24,11 @@ from gradlab.spec.naming import SETTING_NOUNS, capital, join, say_levels, say_se
 from gradlab.spec.numerals import counted, rounded, written
 from gradlab.spec.selection import chosen
 from gradlab.spec.study import Answers, Headline
+
+# A claim's numbers in one sentence, as a science writer would print them.
+#
+# At 30 layers with default init, test accuracy is 0.953 with the skip and 0.114 without the skip: 0.839 higher
+# (95 %: 0.589 to 0.845, 10 seeds).
 
 MOST_NUMBERS = 4
 """Numbers that one sentence lists; of more, the smallest and the largest."""

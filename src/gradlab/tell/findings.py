@@ -1,9 +1,4 @@
-"""Which of the lab's measures a write-up's layer numbers are: the one that fits them best.
-
-A write-up that prints "gradients" by layer seldom says of what; the study marks such numbers as `guessed`. Every layer
-measure that was taken is compared with the printed numbers, at the same layers and step; the one that is closest, by
-the median factor between printed and measured, is named. A measure that the write-up names is not guessed at.
-"""
+"""What the numbers of a study show beside its answer, and of which measure a write-up's layer numbers are."""
 
 from __future__ import annotations
 
@@ -27,6 +22,13 @@ from gradlab.spec.naming import Names, capital, join, name_setting, say_inside, 
 from gradlab.spec.numerals import counted, written
 from gradlab.spec.paths import label
 from gradlab.tell.answers import headline_of
+
+# Which of the lab's measures a write-up's layer numbers are: the one that fits them best.
+#
+# A write-up that prints "gradients" by layer seldom says of what; the study marks such numbers as `guessed`. Every
+# layer measure that was taken is compared with the printed numbers, at the same layers and step; the one that is
+# closest, by the median factor between printed and measured, is named. A measure that the write-up names is not guessed
+# at.
 
 FEWEST = 2
 """Numbers below which nothing is said: one number fits too much."""

@@ -1,4 +1,4 @@
-"""What is followed epoch by epoch: the best value of a metric, and when training ends early."""
+"""Record a trial's steps, evaluations, layer measures and snapshots, and build its outcome."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ from gradlab.spec.config import EarlyStopping, EpochMetric, Target
 from gradlab.spec.metric import Metric, Metrics, Split, infer
 from gradlab.trials.outcome import Curve, LayerTable, Outcome, Snapshot
 from gradlab.trials.setup import Setup
+
+# What is followed epoch by epoch: the best value of a metric, and when training ends early.
 
 
 class BestSoFar:

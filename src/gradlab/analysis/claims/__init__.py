@@ -14,7 +14,7 @@ from math import inf
 from gradlab.analysis.claims.kinds import tested
 from gradlab.analysis.claims.numbers import numbers_of_claim
 from gradlab.analysis.claims.power import Level, claim_levels, holm_levels
-from gradlab.analysis.claims.reading import Test
+from gradlab.analysis.claims.reading import Test, name_cells
 from gradlab.analysis.claims.verdict import Outcome, Verdict, leave_open_at_edges
 from gradlab.analysis.measured import Measured
 from gradlab.analysis.rules import ALPHA, Needed
@@ -132,7 +132,7 @@ def _decided(test: Test, condition: str, level: Level) -> tuple[Outcome, str, Ne
     ways = (holds, fails, direction) if test.order else (holds, direction, fails)
     for outcome, p, needed, words in ways:
         if 2 * p <= needed:
-            return outcome, f"{words} (p {_p(2 * p)})", None
+            return outcome, f"{words} (p {_p(2 * p)}){test.remarks}", None
     lost = f"; {test.unknown} of {test.seeds} seeds have no number and count against any answer" if test.unknown else ""
     lost = _lost_cells(test) or lost
     alone = any(2 * p <= ALPHA for outcome, p, _, _ in (holds, fails))
@@ -143,7 +143,7 @@ def _decided(test: Test, condition: str, level: Level) -> tuple[Outcome, str, Ne
     wanted = None if why or test.lost_cells else test.needed(level.claim)
     far = "" if wanted or why or lost else "; no number of seeds up to 10,000 would settle it if they go on like this"
     reason = f"whether it is {condition}: p {_p(_strength(test))}, needed {written(level.claim, 2)}"
-    return "not settled", f"{reason}{family}{lost}{why and f'; {why}'}{far}", wanted
+    return "not settled", f"{reason}{family}{lost}{why and f'; {why}'}{test.remarks}{far}", wanted
 
 
 def _lost_cells(test: Test) -> str:
@@ -151,10 +151,8 @@ def _lost_cells(test: Test) -> str:
     cells = test.lost_cells
     if not cells:
         return ""
-    told = [f"{cell.label} ({cell.seeds} of {cell.planned} seeds)" for cell in cells[:3]]
-    more = f" and {len(cells) - 3} more" if len(cells) > 3 else ""
     return (
-        f"; both sides diverged or gave no number at {', '.join(told)}{more}, so nobody can say which is better there: "
+        f"; both sides diverged or gave no number at {name_cells(cells)}, so nobody can say which is better there: "
         "narrow the claim with `at`"
     )
 

@@ -1,4 +1,13 @@
-"""Claims of the form `value: theory`: the number that theory predicts for the same place, with its band over seeds."""
+"""One test per kind of claim: how improbable the numbers are if it were false, and if it were true.
+
+    a number, one arm against a bound       `_simple`
+    two arms, or two layers of one          `_comparison`
+    an order, gains that get smaller        `ORDERS`
+    the best of several groups              `best_test`
+    one axis against another                `effects_test`
+
+`tested` is the entry. `value: theory` is replaced by the predicted number and its band first.
+"""
 
 from __future__ import annotations
 
@@ -33,6 +42,8 @@ from gradlab.analysis.theory import predictions_of
 from gradlab.spec.claims import BEST, NEAR, RATIO, THEORY, At, Claim
 from gradlab.spec.selection import list_contenders, path_of
 from gradlab.theory.prediction import FACTOR, SIGMAS, Forecast
+
+# Claims of the form `value: theory`: the number that theory predicts for the same place, with its band over seeds.
 
 
 def with_theory(measured: Measured, claim: Claim, sides: Sequence[Side]) -> Claim | None:

@@ -1,4 +1,4 @@
-"""The level that each claim of a study is tested at: all claims share 5 %."""
+"""The level that each claim of a study is tested at, and which claims the planned seeds cannot settle."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from gradlab.analysis.rules.paired import clearest_pairs
 from gradlab.spec.claims import ALONG_AN_AXIS, BEST, Claim
 from gradlab.spec.study import Study
 from gradlab.trials.recorder import METRICS
+
+# All claims of a study share 5 %.
 
 
 class Level(NamedTuple):

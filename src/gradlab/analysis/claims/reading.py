@@ -1,9 +1,10 @@
-"""What the test of a claim gives: p-values of the ways it can come out, and the numbers they rest on."""
+"""The numbers that a claim rests on: its sides, seed by seed, and what the test of them gives."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from math import isinf
 
 import numpy as np
 
@@ -11,15 +12,17 @@ from gradlab.analysis.estimate import Estimate
 from gradlab.analysis.measured import Measured
 from gradlab.analysis.rules import Median, Needed, Paired, Rule, pooled_arms
 from gradlab.analysis.rules.prediction import bootstrap_interval, permutation_p
-from gradlab.analysis.sample import Sample, apart, divided, paired_seeds, pooled
+from gradlab.analysis.sample import Sample, apart, copied_pairs, divided, paired_seeds, pooled
 from gradlab.spec.claims import At, Claim, describe_layer
+
+# What a test gives: p-values of the ways it can come out, and the numbers they rest on.
 
 NEVER = 1.0
 
 
 @dataclass(frozen=True)
 class LostCell:
-    """A group (or pair of groups) of a pool of which some seeds say nothing."""
+    """A group (or pair of groups) of a pool in which some seeds have no number."""
 
     label: str
     seeds: int
@@ -45,8 +48,12 @@ class Reading:
     """Whether it compares the first with the last of an order."""
     lost_cells: tuple[LostCell, ...] = ()
     """Of a pool: where both sides diverged, or one has no number."""
+    one_sided: tuple[LostCell, ...] = ()
+    """Of a pool: where one side diverged, and so is worse than any number."""
     copies: int = 0
     """Seeds whose network is a copy of another's; they are not counted."""
+    constant: bool = False
+    """Whether one of two sides is the same network under several seeds, and the other is not."""
     equal: bool = False
     """Whether two sides are equal in every seed."""
 
@@ -98,9 +105,26 @@ class Test:
         return tuple(dict.fromkeys(cell for reading in self.readings for cell in reading.lost_cells))
 
     @property
+    def remarks(self) -> str:
+        """What a reader of the verdict has to know, whatever it is, in words."""
+        cells = dict.fromkeys(cell for reading in self.readings for cell in reading.one_sided)
+        words = (
+            f"; one side diverged at {name_cells(tuple(cells))} and counts as worse than any number" if cells else ""
+        )
+        if any(reading.constant and not reading.copies for reading in self.readings):
+            words += "; one side is the same network under several seeds, so only the other varies"
+        return words
+
+    @property
     def unknown(self) -> int:
         """The most seeds of any reading of which nothing is known."""
         return max(reading.unknown for reading in self.readings)
+
+
+def name_cells(cells: Sequence[LostCell]) -> str:
+    """The first three of them, with their seeds."""
+    words = [f"{cell.label} ({cell.seeds} of {cell.planned} seeds)" for cell in cells[:3]]
+    return ", ".join(words) + (f" and {len(cells) - 3} more" if len(cells) > 3 else "")
 
 
 def every(tests: Sequence[Test]) -> Test:
@@ -144,7 +168,8 @@ def read_two(label: str, rule: Paired, first: Sample, second: Sample) -> Reading
         permutation,
         _bootstrap(rule),
         rule.logs,
-        copies=len(first.copies & second.copies),
+        copies=len(copied_pairs(first, second)),
+        constant=bool(first.copies) != bool(second.copies),
         equal=all(low == high == 0 for low, high in zip(rule.low, rule.high, strict=True)),
     )
 
@@ -256,20 +281,26 @@ def against(
         names = (describe_layer(first.at.layer), describe_layer(second.at.layer))
     reading = read_two(f" {'/' if rule.logs else '−'} ".join(names), rule, *samples)
     if len(cells) > 1:
-        reading = replace(reading, lost_cells=_lost_cells(measured, first, second, cells))
+        lost = _cells(measured, first, second, cells, lambda low, high: low != high)
+        one_sided = _cells(measured, first, second, cells, lambda low, high: low == high and isinf(low))
+        reading = replace(reading, lost_cells=lost, one_sided=one_sided)
     return rule, reading
 
 
-def _lost_cells(
-    measured: Measured, first: Side, second: Side, cells: Sequence[tuple[Sample, Sample]]
+def _cells(
+    measured: Measured,
+    first: Side,
+    second: Side,
+    cells: Sequence[tuple[Sample, Sample]],
+    holds: Callable[[float, float], bool],
 ) -> tuple[LostCell, ...]:
-    """The cells of a pool in which nothing is known of a seed: both sides diverged, or one has no number."""
+    """The cells of a pool that have seeds whose difference lies between ends of which something holds."""
     found = []
     for groups, (left, right) in zip(zip(first.groups, second.groups, strict=True), cells, strict=True):
-        lost = sum(low != high for low, high in (apart(*pair, logs=False) for pair in paired_seeds(left, right)))
-        if lost:
+        seeds = sum(holds(*apart(*pair, logs=False)) for pair in paired_seeds(left, right))
+        if seeds:
             settings = [measured.entries[name].group.settings for name in groups]
             differing = [path for path in measured.names.axes if settings[0].get(path) != settings[1].get(path)]
             label = measured.names.group(groups[0], without=differing) or groups[0]
-            found.append(LostCell(label, lost, len(left.ends)))
+            found.append(LostCell(label, seeds, len(left.ends)))
     return tuple(found)

@@ -1,8 +1,6 @@
-"""The median of one arm over seeds, by an anytime-valid sign test.
+"""Rules for the number of one arm: its median by a sign test, or the share of its networks to which something happened.
 
-The median lies above a bound if more than half of all networks do. That asks for no distribution, and takes zeros,
-collapsed and diverged networks as they are. Five networks or fewer settle nothing: all of them fall on one side of
-the median by chance alone in one case of sixteen or more often.
+Both are valid after any number of looks.
 """
 
 from __future__ import annotations
@@ -15,6 +13,10 @@ from functools import cache
 from gradlab.analysis.estimate import Estimate
 from gradlab.analysis.rules.base import Needed, Rule, first_number, likely_shares, p_value, share_evidence
 from gradlab.analysis.sample import Sample
+
+# The median: it lies above a bound if more than half of all networks do. That asks for no distribution, and takes
+# zeros, collapsed and diverged networks as they are. Five networks or fewer settle nothing: all of them fall on one
+# side of the median by chance alone in one case of sixteen or more often.
 
 
 @dataclass(frozen=True)

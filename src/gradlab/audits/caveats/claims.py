@@ -1,9 +1,4 @@
-"""What people call the settings in which groups differ, to be found in names, labels and claims.
-
-A phrase is true of some groups and not of others: `residual` of those with a skip, `depth 30` of those with 30 layers.
-Only phrases that tell groups apart are kept. Where one phrase lies inside another (`skip` in `without the skip`), only
-the longer one counts.
-"""
+"""Caveats about words: claims, names and labels that say something else than the settings do."""
 
 from __future__ import annotations
 
@@ -22,6 +17,12 @@ from gradlab.spec.config import Group
 from gradlab.spec.metric import Metric
 from gradlab.spec.naming import is_number, join, short
 from gradlab.spec.selection import chosen, list_contenders
+
+# What people call the settings in which groups differ, to be found in names, labels and claims.
+#
+# A phrase is true of some groups and not of others: `residual` of those with a skip, `depth 30` of those with 30
+# layers. Only phrases that tell groups apart are kept. Where one phrase lies inside another (`skip` in `without the
+# skip`), only the longer one counts.
 
 NONE = "none"
 WITHOUT = ("no", "without", "without a", "without any", "without the", "w/o", "w/o the", "non")
@@ -183,7 +184,7 @@ UNCLEAR = re.compile(
 REWORDED = (
     (re.compile(r"\bown best \w+( \w+)?"), ""),
     (re.compile(r"\bless accurate\b"), "worse"),
-    (re.compile(r"\b(outperformed|beaten|surpassed) by\b"), "worse than"),
+    (re.compile(r"\b((outperformed|beaten|surpassed) by|loses? against)\b"), "worse than"),
     (re.compile(r"\b(superior|inferior) to\b"), r"\1 than"),
     (re.compile(r"\b(raises?|increases?|boosts?)(?= (\w+ ){0,2}(accuracy|loss|error|score)\b)"), "higher"),
     (re.compile(r"\b(reduces?|lowers?|decreases?|cuts?)(?= (\w+ ){0,2}(accuracy|loss|error|score)\b)"), "lower"),
@@ -261,7 +262,8 @@ def read_sentence(claim: Claim, design: Design) -> int:
         return 0
     metric = design.metrics[claim.metric or ""]
     if single:
-        return _in_metric(_read(text, BEYOND, BELOW), text, metric)
+        quality = _read(text, ("better than", "more accurate than"), ("worse than",)) * metric.sign
+        return quality or _in_metric(_read(text, BEYOND, BELOW), text, metric)
     if claim.op in ALONG_AN_AXIS:
         return _read_along(str(claim.along), text, metric)
     bare = re.sub(rf"\b({'|'.join((*MORE, *LESS))}){SETTINGS}", "", text)

@@ -1,8 +1,4 @@
-"""Rows of one split that are also in another: equal bit by bit, or equal but for rounding and jitter.
-
-Rows are compared as the network gets them, whatever their targets: a test row that was trained on tests nothing, also
-if its target was changed a little.
-"""
+"""Caveats about data: rows that leak between splits, test sets that are small, unequal or part of training."""
 
 from __future__ import annotations
 
@@ -19,6 +15,11 @@ from gradlab.spec.claims import Claim
 from gradlab.spec.config import Config
 from gradlab.spec.metric import infer, split_of
 from gradlab.spec.numerals import counted, written
+
+# Rows of one split that are also in another: equal bit by bit, or equal but for rounding and jitter.
+#
+# Rows are compared as the network gets them, whatever their targets: a test row that was trained on tests nothing, also
+# if its target was changed a little.
 
 NEAR = 3e-3
 """Rows count as nearly equal if their columns differ by this fraction of each column's spread (root mean square)."""

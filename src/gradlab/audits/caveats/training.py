@@ -1,4 +1,4 @@
-"""Layers that are measured only after training."""
+"""Caveats about how arms are trained: their start, their size, their budget, their learning rate, their seeds."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from gradlab.spec.naming import say_together
 from gradlab.spec.numerals import written
 from gradlab.spec.paths import value_at
 from gradlab.theory.groups import predict_groups
+
+# Layers that are measured only after training.
 
 
 class AfterTraining(Caveat):

@@ -20,6 +20,7 @@ from gradlab.audits.factories.losses import (
 from gradlab.audits.factories.models import (
     FORWARD,
     FORWARD_HOOKS,
+    GRADIENT_HOOKS,
     PINNED,
     SEEDED,
     SHIFTED,
@@ -34,6 +35,7 @@ from gradlab.audits.factories.updates import (
     DECAY,
     OPTIMIZER,
     RATE,
+    STEP_HOOKS,
     Step,
     compare_optimizers,
     compare_steps,
@@ -253,8 +255,8 @@ def _remarks(pair: ArmPair, found: Mapping[str, Comparison], steps: tuple[Step, 
         )
     if all(cell == PINNED for cell in found[SEEDED].cells):
         yield "Both factories build the same weights under every seed: repeated trials are not independent."
-    hooks = found[FORWARD_HOOKS]
-    if not hooks.differs and hooks.cells[0] != hooks.cells[1]:
+    hooks = [found[trait] for trait in (FORWARD_HOOKS, GRADIENT_HOOKS, STEP_HOOKS)]
+    if any(not kind.differs and kind.cells[0] != kind.cells[1] for kind in hooks):
         yield "Hooks that only one arm has change neither outputs nor gradients before training."
     if all(cell.startswith(DIFFERS) for cell in found[GRADIENT].cells):
         yield (

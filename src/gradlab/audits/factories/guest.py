@@ -1,4 +1,4 @@
-"""PyTorch's global switches: what a factory turns is compared between arms, and turned back."""
+"""Leave no trace: what the audit touches in PyTorch and in a user's objects is recorded and put back."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
+
+# PyTorch's global switches: what a factory turns is compared between arms, and turned back.
 
 MODULES = {
     "mkldnn": ("enabled", "deterministic", "allow_tf32"),

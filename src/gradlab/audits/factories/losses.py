@@ -15,7 +15,7 @@ import contextlib
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from math import isfinite
+from math import isclose, isfinite
 from typing import Any
 
 import torch
@@ -38,7 +38,8 @@ MOST_KEPT = 12
 """Cases that agree and are kept to tell a common factor."""
 MOVED = 0.1
 """How far the parameters are moved to see whether the loss depends on them, relative to their size."""
-REAL, EVERY_CLASS, IGNORED, BINARY = "the first batches", "every class", "targets of -100", "targets of 0 and 1"
+REAL, FEWER_ROWS, EVERY_CLASS = "the first batches", "a batch of half as many rows", "every class"
+IGNORED, BINARY = "targets of -100", "targets of 0 and 1"
 
 
 @dataclass(frozen=True)
@@ -182,6 +183,8 @@ def _cases(arm: Arm) -> Iterator[Case]:
     output, target = real[0]
     if not isinstance(output, Tensor) or not output.is_floating_point() or not isinstance(target, Tensor):
         return
+    if output.dim() and target.dim() and len(output) == len(target) > 1:
+        yield Case(FEWER_ROWS, output[: len(output) // 2], target[: len(output) // 2])
     noise = noise_like(output)
     for size in SCALES:
         yield Case(f"outputs of size {size:g}", size * noise, target)
@@ -253,7 +256,7 @@ def _same(a: Tensor | None, b: Tensor | None) -> bool:
 def _describe(judged: list[CaseResults], apart: list[CaseResults], names: tuple[str, str]) -> str:
     """The most concrete sentence that fits."""
     ratio = _one_ratio(judged)
-    if ratio is not None:
+    if ratio is not None and not isclose(ratio, 1.0, rel_tol=1e-4):
         return f"that of {names[1]} is {ratio:.4g} × that of {names[0]} on the same outputs and targets"
     if words := _weights(judged, names):
         return words
@@ -277,7 +280,9 @@ def _describe(judged: list[CaseResults], apart: list[CaseResults], names: tuple[
 def _one_ratio(judged: list[CaseResults]) -> float | None:
     """The factor between the losses, if it is the same in every case."""
     ratios = []
-    for _, p, q in judged:
+    for case, p, q in judged:
+        if case.name == FEWER_ROWS:  # of a sum and a mean the factor is the number of rows
+            continue
         if p.value is None or q.value is None or p.value.numel() != 1 or q.value.numel() != 1:
             continue
         if p.gradient is None or q.gradient is None or not float(p.value) or not torch.isfinite(p.value).all():
@@ -288,7 +293,6 @@ def _one_ratio(judged: list[CaseResults]) -> float | None:
         ratios.append(ratio)
     if len(ratios) < 2:
         return None
-    # a sum over samples instead of a mean: proportional to the number of rows, the same in most cases
     return ratios[0] if max(ratios) - min(ratios) <= 1e-4 * abs(ratios[0]) else None
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -80,7 +81,6 @@ def compare_structure(pair: ArmPair) -> Iterator[Comparison]:
     yield pair.words("mode", _mode, "mode")
     yield pair.items(FROZEN, lambda arm: _frozen(arm, pair), "frozen")
     yield pair.items("parametrizations", lambda arm: sorted(_parametrizations(arm.model)), "model")
-    yield pair.items(GRADIENT_HOOKS, lambda arm: _tensor_hooks(arm, pair), "clip")
 
 
 def _compare_layers(pair: ArmPair) -> Comparison:
@@ -206,14 +206,6 @@ def _module_hooks(model: nn.Module) -> Iterator[str]:
         for attribute, kind in FORWARD_HOOK_KINDS.items():
             for hook in (getattr(module, attribute, None) or {}).values():
                 yield f"{kind} on {name or 'the model'} ({hook_name(hook)})"
-
-
-def _tensor_hooks(arm: Arm, pair: ArmPair) -> Iterator[str]:
-    known = pair.renamed_in(arm)
-    for slot in parameters_of(arm.model):
-        for attribute in ("_backward_hooks", "_post_accumulate_grad_hooks"):
-            for hook in (getattr(slot.tensor, attribute, None) or {}).values():
-                yield f"on {known.get(slot.name, slot.name)} ({hook_name(hook)})"
 
 
 def hook_name(hook: Any) -> str:
@@ -562,21 +554,29 @@ def _hooks_act(arm: Arm, seed: int) -> bool:
     """Whether a pass without the hooks of the modules is another one."""
     x = arm.batches[0][0]
     places = [getattr(module, kind, None) for module in arm.model.modules() for kind in FORWARD_HOOK_KINDS]
-    held = [(place, dict(place)) for place in places if place]
-    for mode in (True, False) if held else ():
+    for mode in (True, False) if any(places) else ():
         usual = _run(arm, x, seed, mode)
         try:
-            for place, _ in held:
-                place.clear()
-            bare = _run(arm, x, seed, mode)
+            with without_hooks(places):
+                bare = _run(arm, x, seed, mode)
         except InvalidInput:
             return True
-        finally:
-            for place, hooks in held:
-                place.update(hooks)
         if not usual.same(bare):
             return True
     return False
+
+
+@contextmanager
+def without_hooks(places: Iterable[dict[int, Any] | None]) -> Iterator[None]:
+    """Empty the dictionaries in which PyTorch keeps hooks, for a while."""
+    held = [(place, dict(place)) for place in places if place]
+    try:
+        for place, _ in held:
+            place.clear()
+        yield
+    finally:
+        for place, hooks in held:
+            place.update(hooks)
 
 
 def _reads(graphs: list[Graph | None]) -> set[str] | None:

@@ -6,7 +6,7 @@ import copy
 import warnings
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from math import isclose
 from typing import Any
@@ -17,7 +17,7 @@ from torch.optim.lr_scheduler import LRScheduler
 
 from gradlab.audits.compare import Comparison, in_each, list_names, tally
 from gradlab.audits.factories.arms import Arm, ArmPair, close, copied, parameters_of
-from gradlab.audits.factories.models import FROZEN, GRADIENT_HOOKS, LAYERS, hook_name
+from gradlab.audits.factories.models import FROZEN, GRADIENT_HOOKS, LAYERS, hook_name, without_hooks
 from gradlab.audits.factories.samples import DATA_TRAITS, hash_of
 from gradlab.engines.torch.tensors import tensors_in
 from gradlab.errors import InvalidInput
@@ -204,6 +204,8 @@ def _parts_at(ours: Sequence[Course], theirs: Sequence[Course]) -> int | None:
 
 OPTIMIZER, RATE, DECAY, HELD = "optimizer", "learning rate", "weight decay", "parameters the optimizer does not hold"
 STEP_HOOKS, UPDATE = "optimizer hooks", "update"
+PARAMETER_HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")
+STEP_HOOK_KINDS = {"_optimizer_step_pre_hooks": "before the step", "_optimizer_step_post_hooks": "after the step"}
 IMPLEMENTATION = {"params", "param_names", "foreach", "fused", "capturable", "differentiable", "initial_lr"}
 """Settings that decide how a step is computed, or what a scheduler remembers, but not where it goes."""
 SCALES = (1.0, 1e-2, 1e2, 0.0, 1e-1, 1e-1)
@@ -238,7 +240,7 @@ def compare_optimizers(pair: ArmPair) -> Iterator[Comparison]:
     yield _compare_rates(RATE, "lr", both, (ours, theirs), kinds, pair.names)
     yield _compare_rates(DECAY, "weight_decay", both, (ours, theirs), kinds, pair.names)
     yield _compare_schedules(pair)
-    yield pair.items(STEP_HOOKS, _hooks, "clip", "optimizer")
+    yield from _compare_hooks(pair, moves)
     yield _compare_moves(pair, moves, apart)
 
 
@@ -339,12 +341,40 @@ def _compare_rates(
     return Comparison(trait, (cells[0], cells[1]), difference, frozenset(factors))
 
 
-def _hooks(arm: Arm) -> Iterator[str]:
+def _compare_hooks(pair: ArmPair, moves: tuple[Mapping[str, Tensor], Mapping[str, Tensor]]) -> Iterator[Comparison]:
+    """Hooks on parameters and on the optimizer's step; those that change no step, such as a log, are no difference."""
+    found = (
+        pair.items(GRADIENT_HOOKS, lambda arm: _tensor_hooks(arm, pair), "clip"),
+        pair.items(STEP_HOOKS, _step_hooks, "clip", "optimizer"),
+    )
+    acting = any(each.differs for each in found) and any(map(_hooks_act, pair, moves))
+    for comparison in found:
+        yield comparison if acting else replace(comparison, difference=None)
+
+
+def _hooks_act(arm: Arm, moves: Mapping[str, Tensor]) -> bool:
+    """Whether the same gradients lead elsewhere without the hooks on parameters and on steps."""
+    holders = [(slot.tensor, PARAMETER_HOOKS) for slot in parameters_of(arm.model)]
+    holders += [(optimizer, tuple(STEP_HOOK_KINDS)) for optimizer in arm.optimizers]
+    places = [getattr(holder, attribute, None) for holder, attributes in holders for attribute in attributes]
+    if not any(places):
+        return False
+    with without_hooks(places):
+        bare = _moves(arm)
+    return not all(close(move, bare[name], TOLERANCE, SMALLEST) for name, move in moves.items())
+
+
+def _tensor_hooks(arm: Arm, pair: ArmPair) -> Iterator[str]:
+    known = pair.renamed_in(arm)
+    for slot in parameters_of(arm.model):
+        for attribute in PARAMETER_HOOKS:
+            for hook in (getattr(slot.tensor, attribute, None) or {}).values():
+                yield f"on {known.get(slot.name, slot.name)} ({hook_name(hook)})"
+
+
+def _step_hooks(arm: Arm) -> Iterator[str]:
     for optimizer in arm.optimizers:
-        for attribute, words in (
-            ("_optimizer_step_pre_hooks", "before the step"),
-            ("_optimizer_step_post_hooks", "after the step"),
-        ):
+        for attribute, words in STEP_HOOK_KINDS.items():
             for hook in (getattr(optimizer, attribute, None) or {}).values():
                 yield f"{hook_name(hook)} {words}"
 

@@ -1,7 +1,4 @@
-"""The update of a step: Gradlab's optimizers through `torch.optim`, on the module's device.
-
-A user's optimizer is a pair of pure NumPy functions; it runs unchanged, on the host.
-"""
+"""A trial trained by autograd: Gradlab's batches and learning rates, torch's arithmetic and optimizers."""
 
 from __future__ import annotations
 
@@ -19,6 +16,10 @@ from gradlab.engines.loop import State, Stretch, Trainer
 from gradlab.engines.torch.module import LabModule, loss_value
 from gradlab.optim.optimizers import Optimizer
 from gradlab.trials.setup import Setup
+
+# The update of a step: Gradlab's optimizers through `torch.optim`, on the module's device.
+#
+# A user's optimizer is a pair of pure NumPy functions; it runs unchanged, on the host.
 
 
 def _sgd(parameters: Iterable[Tensor], own: dict[str, Any], nesterov: bool = False) -> torch.optim.Optimizer:

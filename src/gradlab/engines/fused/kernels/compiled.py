@@ -1,11 +1,4 @@
-"""Numba's cache with a checksum beside every file: damaged or altered files are recompiled, never unpickled.
-
-    backward-60.py311.1.nbc          numba's file
-    backward-60.py311.1.nbc.sha256   its checksum
-
-A cache that cannot be read or written (a full disk, a damaged file) causes one notice; kernels are then compiled in
-memory.
-"""
+"""Compile kernels, and keep them on disk: no interpreter, no GIL, NaN-safe."""
 
 from __future__ import annotations
 
@@ -28,6 +21,14 @@ from numba.np.arrayobj import populate_array
 
 from gradlab.cache import cache_folder
 from gradlab.notices import say_once
+
+# Numba's cache with a checksum beside every file: damaged or altered files are recompiled, never unpickled.
+#
+#     backward-60.py311.1.nbc          numba's file
+#     backward-60.py311.1.nbc.sha256   its checksum
+#
+# A cache that cannot be read or written (a full disk, a damaged file) causes one notice; kernels are then compiled in
+# memory.
 
 TRIES, PAUSE = 8, 0.03
 """Another process may be between writing a file and its checksum."""

@@ -1,7 +1,4 @@
-"""Activations and skips that no tile applies: one loop each.
-
-post = f(pre)          d_pre = d_post · f'(pre)
-"""
+"""The loops beside the products: activations, skips, norms, losses, and gathering a batch."""
 
 from __future__ import annotations
 
@@ -29,6 +26,10 @@ from gradlab.engines.fused.kernels.supported import (
     SIGMOID,
     TANH,
 )
+
+# Activations and skips that no tile applies: one loop each.
+#
+# post = f(pre)          d_pre = d_post · f'(pre)
 
 _ROOT_HALF, _INVERSE_ROOT_2PI = math.sqrt(0.5), 1 / math.sqrt(2 * math.pi)
 _ROOT_2_OVER_PI, _CUBE = math.sqrt(2 / math.pi), 0.044715

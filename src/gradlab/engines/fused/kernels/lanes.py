@@ -1,8 +1,4 @@
-"""Rows of sixteen numbers, one per network, in vector registers, and the loops over them: updates and square errors.
-
-An equation is plain Python on `Row`s; it runs once, when the kernels are compiled, and emits the instructions of its
-operators. Nothing is contracted or reordered: a + b · c rounds twice, as in NumPy.
-"""
+"""Tiny networks, sixteen of one shape side by side, each in its own vector lane."""
 
 from __future__ import annotations
 
@@ -35,6 +31,11 @@ from gradlab.engines.fused.kernels.update import (
     STEP,
     fill_numbers,
 )  # fmt: skip
+
+# Rows of sixteen numbers, one per network, in vector registers, and the loops over them: updates and square errors.
+#
+# An equation is plain Python on `Row`s; it runs once, when the kernels are compiled, and emits the instructions of its
+# operators. Nothing is contracted or reordered: a + b · c rounds twice, as in NumPy.
 
 NETS = 16
 _DOUBLE = ir.DoubleType()

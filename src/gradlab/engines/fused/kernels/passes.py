@@ -1,8 +1,4 @@
-"""One forward pass over the table of layers.
-
-fast      each layer is one product; its tile also adds bias and skip and applies ReLU
-general   product, norm, skip inside, activation, skip after: one loop each
-"""
+"""Forward pass, backward pass and the training loop of a stretch, over the table of layers."""
 
 from __future__ import annotations
 
@@ -74,6 +70,11 @@ from gradlab.engines.fused.kernels.tile import (
     RELU,
 )
 from gradlab.engines.fused.kernels.update import clip_gradient, step_numbers, update
+
+# One forward pass over the table of layers.
+#
+# fast      each layer is one product; its tile also adds bias and skip and applies ReLU
+# general   product, norm, skip inside, activation, skip after: one loop each
 
 
 @kernel

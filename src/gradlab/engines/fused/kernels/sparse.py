@@ -1,13 +1,4 @@
-"""Which pixels of a batch are not 0, by columns, for the sums of sparse.py.
-
-In blocks of 256 samples, for every run of four pixels k … k + 3: the samples in which one of them is not 0 (ascending),
-and the levels of the four. Neighboring pixels are dark together, so a run of four holds few zeros.
-
-    block 0   k = 0    samples 3, 17, 40    levels of k: 0, 255, 9    of k + 1: 12, 255, 0    …
-              k = 4    …
-
-Bytes are transposed and compressed in registers where the machine can; elsewhere loops give the same lists.
-"""
+"""The first layer on pixels of which most are 0: only what is not 0 is multiplied."""
 
 from __future__ import annotations
 
@@ -22,6 +13,16 @@ from numba.extending import intrinsic
 from gradlab.engines.fused.kernels.compiled import call, entry_point, kernel, window
 from gradlab.engines.fused.kernels.product import product
 from gradlab.engines.fused.kernels.tile import ACCUMULATE, BIAS, INDEX, PADDING, lanes_of, registers, transpose16
+
+# Which pixels of a batch are not 0, by columns, for the sums of sparse.py.
+#
+# In blocks of 256 samples, for every run of four pixels k … k + 3: the samples in which one of them is not 0
+# (ascending), and the levels of the four. Neighboring pixels are dark together, so a run of four holds few zeros.
+#
+#     block 0   k = 0    samples 3, 17, 40    levels of k: 0, 255, 9    of k + 1: 12, 255, 0    …
+#               k = 4    …
+#
+# Bytes are transposed and compressed in registers where the machine can; elsewhere loops give the same lists.
 
 BLOCK = 256
 """Samples of a block: one byte says which."""
