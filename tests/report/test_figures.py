@@ -17,8 +17,7 @@ from gradlab.report.charts import AxisChart, HeatChart, Line, LineChart, Offer, 
 from gradlab.report.draw import FORMATS, draw_one, draw_overview, make_chart, make_charts, render_chart
 from gradlab.report.export import render_csv
 from gradlab.report.look import DARK, GROUND, HUES, dark_colors, shade
-from gradlab.report.pictures import all_charts
-from gradlab.report.requests import FigureRequest
+from gradlab.report.pictures import FigureRequest, all_charts
 from gradlab.report.scheme import MOST_CURVES, MOST_PANELS, Wish, make_scheme
 
 SMALL = {"data.train": 600, "data.test": 200}

@@ -25,13 +25,12 @@ from gradlab.cli.progress import running_lines
 from gradlab.comparing.live import Live
 from gradlab.plans.cost import measure_speed
 from gradlab.plans.plan import Plan
-from gradlab.report import against as beside
 from gradlab.report import scoreboard as boards
-from gradlab.report.fairness import tabulate_audit
+from gradlab.report import tables
 from gradlab.report.predicted import Predicted
 from gradlab.report.result import Result
 from gradlab.report.story import QUICK_NOTE, Story
-from gradlab.report.tables import Table
+from gradlab.report.tables import Table, tabulate_audit
 from gradlab.report.tuning import describe_edges
 from gradlab.runs.store.status import RunStatus
 from gradlab.spec.paths import label
@@ -309,8 +308,8 @@ def runs(found: Sequence[RunStatus], stream: TextIO) -> None:
 def against(found: Against) -> None:
     """Two runs side by side."""
     to = console(sys.stdout)
-    to.print(f"[bold]{escape(beside.summarize(found))}[/bold]\n")
-    for table in (beside.tabulate_settings(found), beside.tabulate_results(found)):
+    to.print(f"[bold]{escape(tables.summarize_against(found))}[/bold]\n")
+    for table in (tables.tabulate_settings(found), tables.tabulate_results(found)):
         if table is not None:
             print_table(to, table)
 

@@ -15,8 +15,7 @@ from gradlab.errors import GradlabError, StoreError, described
 from gradlab.plans.freezing import frozen
 from gradlab.plans.plan import Plan
 from gradlab.report.history import Frozen, History, changes_between, read_history
-from gradlab.report.opening import open_run
-from gradlab.report.result import Result
+from gradlab.report.result import Result, open_run
 from gradlab.runs.store import lock
 from gradlab.runs.store.environment import environment, other_numerics
 from gradlab.runs.store.ledger import read_ledger

@@ -46,7 +46,7 @@ def command(
     from gradlab.notices import say
     from gradlab.report.draw import render_chart
     from gradlab.report.export import render_csv
-    from gradlab.report.requests import FigureRequest
+    from gradlab.report.pictures import FigureRequest
     from gradlab.runs.store.files import write_bytes
 
     kind = _format(to, out)

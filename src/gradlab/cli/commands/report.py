@@ -47,7 +47,7 @@ def command(
     from gradlab.cli.running import open_page
     from gradlab.comparing.live import RUN, is_live, save_live
     from gradlab.notices import say
-    from gradlab.report import against as beside
+    from gradlab.report.tables import against_json
 
     if is_live(run):
         save_live(run)
@@ -62,7 +62,7 @@ def command(
             say(visible(note))
         found = api.against(result, other)
         if as_json:
-            emit_json(beside.to_json(found))
+            emit_json(against_json(found))
         else:
             show.against(found)
         return
