@@ -119,8 +119,7 @@ def _draw_on(chart: Chart, ax: Any) -> None:
     ax.set_xlabel(plain(chart.x_label))
     ax.set_ylabel(plain(chart.y_label))
     if chart.key:
-        _, ticks = draw_key(ax, ax, chart.key)
-        ticks.settle(72 * points.height)
+        draw_key(ax, ax, chart.key).settle(72 * points.height)
     if chart.full_note:
         note = wrapped(chart.full_note, 72 * points.width, pt(8))
         ax.annotate(

@@ -2,7 +2,7 @@
 
 Constrained layout measures every text and gives the axes what is left. It reserves room for one text per side of a
 figure, so title, notes and legend stand in figures nested into each other. Ticks depend on the length of an axis, which
-the layout decides: it is run once to learn the lengths, and again with the ticks in place.
+the layout decides: it is run to learn the lengths, and again if they ask for other ticks.
 """
 
 from __future__ import annotations
@@ -46,10 +46,8 @@ def lay_out(canvas: Any, placed: Sequence[PlacedChart]) -> None:
     for chart in placed:
         chart.settle_ticks()
     engine.execute(canvas)
-    for chart in placed:
-        chart.name_ends()
-        chart.settle_ticks()
-    engine.execute(canvas)
+    if any([chart.settle_ticks() | chart.name_ends() for chart in placed]):  # all of them: no generator
+        engine.execute(canvas)
     canvas.set_layout_engine("none")
     for chart in placed:
         chart.finish()
@@ -64,7 +62,7 @@ class PlacedChart:
         self.own_labels = _has_own_labels(chart)
         self.frame = self._write_around(frame)
         self.axes = self._draw_panels()
-        self.ticks = [(axis, AxisTicks(axis)) for ax in self.axes for axis in (ax.xaxis, ax.yaxis)]
+        self.ticks = [AxisTicks(axis) for ax in self.axes for axis in (ax.xaxis, ax.yaxis)]
         self._draw_key()
         self.ends = self._find_ends()
         self._draw_legend(without={end.label for end in self.ends})
@@ -161,11 +159,13 @@ class PlacedChart:
             drawn = next(ax for ax in self.axes if ax.images)
             self.ticks.append(draw_key(drawn, self.axes, self.chart.key))
 
-    def settle_ticks(self) -> None:
-        """Ticks for the lengths that the axes have now."""
-        for axis, ticks in self.ticks:
-            box = axis.axes.get_window_extent()
-            ticks.settle(max(72 * (box.height if ticks.upright else box.width) / self.frame.dpi, pt(20)))
+    def settle_ticks(self) -> bool:
+        """Ticks for the lengths that the axes have now; says whether any changed."""
+        changed = False
+        for ticks in self.ticks:
+            box = ticks.axis.axes.get_window_extent()
+            changed |= ticks.settle(max(72 * (box.height if ticks.upright else box.width) / self.frame.dpi, pt(20)))
+        return changed
 
     def finish(self) -> None:
         """What depends on where the axes stand."""
@@ -190,10 +190,10 @@ class PlacedChart:
         self._add_tip(text, end.label)
         return text
 
-    def name_ends(self) -> None:
-        """Move the names apart a little where they touch; a legend instead if that is not enough."""
+    def name_ends(self) -> bool:
+        """Move the names apart a little where they touch; says whether a legend had to be drawn instead."""
         if not self.ends:
-            return
+            return False
         (ax,) = self.axes
         size, high = pt(9), 72 * ax.get_window_extent().height / self.frame.dpi
         wanted = sorted(((fraction(ax.yaxis, end.y) * high, end) for end in self.ends), key=lambda each: each[0])
@@ -205,19 +205,20 @@ class PlacedChart:
         if distinct and max(map(abs, moved)) <= 1.3 * size and places[-1] <= high + size and places[0] >= -size / 2:
             for far, (_, end) in zip(moved, wanted, strict=True):
                 self._write_end(end, far)
-            return
+            return False
         for legend in list(self.frame.legends):
             legend.remove()
         self._draw_legend(without=set())
+        return True
 
 
-def draw_key(drawn: Any, beside: Any, label: str) -> tuple[Any, AxisTicks]:
-    """The key of colors of an image beside some axes; gives its axis with its ticks, still to be settled."""
+def draw_key(drawn: Any, beside: Any, label: str) -> AxisTicks:
+    """The key of colors of an image beside some axes; gives its ticks, still to be settled."""
     key = drawn.figure.colorbar(drawn.images[0], ax=beside, aspect=18, shrink=0.9, pad=0.02)
     key.outline.set_visible(False)
     key.set_label(label, fontsize=pt(8.5))
     key.ax.grid(visible=False)
-    return key.ax.yaxis, AxisTicks(key.ax.yaxis)
+    return AxisTicks(key.ax.yaxis)
 
 
 def tip_id(name: str, tip: str) -> str:

@@ -182,16 +182,16 @@ class AxisTicks:
         self.given = _given_ticks(axis)
         self.words = self.given is not None and not all(_is_numeral(text.strip()) for _, text in self.given)
         self.whole = bool(getattr(axis.get_major_locator(), "_integer", False))
+        self._settled: tuple[Ticks, dict[str, Any]] | None = None
 
-    def settle(self, length: float) -> None:
-        """Give the axis its ticks, now that it is so many points long."""
+    def settle(self, length: float) -> bool:
+        """Give the axis its ticks, now that it is so many points long; says whether they are others than before."""
         if self.given is None:
             most = max(2, min(9, int(length / pt(21 if self.upright else 30))))
-            self._set(fitting(self._make, most, lambda ticks: self._have_room(ticks, length)))
-        elif not self.words or (not self.upright and self._have_room(self.given, length)):
-            self._set(thinned_ticks(self.given, lambda ticks: self._have_room(ticks, length)))
-        elif not self.upright:
-            self._settle_words(self.given, length)
+            return self._set(fitting(self._make, most, lambda ticks: self._have_room(ticks, length)))
+        if not self.words or (not self.upright and self._have_room(self.given, length)):
+            return self._set(thinned_ticks(self.given, lambda ticks: self._have_room(ticks, length)))
+        return not self.upright and self._settle_words(self.given, length)
 
     def _make(self, most: int) -> Ticks:
         low, high = sorted(map(float, self.axis.get_view_interval()))
@@ -201,22 +201,25 @@ class AxisTicks:
             return layer_ticks(high, min(most, 7))
         return linear_ticks(low, high, most, whole=self.whole)
 
-    def _settle_words(self, given: Ticks, length: float) -> None:
+    def _settle_words(self, given: Ticks, length: float) -> bool:
         """Words side by side: in several lines where that is enough, else turned."""
         width = max(length / max(len(given), 1) - pt(5), pt(24))
         folded = [(place, wrapped(text, width, self.size)) for place, text in given]
         unbroken = all(" " in text or "\n" not in lines for (_, text), (_, lines) in zip(given, folded, strict=True))
         if unbroken and self._have_room(folded, length) and max(text.count("\n") for _, text in folded) < 3:
-            self._set(folded, linespacing=1.05)
-            return
+            return self._set(folded, linespacing=1.05)
         room = [self._place(place) * length + pt(BESIDE) for place, _ in given]
         cut = [(place, _cut_begin(text, far, self.size)) for (place, text), far in zip(given, room, strict=True)]
-        self._set(cut, rotation=TURNED, ha="right", rotation_mode="anchor")
+        return self._set(cut, rotation=TURNED, ha="right", rotation_mode="anchor")
 
-    def _set(self, ticks: Ticks, **style: Any) -> None:
+    def _set(self, ticks: Ticks, **style: Any) -> bool:
+        if self._settled == (ticks, style):  # setting ticks is what costs most
+            return False
+        self._settled = (ticks, style)
         if not self.upright:
             style = {"rotation": 0, "ha": "center", **style}
         self.axis.set_ticks([place for place, _ in ticks], [plain(text) for _, text in ticks], **style)
+        return True
 
     def _have_room(self, ticks: Ticks, length: float) -> bool:
         """Whether labels do not touch."""
