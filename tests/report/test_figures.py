@@ -18,7 +18,7 @@ from gradlab.report.draw import FORMATS, draw_one, draw_overview, make_chart, ma
 from gradlab.report.export import render_csv
 from gradlab.report.look import DARK, GROUND, HUES, dark_colors, shade
 from gradlab.report.pictures import FigureRequest, all_charts
-from gradlab.report.scheme import MOST_CURVES, MOST_PANELS, Wish, make_scheme
+from gradlab.report.scheme import MOST_CURVES, MOST_PANELS, make_scheme
 
 SMALL = {"data.train": 600, "data.test": 200}
 STUDIES: dict[str, dict[str, Any]] = {
@@ -115,7 +115,7 @@ def test_panels_have_at_most_four_curves(result: gradlab.Result) -> None:
 def test_more_panels_than_fit_are_cut_to_extremes_and_named_groups_and_the_caption_says_so() -> None:
     depths = list(range(2, 40, 2))
     found = measured(mnist(axes={"model.depth": depths}), flat)
-    scheme = make_scheme(found, None)
+    scheme = make_scheme(found)
     assert len(scheme.strokes) <= MOST_PANELS < len(depths)
     assert {"depth=2", "depth=38"} <= set(scheme.strokes)
     assert scheme.left_out.startswith(f"Shown are {len(scheme.strokes)} of {len(depths)} groups")
@@ -139,7 +139,7 @@ def test_hue_is_the_factor_dash_the_second_and_panels_the_ordered_axis(grid: gra
 def test_an_ordered_axis_inside_a_panel_goes_from_light_to_dark() -> None:
     axes = {"model.depth": [2, 4, 8], "model.skip": ["none", "identity"]}
     found = measured(mnist(axes=axes), flat)
-    scheme = make_scheme(found, Wish(facet="skip"))
+    scheme = make_scheme(found, facet="skip")
     plain = [scheme.strokes[f"depth={depth}, skip=none"].color for depth in (2, 4, 8)]
     light = [sum(int(color[i : i + 2], 16) for i in (1, 3, 5)) for color in plain]
     assert light == sorted(light, reverse=True)

@@ -15,7 +15,7 @@ from gradlab.report.charts import Chart, Panels
 from gradlab.report.figures.base import Figure
 from gradlab.report.layout import PlacedChart, draw_key, fit_grid, lay_out, make_grid, tip_id
 from gradlab.report.look import SOFT, WARNING, load_matplotlib, look, plain, pt
-from gradlab.report.scheme import Wish, make_scheme
+from gradlab.report.scheme import make_scheme
 from gradlab.report.ticks import AxisTicks, text_height, wrapped
 
 FORMATS = {"page": (6.8, 4.3, 1.0), "column": (3.4, 2.5, 0.74), "slide": (40 / 3, 7.5, 1.8)}
@@ -27,7 +27,7 @@ ROW, HEAD = 1.55, 1.25
 """Inches of a row of panels, and of everything above and below them."""
 
 
-def make_charts(measured: Measured, wish: Wish | None = None) -> tuple[dict[str, Chart], tuple[str, ...]]:
+def make_charts(measured: Measured) -> tuple[dict[str, Chart], tuple[str, ...]]:
     """The charts of the study's figures by name, and a line for each that could not be made.
 
     A study that names no figures gets all that apply.
@@ -38,7 +38,7 @@ def make_charts(measured: Measured, wish: Wish | None = None) -> tuple[dict[str,
     found, missing = {}, []
     for name in names:
         try:
-            chart = make_chart(measured, name, wish)
+            chart = make_chart(measured, name)
         except (Exception, SystemExit) as error:  # a user's figure can fail in any way; the report is still wanted
             missing.append(f"{name}: {described(error)}")
             continue
@@ -49,13 +49,13 @@ def make_charts(measured: Measured, wish: Wish | None = None) -> tuple[dict[str,
     return found, tuple(missing)
 
 
-def make_chart(measured: Measured, name: str, wish: Wish | None = None) -> Chart | None:
+def make_chart(measured: Measured, name: str, facet: str | None = None, color: str | None = None) -> Chart | None:
     """One figure's chart, with names, strokes and panels; None if the study has nothing of the kind."""
     figure: Figure = measured.plan.catalog.make("figure", name, {})
     chart = figure.chart(measured)
     if chart is None:
         return None
-    return chart.arranged(make_scheme(measured, wish, chart.along, each=chart.each_group))
+    return chart.arranged(make_scheme(measured, facet, color, chart.along, each=chart.each_group))
 
 
 # ---------------------------------------------------------------------- drawing

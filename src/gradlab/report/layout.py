@@ -46,7 +46,8 @@ def lay_out(canvas: Any, placed: Sequence[PlacedChart]) -> None:
     for chart in placed:
         chart.settle_ticks()
     engine.execute(canvas)
-    if any([chart.settle_ticks() | chart.name_ends() for chart in placed]):  # all of them: no generator
+    changed = [chart.settle_ticks() | chart.name_ends() for chart in placed]
+    if any(changed):
         engine.execute(canvas)
     canvas.set_layout_engine("none")
     for chart in placed:

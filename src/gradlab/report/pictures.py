@@ -15,7 +15,6 @@ from gradlab.report.export import render_csv
 from gradlab.report.inside.diagnosis import Diagnosis, diagnose
 from gradlab.report.inside.recording import Recording
 from gradlab.report.inside.views import VIEWS, View, expect, make_views, view_chart
-from gradlab.report.scheme import Wish
 from gradlab.spec.naming import Names, check_labels, say_inside
 from gradlab.spec.selection import matches
 
@@ -204,7 +203,7 @@ def _figure(measured: Measured, audit: Audit | None, pictures: Pictures, name: s
     check_labels(request.labels, [planned.group for planned in measured.plan.groups], measured.plan.catalog)
     groups = measured.group_names if request.groups is None else choose(measured.names, request.groups)
     shown = measured if request.plain else measured.only(groups, request.labels)
-    chart = make_chart(shown, name, Wish(request.facet, request.color))
+    chart = make_chart(shown, name, request.facet, request.color)
     if chart is None:
         of = "these groups" if request.groups is not None else "this run"
         raise InvalidInput(f"{name}: {of} have nothing to show in it" if request.groups else f"{name}: nothing in {of}")
