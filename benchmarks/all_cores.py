@@ -24,8 +24,7 @@ from gradlab.engines.base import one_blas_thread
 from gradlab.engines.fused import Fused
 from gradlab.runs.executors.pool import Pool
 from gradlab.runs.executors.processes import Processes
-from gradlab.runs.monitor import Monitor
-from gradlab.runs.worker import run_bundle
+from gradlab.runs.worker import Monitor, run_bundle
 from gradlab.trials.setup import prepare
 
 CORES = os.cpu_count() or 1

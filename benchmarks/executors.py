@@ -9,8 +9,8 @@ CPU    core seconds per trial of this process and of all that it has started, da
        mark (all workers have started and the kernels are loaded) to the last result. The overhead is what remains
        beyond bare trials: `run_trial` in a plain loop, in as many processes at once as the executor has workers.
        Others' work hardly changes it.
-time   seconds from the start to the last result, beside the forecast of `gradlab.runs.bundles` for the same trials.
-       It means little on a machine that is busy with something else.
+time   seconds from the start to the last result, beside the forecast of `gradlab.runs.executors.base` for the same
+       trials. It means little on a machine that is busy with something else.
 
 The executors take turns; of several rounds the one with the least CPU counts. `slurm` is submitit's local mode. The
 numbers of every round go to stderr, the table to stdout.
@@ -34,9 +34,8 @@ from typing import Any
 import gradlab
 from gradlab.engines.base import one_blas_thread
 from gradlab.plans.plan import Plan
-from gradlab.runs.bundles import execute, forecast, named_executor
-from gradlab.runs.coordinator import conduct
-from gradlab.runs.executors.base import Executor
+from gradlab.runs.coordinator import run_trials
+from gradlab.runs.executors.base import Executor, forecast, named_executor
 from gradlab.runs.store.environment import environment
 from gradlab.runs.store.folder import RunFolder
 from gradlab.runs.worker import run_trial
@@ -144,7 +143,7 @@ def measure_executor(plan: Plan, name: str, workers: int, folder: Path) -> dict[
 
     begin = perf_counter()
     with RunFolder.start(folder / name, plan, environment(), "benchmarks/executors.py") as run:
-        conduct(plan, partial(execute, plan, executor), run, on_results=note)
+        run_trials(plan, partial(executor.run_trials, plan), run, on_results=note)
     committed = perf_counter() - moments[-1][0]
     warm, last = moments
     trials = last[1] - warm[1]

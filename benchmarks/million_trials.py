@@ -19,7 +19,7 @@ from time import perf_counter
 from typing import Any
 
 import gradlab
-from gradlab.runs.bundles import bundle_trials
+from gradlab.runs.executors.base import bundle_trials
 from gradlab.runs.remote import pack_trials
 from gradlab.runs.store.environment import environment
 from gradlab.runs.store.folder import RunFolder
@@ -60,7 +60,7 @@ def store(trials: int, folder: Path) -> dict[str, Any]:
 def resume(trials: int, folder: Path) -> dict[str, Any]:
     """Take the folder again and look what is left, as a second `gradlab run` does."""
     with RunFolder.start(folder, plan_trials(trials), environment()) as run:
-        return {"finished": len(run.records().finished)}
+        return {"finished": len(run.records.finished)}
 
 
 def status(trials: int, folder: Path) -> dict[str, Any]:

@@ -25,12 +25,12 @@ def time_architectures() -> tuple[float, float]:
     """(processor, wall) seconds for the bench's sweep of 64 architectures, the imports done."""
     import gradlab
     from gradlab.bench.workloads import sweep_tree
-    from gradlab.theory import groups
+    from gradlab.theory import predicting
 
     best = (float("inf"), float("inf"))
     planned = gradlab.plan(sweep_tree())
     for _ in range(ROUNDS):
-        groups._KNOWN.clear()
+        predicting._KNOWN.clear()
         for file in Path(os.environ["GRADLAB_CACHE"]).rglob("theory/*.json"):
             file.unlink()
         processor, wall = process_time(), perf_counter()

@@ -34,10 +34,8 @@ from gradlab.plans.saving import saved, saved_files
 from gradlab.report.markdown import first_screen, further_sentences
 from gradlab.report.scoreboard import render_scoreboard
 from gradlab.report.story import Story
-from gradlab.runs.store.folder import condense
-from gradlab.runs.store.ledger import Account, read_ledger
-from gradlab.runs.store.report_folder import AUDIT, PLAN, ReportFolder
-from gradlab.runs.store.status import OpenedRun
+from gradlab.runs.store.folder import AUDIT, PLAN, RunFolder, condense
+from gradlab.runs.store.ledger import LedgerWriter, read_ledger
 from gradlab.studies.reproduce import make_scoreboard
 from gradlab.tell.findings import findings
 
@@ -147,15 +145,15 @@ def rejudge(name: str) -> bool:
     A run without weights cannot be continued, which `renew` would do, so its papers and its ledger are written here.
     """
     folder, plan = RESULTS / name / "run", gradlab.plan(name)
-    run = OpenedRun(folder)
+    run = RunFolder.open(folder)
     ledger = read_ledger(folder)
     assert ledger is not None
     if ledger.of("plan")[-1].data["id"] == frozen(plan)["id"]:
         return True
     if plan.tuning is not None or not {trial.id for trial in plan.all_trials} <= run.records.finished:
         return False
-    Account(folder).begin(plan, run.records.chunks)
-    place = ReportFolder(folder)
+    LedgerWriter(folder).begin(plan, run.records.chunks)
+    place = RunFolder(folder)
     place.write_sealed(PLAN, {**run.plan, **saved(plan)})
     place.write_sealed(AUDIT, gradlab.audit(name).to_json())
     for path, content in saved_files(plan).items():

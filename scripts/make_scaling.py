@@ -11,8 +11,7 @@ from pathlib import Path
 
 from gradlab.cli.output import duration
 from gradlab.parts import BUILT_IN
-from gradlab.runs.bundles import forecast
-from gradlab.runs.executors.base import Executor
+from gradlab.runs.executors.base import Executor, forecast
 
 PAGE = Path(__file__).parent.parent / "docs" / "cluster.md"
 START, END = "<!-- generated: scaling -->", "<!-- end of generated -->"

@@ -18,8 +18,7 @@ from typing import Any
 from gradlab.cache import cache_folder
 from gradlab.parts import Catalog
 from gradlab.spec.base import content_id
-from gradlab.theory.groups import VERSION
-from gradlab.theory.predicting import predict_config
+from gradlab.theory.predicting import VERSION, predict_config
 from gradlab.theory.validation import check, cover_pairs, initial_network
 
 AXES: dict[str, list[Any]] = {

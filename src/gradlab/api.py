@@ -28,14 +28,13 @@ from gradlab.report.inside.recording import Recording
 from gradlab.report.predicted import Predicted, choose_planned, predict_plan
 from gradlab.report.result import Result, open_run
 from gradlab.running.inside import choose_pair, look_again, record_inside
-from gradlab.running.start import RunOptions, carry_out
+from gradlab.running.start import RunOptions, run_plan
 from gradlab.running.verify import Sample, Verification, verify_run
-from gradlab.runs import isolation
-from gradlab.runs.bundles import execute, named_executor
-from gradlab.runs.coordinator import Start
-from gradlab.runs.executors.base import Executor
+from gradlab.runs.coordinator import Runner
+from gradlab.runs.executors.base import Executor, named_executor
 from gradlab.runs.store.status import RunStatus, find_runs
 from gradlab.runs.store.status import status as read_status
+from gradlab.runs.worker import call_isolated
 from gradlab.studies import reproduce as write_ups
 from gradlab.studies.loading import Overrides, StudyLike, load, plan, python_call
 from gradlab.trackers.exporting import Exported, LiveTracking, export_run, named_tracker
@@ -161,13 +160,13 @@ def run(
         if how.on_results is not None:
             how.on_results(results)
 
-    def trainer(phase: Plan) -> Start:
-        return partial(execute, phase, executor if phase is planned else _executor(phase, how))
+    def trainer(phase: Plan) -> Runner:
+        return partial((executor if phase is planned else _executor(phase, how)).run_trials, phase)
 
     command = how.command or python_call(study, overrides, seeds, quick)
     tracked = replace(how, command=command, on_results=pass_on)
     with tracking:
-        result = carry_out(planned, trainer, tracked, audit=audit_now, record=partial(_record, isolated=isolated))
+        result = run_plan(planned, trainer, tracked, audit=audit_now, record=partial(_record, isolated=isolated))
     tracking.finish(result)
     return result
 
@@ -182,7 +181,7 @@ def _audit_before(planned: Plan, isolated: bool) -> Audit | None:
     """Audit a plan before its run; None if a user part raises: its trials will then fail with that error."""
     try:
         seeds = 1 if any(group.cost.steps > MANY_STEPS for group in planned.groups) else AUDITED_SEEDS
-        found: Audit = isolation.call(isolated, audit_plan, planned, seeds=seeds, pairs=AUDITED_PAIRS)
+        found: Audit = call_isolated(isolated, audit_plan, planned, seeds=seeds, pairs=AUDITED_PAIRS)
         return found
     except (GradlabError, KeyboardInterrupt):
         raise
@@ -288,7 +287,7 @@ def compare(
 
     command = how.command or f"gradlab.compare({planned.code.function}, {list(arms)}, seeds={seeds!r})"
     fair = drop_single_seed_limit(audited, planned)
-    return carry_out(
+    return run_plan(
         planned,
         lambda _: calls.start,
         replace(how, command=command, on_stop=stop),

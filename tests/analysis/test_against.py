@@ -53,8 +53,7 @@ def test_other_bits_under_the_same_id_are_counted(tree: dict[str, Any], tmp_path
     import pyarrow as pa
 
     from gradlab.analysis.measured import Measured
-    from gradlab.runs.store.chunks import MemoryChunk
-    from gradlab.runs.store.records import Records
+    from gradlab.runs.store.records import MemoryChunk, Records
 
     result = gradlab.run(tree)
     table = result.measured.records.trials

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gradlab.bench import gradlab_engines, jax_peer, torch_peer
+from gradlab.bench.systems import GRADLAB, PEERS, torch_network
 from gradlab.bench.workloads import TINY, WORKLOADS, sweep_tree
 from gradlab.engines.reference import Reference
 
@@ -56,7 +56,7 @@ def test_torch_trains_the_same_network_on_the_same_batches(key: str) -> None:
     import torch
 
     setup = WORKLOADS[key].setup()
-    net = torch_peer.network(setup)
+    net = torch_network(setup)
     x, _ = setup.dataset.gather(setup.order(0)[: setup.batch], np.float32)
     theirs = net(torch.tensor(x)).detach().numpy()
     p = setup.mlp.layout.windows(setup.theta)
@@ -67,7 +67,7 @@ def test_torch_trains_the_same_network_on_the_same_batches(key: str) -> None:
 
 def test_tiny_nets_learn_and_differ_by_learning_rate() -> None:
     setup = TINY.setup()
-    assert gradlab_engines.tiny(setup, np.array([0.01, 0.1])) > 0
+    assert GRADLAB.tiny(setup, np.array([0.01, 0.1])) > 0
     assert Reference().train(setup).metrics["final_loss"] < 0.2
 
 
@@ -81,4 +81,4 @@ def test_the_sweep_has_sixty_four_architectures() -> None:
 
 def test_a_peer_that_is_missing_has_no_version(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "jax", None)
-    assert jax_peer.version() is None
+    assert PEERS["jax"].version() is None

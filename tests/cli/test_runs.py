@@ -13,7 +13,8 @@ import pandas as pd
 import pytest
 from commands import gradlab
 
-from gradlab.cli.progress import headline, running_lines
+from gradlab.cli.running import headline
+from gradlab.cli.show import running_lines
 from gradlab.spec.yaml_text import dump
 
 

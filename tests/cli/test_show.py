@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from contextlib import redirect_stdout
 
 import pandas as pd
 import pytest
@@ -76,8 +77,9 @@ def test_columns_of_a_frame_that_are_empty_are_left_out_and_powers_of_ten_stay_w
     rows = [(f"encoder.layers.{n}", "TransformerEncoderLayer", 1.234e-12 * n, 5.6e-11 * n, 7.8e9, None) for n in (1, 2)]
     frame = pd.DataFrame(rows, columns=["name", "kind", "delta", "spread", "grad_l2", "update_ratio"])
     text = io.StringIO()
-    monkeypatch.setattr(show, "console", lambda stream: Console(file=stream, width=80))
-    show.frames([("Blocks", frame)], "Quiet.", text)
+    monkeypatch.setattr(show, "WIDE", 80)
+    with redirect_stdout(text):
+        show.frames([("Blocks", frame)], "Quiet.")
     printed = text.getvalue()
     assert max(map(len, printed.splitlines())) <= 80
     assert "update_ratio" not in printed

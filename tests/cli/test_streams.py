@@ -173,7 +173,7 @@ def test_too_little_address_space_is_reported(tree: dict[str, Any], tmp_path: Pa
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("place", ["typer", "gradlab.cli.commands.run", "gradlab.api", "gradlab.plans.cost"])
+@pytest.mark.parametrize("place", ["typer", "gradlab.cli.commands.training", "gradlab.api", "gradlab.plans.cost"])
 def test_a_signal_in_the_first_moments_is_quiet(number: signal.Signals, place: str, tmp_path: Path) -> None:
     """While modules are loaded, and while a study is read and planned."""
     code = dedent(f"""

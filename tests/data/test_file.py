@@ -145,12 +145,28 @@ def test_nothing_is_ever_unpickled(tmp_path: Path) -> None:
 
     path = tmp_path / "trap.npz"
     np.savez(path, x=X, y=np.array([Trap()] * 60, dtype=object))
-    with pytest.raises(DataError, match="trap"):
+    with pytest.raises(DataError, match=r"trap\.npz: the array 'y' holds Python objects"):
         File(path=str(path)).facts()
     (tmp_path / "plain.npz").write_bytes(pickle.dumps(Trap()))
     with pytest.raises(DataError, match="plain"):
         File(path=str(tmp_path / "plain.npz")).facts()
     assert not (tmp_path / "sprung").exists()
+
+
+def test_an_archive_whose_members_are_no_arrays_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "raw.npz"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("x.npy", b"hello")
+        archive.writestr("y.npy", b"hello")
+    with pytest.raises(DataError, match="'x' is not a NumPy array"):
+        File(path=str(path)).facts()
+
+
+def test_a_missing_target_is_named_with_its_column_and_row(tmp_path: Path) -> None:
+    path = tmp_path / "gaps.csv"
+    path.write_text("a,b,y\n1,2,k\n3,4,\n5,6,m\n")
+    with pytest.raises(DataError, match=r"gaps\.csv: column 'y' has no value in 1 of 3 rows \(first in row 2\)"):
+        File(path=str(path), target="y").facts()
 
 
 def test_integers_stored_as_floats_or_in_a_column_can_be_classes(tmp_path: Path) -> None:

@@ -3,9 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gradlab.data.identity import Identity
-from gradlab.data.one_sample import OneSample
-from gradlab.data.plane import Circles, Moons, Plane, Spirals, Xor
+from gradlab.data.synthetic import Circles, Identity, Moons, OneSample, Plane, Spirals, Xor
 
 
 def test_identity_draws_uniform_vectors_whose_target_is_the_input() -> None:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from agreement import difference, losses
+from pairwise import pairwise
 
 import gradlab
 from gradlab.engines.fused import Fused
@@ -72,15 +73,25 @@ SHAPES = [
 ]
 
 
-@pytest.mark.parametrize("products", ["tiles", "blas"])
-@pytest.mark.parametrize("model", PAIRS, ids=lambda m: "-".join(m.values()))
+PRODUCTS = ("tiles", "blas")
+
+
+@pytest.mark.parametrize(
+    ("model", "products"),
+    pairwise(
+        itertools.product(PAIRS, PRODUCTS), lambda c: [*c[0].values(), c[1]], lambda c: "-".join([*c[0].values(), c[1]])
+    ),
+)
 def test_twenty_steps_agree_over_skips_activations_and_norms(model: dict[str, Any], products: str) -> None:
     assert_agree(setup(model), products)
 
 
-@pytest.mark.parametrize("products", ["tiles", "blas"])
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
-@pytest.mark.parametrize("skip", SKIPS)
+@pytest.mark.parametrize(
+    ("shape", "skip", "products"),
+    pairwise(
+        itertools.product(SHAPES, SKIPS, PRODUCTS), lambda c: [str(c[0]), *c[1:]], lambda c: "-".join(map(str, c))
+    ),
+)
 def test_twenty_steps_agree_over_shapes(shape: dict[str, Any], skip: str, products: str) -> None:
     for norm in ("none", "layer"):
         assert_agree(setup({"skip": skip, "norm": norm, **shape}), products)

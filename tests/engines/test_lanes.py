@@ -15,8 +15,7 @@ from gradlab.engines.fused import LANES, Fused, lanes
 from gradlab.engines.fused.kernels.lanes import NETS
 from gradlab.engines.reference import Reference
 from gradlab.parts import BUILT_IN
-from gradlab.runs.monitor import Monitor
-from gradlab.runs.worker import group_trials, run_bundle, run_trial
+from gradlab.runs.worker import Monitor, group_trials, run_bundle, run_trial
 from gradlab.trials import Setup, prepare
 
 ACTIVATIONS, OPTIMIZERS = (BUILT_IN.names(kind) for kind in ("activation", "optimizer"))

@@ -12,7 +12,7 @@ import gradlab
 from gradlab.engines import loop
 from gradlab.engines.loop import State, Stretch, Trainer
 from gradlab.parts import BUILT_IN
-from gradlab.runs.monitor import Stopped
+from gradlab.runs.worker import Stopped
 from gradlab.testing.base import small_tree
 from gradlab.trials import Setup, prepare
 

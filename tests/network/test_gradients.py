@@ -12,6 +12,7 @@ import torch
 import torch_oracle
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pairwise import pairwise
 
 from gradlab.network.mlp import MLP
 from gradlab.parts import BUILT_IN
@@ -109,7 +110,15 @@ CASES += [(model, "mse") for model in SHAPES]  # a loss sees the output alone: i
 CASES += [(model, loss) for loss in OTHER_LOSSES for model in SHAPES[:6]]
 
 
-@pytest.mark.parametrize(("model", "loss"), CASES, ids=[f"{named(model)}-{loss}" for model, loss in CASES])
+def levels(case: tuple[dict[str, Any], str]) -> list[str]:
+    """What a case combines: skip, activation, norm, loss and shape."""
+    model, loss = case
+    parts = {key: model[key] for key in ("skip", "activation", "norm")}
+    shape = {key: value for key, value in model.items() if key not in parts}
+    return [*parts.values(), loss, str(shape)]
+
+
+@pytest.mark.parametrize(("model", "loss"), pairwise(CASES, levels, lambda case: f"{named(case[0])}-{case[1]}"))
 def test_gradient_agrees_with_central_differences_and_with_autograd(model: dict[str, Any], loss: str) -> None:
     """At one of four points: a wrong formula is wrong at all of them, an unlucky point only amplifies rounding."""
     mlp = network(model)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator
+from collections.abc import Collection, Generator
 from pathlib import Path
 from typing import Any
 
@@ -12,19 +12,16 @@ import gradlab
 from gradlab.errors import StoreError
 from gradlab.plans.plan import Plan
 from gradlab.runs import coordinator
-from gradlab.runs.coordinator import Tally, conduct
-from gradlab.runs.monitor import Monitor
+from gradlab.runs.coordinator import Runner, Tally, run_trials
 from gradlab.runs.store.folder import RunFolder
-from gradlab.runs.worker import run_trial
+from gradlab.runs.worker import Monitor, run_trial
 from gradlab.trials.outcome import TrialResult
 
-Start = Callable[[Collection[str], Monitor], Generator[list[TrialResult]]]
 
-
-def start_of(plan: Plan, handed: list[list[str]], *, failing: Collection[int] = ()) -> Start:
+def runner_of(plan: Plan, handed: list[list[str]], *, failing: Collection[int] = ()) -> Runner:
     """Trains one trial after the other; those at the given places fail instead."""
 
-    def start(ids: Collection[str], monitor: Monitor) -> Generator[list[TrialResult]]:
+    def runner(ids: Collection[str], monitor: Monitor) -> Generator[list[TrialResult]]:
         handed.append(list(ids))
         wanted = [trial for trial in plan.trials if trial.id in set(ids)]
         for place, trial in enumerate(wanted):
@@ -32,21 +29,21 @@ def start_of(plan: Plan, handed: list[list[str]], *, failing: Collection[int] = 
                 return
             yield [TrialResult(trial, None, "planted") if place in failing else run_trial(trial)]
 
-    return start
+    return runner
 
 
 def test_every_trial_is_handed_out_once_and_none_that_is_already_there(tree: dict[str, Any], tmp_path: Path) -> None:
     plan, handed = gradlab.plan(tree, seeds=2), []
     for _ in range(2):
         with RunFolder.start(tmp_path / "run", plan, {}) as folder:
-            found = conduct(plan, start_of(plan, handed), folder)
+            found = run_trials(plan, runner_of(plan, handed), folder)
             assert found.records.finished == {trial.id for trial in plan.trials}
     assert handed == [[trial.id for trial in plan.trials], []]
 
 
 def test_results_stay_in_memory_without_a_folder(tree: dict[str, Any]) -> None:
     plan = gradlab.plan(tree, seeds=1)
-    found = conduct(plan, start_of(plan, []), None)
+    found = run_trials(plan, runner_of(plan, []), None)
     assert found.records.finished == {trial.id for trial in plan.trials}
     assert not found.stopped
 
@@ -54,7 +51,7 @@ def test_results_stay_in_memory_without_a_folder(tree: dict[str, Any]) -> None:
 def test_groups_that_are_the_same_trials_are_trained_once(tree: dict[str, Any]) -> None:
     tree["arms"] = {"one": {}, "same": {}}
     plan, handed = gradlab.plan(tree, seeds=2), []
-    conduct(plan, start_of(plan, handed), None)
+    run_trials(plan, runner_of(plan, handed), None)
     assert len(handed[0]) == 2
     assert len(plan.trials) == 4
 
@@ -63,9 +60,9 @@ def test_the_tally_counts_what_was_there_and_what_came(tree: dict[str, Any], tmp
     plan, tallies = gradlab.plan(tree, seeds=3), []
     first = gradlab.plan(tree, seeds=1)
     with RunFolder.start(tmp_path / "run", first, {}) as folder:
-        conduct(first, start_of(first, []), folder)
+        run_trials(first, runner_of(first, []), folder)
     with RunFolder.start(tmp_path / "run", plan, {}) as folder:
-        conduct(plan, start_of(plan, [], failing=(0,)), folder, on_start=tallies.append)
+        run_trials(plan, runner_of(plan, [], failing=(0,)), folder, on_start=tallies.append)
     (tally,) = tallies
     assert isinstance(tally, Tally)
     assert (tally.planned, tally.todo, tally.failed) == (6, 4, 1)
@@ -76,7 +73,7 @@ def test_the_tally_counts_what_was_there_and_what_came(tree: dict[str, Any], tmp
 
 def test_failing_fast_stops_after_the_first_failure(tree: dict[str, Any]) -> None:
     plan, came = gradlab.plan(tree, seeds=3), []
-    conduct(plan, start_of(plan, [], failing=(1,)), None, fail_fast=True, on_results=came.extend)
+    run_trials(plan, runner_of(plan, [], failing=(1,)), None, fail_fast=True, on_results=came.extend)
     assert [result.status for result in came] == ["done", "failed"]
 
 
@@ -87,7 +84,8 @@ def test_ctrl_c_from_a_callback_keeps_what_is_finished(tree: dict[str, Any], tmp
         raise KeyboardInterrupt
 
     with RunFolder.start(tmp_path / "run", plan, {}) as folder:
-        found = conduct(plan, start_of(plan, []), folder, on_results=interrupt, on_stop=lambda: stops.append("stopped"))
+        runner = runner_of(plan, [])
+        found = run_trials(plan, runner, folder, on_results=interrupt, on_stop=lambda: stops.append("stopped"))
     assert found.stopped
     assert stops == ["stopped"]
     assert len(found.records.finished) == 1
@@ -105,5 +103,5 @@ def test_a_disk_that_takes_nothing_more_ends_the_run_with_its_reason(
 
     monkeypatch.setattr(RunFolder, "commit", full)
     with RunFolder.start(tmp_path / "run", plan, {}) as folder, pytest.raises(StoreError, match="the disk is full"):
-        conduct(plan, start_of(plan, []), folder, on_results=came.extend)
+        run_trials(plan, runner_of(plan, []), folder, on_results=came.extend)
     assert len(came) < len(plan.trials)

@@ -17,10 +17,9 @@ import pytest
 import gradlab
 from gradlab.errors import PartError
 from gradlab.plans import plan as planning
-from gradlab.runs.bundles import bundle_trials, default_executor
+from gradlab.runs.executors.base import bundle_trials, default_executor
 from gradlab.runs.executors.processes import Processes
-from gradlab.runs.monitor import Monitor
-from gradlab.runs.worker import run_bundle, run_trial
+from gradlab.runs.worker import Monitor, run_bundle, run_trial
 from gradlab.spec.yaml_text import dump
 
 

@@ -16,8 +16,8 @@ import pytest
 
 import gradlab
 from gradlab.errors import EnvironmentFault, InvalidInput
-from gradlab.runs import extras
 from gradlab.runs.coordinator import Tally
+from gradlab.runs.executors import base as executors
 from gradlab.runs.executors import ray as ray_executor
 from gradlab.runs.executors.ray import MOST_REPORTS, REPORT_SECONDS, Board
 
@@ -32,7 +32,7 @@ OTHER = {"MKL_CBWR": "COMPATIBLE"}
 
 
 def test_without_the_package_the_option_names_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(extras, "find_spec", lambda module: None)
+    monkeypatch.setattr(executors, "find_spec", lambda module: None)
     with pytest.raises(InvalidInput, match=r"pip install 'gradlab\[ray\]'"):
         gradlab.run(long_tree(1, 10), executor="ray")
     with pytest.raises(InvalidInput, match=r"pip install 'gradlab\[slurm\]'"):

@@ -19,7 +19,7 @@ import pytest
 import gradlab
 from gradlab.errors import EnvironmentFault
 from gradlab.runs.executors import ray as executors
-from gradlab.runs.store.folder import chunk_paths
+from gradlab.runs.store.records import chunk_paths
 from gradlab.trials.outcome import TrialResult
 
 pytest.importorskip("ray", reason="needs the extra: pip install 'gradlab[ray]'")

@@ -19,8 +19,7 @@ from gradlab.data.file import File
 from gradlab.engines.reference import Reference
 from gradlab.errors import InvalidInput, PartError
 from gradlab.runs import remote
-from gradlab.runs.bundles import bundle_trials, named_executor
-from gradlab.runs.monitor import Monitor
+from gradlab.runs.executors.base import bundle_trials, named_executor
 from gradlab.runs.remote import (
     Answer,
     Dispatch,
@@ -32,7 +31,7 @@ from gradlab.runs.remote import (
     take_fingerprint,
     unpack_results,
 )
-from gradlab.runs.worker import run_bundle, run_trial
+from gradlab.runs.worker import Monitor, run_bundle, run_trial
 from gradlab.trials.outcome import TrialResult, digest
 
 

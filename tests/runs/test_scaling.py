@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from commands import gradlab as command
 
-from gradlab.runs.bundles import forecast
-from gradlab.runs.executors.base import Costs
+from gradlab.runs.executors.base import Costs, forecast
 
 FREE = Costs(trial=0.0)
 

@@ -19,7 +19,7 @@ from gradlab.errors import EnvironmentFault, InvalidInput
 from gradlab.runs import remote
 from gradlab.runs.executors.slurm import Spool, call_aside, parse_minutes
 from gradlab.runs.remote import Answer
-from gradlab.runs.store.folder import chunk_paths
+from gradlab.runs.store.records import chunk_paths
 from gradlab.trials.outcome import TrialResult
 
 pytest.importorskip("submitit", reason="needs the extra: pip install 'gradlab[slurm]'")

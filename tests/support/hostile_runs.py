@@ -19,9 +19,9 @@ import gradlab
 from gradlab.comparing.live import save_live
 from gradlab.errors import GradlabError
 from gradlab.runs.store import tables
-from gradlab.runs.store.chunks import MANIFEST
 from gradlab.runs.store.files import KEY, checksum, sealed
 from gradlab.runs.store.ledger import GENESIS, _line
+from gradlab.runs.store.records import MANIFEST
 from gradlab.runs.store.tables import NAMES
 from gradlab.testing.base import small_tree
 from gradlab.web.runs import Runs

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from gradlab.runs.store.status import committed
+from gradlab.runs.store.folder import committed
 from gradlab.testing.base import small_tree
 
 

@@ -9,8 +9,7 @@ import numpy as np
 
 import gradlab
 from gradlab.analysis.measured import Measured
-from gradlab.runs.store.chunks import MemoryChunk
-from gradlab.runs.store.records import Records
+from gradlab.runs.store.records import MemoryChunk, Records
 from gradlab.trials.outcome import Curve, LayerTable, Outcome, TrialResult
 
 Numbers = Mapping[str, float | int | None]

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gradlab.plans.plan import Plan
-from gradlab.runs.store.chunks import MemoryChunk
-from gradlab.runs.store.records import Records
+from gradlab.runs.store.records import MemoryChunk, Records
 from gradlab.testing.base import small_tree
 from gradlab.trials.outcome import TrialResult
 from gradlab.trials.trial import Trial

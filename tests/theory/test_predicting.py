@@ -9,8 +9,7 @@ import pytest
 
 import gradlab
 from gradlab.parts import Catalog
-from gradlab.theory.groups import predict_groups
-from gradlab.theory.predicting import predict_config
+from gradlab.theory.predicting import predict_config, predict_groups
 from gradlab.theory.prediction import from_json, to_json
 from gradlab.theory.validation import Checked, check, cover_pairs, initial_network
 from gradlab.trials.setup import prepare

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+from contextlib import redirect_stdout
 from dataclasses import replace
 from typing import Any
 
@@ -120,7 +121,8 @@ def test_the_table_of_a_prediction_fits_the_terminal_without_folding_a_number(
     monkeypatch.setenv("NO_COLOR", "1")
     terminal = Terminal()
     found = gradlab.predict(study())
-    show.predicted(found, terminal, layers=True)
+    with redirect_stdout(terminal):
+        show.predicted(found, layers=True)
     printed = re.sub(r"\x1b\[\d*m", "", terminal.getvalue()).splitlines()
     assert max(map(len, printed)) <= columns
     row = next(line for line in printed if line.startswith("│ 1 "))

@@ -20,7 +20,7 @@ import gradlab
 from gradlab.cli import app
 from gradlab.spec.claims import At
 from gradlab.torch import watch
-from gradlab.torch.tables import find_layers
+from gradlab.torch.views import find_layers
 from gradlab.trials.setup import prepare
 
 RUNNER = CliRunner()

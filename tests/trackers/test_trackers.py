@@ -19,7 +19,7 @@ from wandb_file import read_records
 import gradlab
 from gradlab.errors import InvalidInput
 from gradlab.parts import BUILT_IN
-from gradlab.runs import extras
+from gradlab.runs.executors import base as executors
 from gradlab.trackers.mlflow import with_plain_names
 
 TRACKERS = ("tensorboard", "mlflow", "wandb")
@@ -243,7 +243,7 @@ def test_trials_are_tracked_while_the_study_runs(name: str, tmp_path: Path) -> N
 def test_a_missing_package_is_named_with_the_command_that_installs_it(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(extras, "find_spec", lambda module: None)
+    monkeypatch.setattr(executors, "find_spec", lambda module: None)
     with pytest.raises(InvalidInput, match=rf"pip install 'gradlab\[{name}\]'"):
         gradlab.run(diverging_tree(), out=tmp_path / "run", track=[name])
     assert not (tmp_path / "run").exists()  # it is said before anything is run

@@ -37,7 +37,8 @@ def pair_of(uploads: Uploads, task: str, steps: int, **arm: Any) -> Pair:
 )
 def test_the_layer_view_has_the_numbers_of_the_probes(uploads: Uploads, arm: dict[str, Any]) -> None:
     pair = pair_of(uploads, "xor", 7, **arm)
-    for setup, trainer, state in zip(pair.setups, pair._trainers, pair.state().arms, strict=True):
+    for learner in pair.learners:
+        setup, trainer, state = learner.setup, learner.trainer, learner.state()
         view = NetworkView(setup)
         view.take(state)
         seen = view.measure()
@@ -56,7 +57,8 @@ def test_the_layer_view_has_the_numbers_of_the_probes(uploads: Uploads, arm: dic
 
 def test_what_is_looked_at_is_a_copy_of_what_is_trained(uploads: Uploads) -> None:
     pair = pair_of(uploads, "xor", 3)
-    for trainer, before in zip(pair._trainers, pair.state().arms, strict=True):
+    for learner in pair.learners:
+        trainer, before = learner.trainer, learner.state()
         assert np.array_equal(before.theta, trainer.state().theta)
     states = pair.state()
     kept = [arm.theta.copy() for arm in states.arms]
@@ -71,7 +73,7 @@ def test_accuracy_is_that_of_the_trainer_on_the_first_held_out_samples(uploads: 
     setup, view = pair.setups[0], NetworkView(pair.setups[0])
     view.take(pair.state().arms[0])
     x, y = setup.dataset.gather(setup.dataset.test[:TESTED], setup.dtype)
-    right = float(np.mean(pair._trainers[0].predict(x).argmax(1) == y))
+    right = float(np.mean(pair.learners[0].trainer.predict(x).argmax(1) == y))
     assert 0.5 < right < 1
     assert EvaluatedSamples(setup, None).evaluate(view) == {"accuracy": pytest.approx(right, abs=1e-4)}
 

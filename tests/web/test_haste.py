@@ -11,8 +11,7 @@ from lab_server import Lab, served, wait_for
 from lab_visit import SMALL, Visit, read, wait
 
 from gradlab.spec.yaml_text import dump
-from gradlab.web import session
-from gradlab.web.frames import make_frame
+from gradlab.web.frames import Stage
 
 pytestmark = pytest.mark.browser
 LONG = SMALL.replace("steps=60", "steps=100000")
@@ -53,7 +52,8 @@ def test_what_was_shown_is_not_painted_into_the_picture_of_other_networks(
 ) -> None:
     may_look = threading.Event()
     may_look.set()
-    monkeypatch.setattr(session, "make_frame", lambda *given: may_look.wait(60) and make_frame(*given))
+    frame = Stage.frame
+    monkeypatch.setattr(Stage, "frame", lambda *given: may_look.wait(60) and frame(*given))
     with Visit(browser, lab, "/" + LONG.replace("moons", "identity")) as page:
         page.locator("#step").click()
         wait(page, "body[data-step='1']")

@@ -18,7 +18,7 @@ from lab_server import TINY, served, wait_for
 
 from gradlab import api
 from gradlab.errors import InvalidInput, StoreError
-from gradlab.runs.store.lock import Lock
+from gradlab.runs.store.files import Lock
 from gradlab.spec.yaml_text import dump
 from gradlab.web.app import save_study
 from gradlab.web.pair import Pair

@@ -13,7 +13,7 @@ from lab_server import TINY, wait_for
 
 from gradlab.runs.worker import run_trial
 from gradlab.web import settings as limits
-from gradlab.web.frames import make_frame, make_stage
+from gradlab.web.frames import Stage
 from gradlab.web.lessons import get_lesson, lessons
 from gradlab.web.pair import Pair
 from gradlab.web.session import Order, Session, Sessions
@@ -203,9 +203,9 @@ def stage_and_frame(settings: Settings, uploads: Uploads, steps: int | None = No
     with np.errstate(all="ignore"):
         plan = plan_settings(settings, uploads)
         pair = Pair(plan)
-        stage = make_stage(settings, plan, pair.setups)
+        stage = Stage(settings, plan, pair.setups)
         pair.advance(settings.steps if steps is None else steps)
-        return stage, make_frame(stage, pair.state())
+        return stage, stage.frame(pair.state())
 
 
 def test_a_diverged_network_says_at_which_step_in_which_layer_and_why(uploads: Uploads) -> None:
@@ -269,7 +269,7 @@ def test_there_are_eight_lessons_each_with_two_sentences_a_question_and_an_answe
         assert lesson.question.endswith("?")
         assert lesson.answer
         assert lesson.look in ("loss", "signal", "delta", "gradient", "dead", "scene", "audit")
-        assert json.loads(json.dumps(lesson.to_json()))["settings"]["task"]
+        assert lesson.model_dump(mode="json")["settings"]["task"]
 
 
 def test_a_frame_of_points_has_a_surface_and_one_of_digits_has_answers(uploads: Uploads) -> None:

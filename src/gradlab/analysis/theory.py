@@ -11,7 +11,7 @@ from gradlab.analysis.formatting import number
 from gradlab.analysis.measured import Measured
 from gradlab.spec.config import Config, Taper
 from gradlab.spec.naming import say_inside
-from gradlab.theory.groups import predict_groups
+from gradlab.theory.predicting import predict_groups
 from gradlab.theory.prediction import FACTOR, Forecast, Kind, Prediction
 
 MEASURES = ("delta_l2", "activation_std.pre", "activation_std.post", "activation_std.stream", "grad_l2")

@@ -8,15 +8,13 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from importlib import import_module
 from statistics import median
 from time import perf_counter
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from gradlab.bench import gradlab_engines
+from gradlab.bench.systems import GRADLAB, PEERS, System
 from gradlab.bench.workloads import TINY, WORKLOADS
 from gradlab.engines.fused import Fused
 from gradlab.errors import EnvironmentFault
@@ -24,17 +22,16 @@ from gradlab.runs.store.environment import environment
 from gradlab.spec.config import Measure
 from gradlab.trials.setup import moments_of
 
-PEERS = {"torch": "torch_peer", "jax": "jax_peer", "sklearn": "sklearn_peer"}
 TINY_NETS = 1024
 ALL_CORES = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
 """The cores of this process before it pins itself to one of them."""
 
 _SWEEP = {
     "gradlab": "from gradlab import api; api.run(sweep_tree(), workers=1)",
-    "torch": "from gradlab.bench import torch_peer as peer; peer.version(); peer.sweep(setups())",
-    "jax": "from gradlab.bench import jax_peer as peer; peer.sweep(setups())",
+    **{peer: f"PEERS[{peer!r}].sweep(setups())" for peer in ("torch", "jax")},
 }
 _SWEEP_HEAD = """
+from gradlab.bench.systems import PEERS
 from gradlab.bench.workloads import depth_tree, sweep_tree
 def setups(tree=sweep_tree, share=0, shares=1):
     from gradlab import api
@@ -42,14 +39,10 @@ def setups(tree=sweep_tree, share=0, shares=1):
     return [prepare(trial) for trial in api.plan(tree()).trials[share::shares]]
 """
 _STUDY = {
-    "gradlab": {"all cores": "from gradlab import api; api.run(depth_tree())"},
-    "torch": {
-        "one process per core": "from gradlab.bench import torch_peer as peer; peer.version(); "
-        "peer.sweep(setups(depth_tree, {share}, {shares}))",
-    },
-    "jax": {
-        "one process per core": "from gradlab.bench import jax_peer as peer; "
-        "peer.sweep(setups(depth_tree, {share}, {shares}))",
+    "gradlab": ("all cores", "from gradlab import api; api.run(depth_tree())"),
+    **{
+        peer: ("one process per core", f"PEERS[{peer!r}].sweep(setups(depth_tree, {{share}}, {{shares}}))")
+        for peer in ("torch", "jax")
     },
 }
 """How each system trains the depth study on all cores; code with `{share}` runs once per core, pinned to it.
@@ -66,13 +59,6 @@ def pin_to_one_core() -> None:
 
     np.ones((2, 2)) @ np.ones((2, 2))
     threadpool_limits(1)
-
-
-def find_installed(peers: Iterable[str]) -> tuple[dict[str, ModuleType], dict[str, str | None]]:
-    """Return the modules of the installed peers, and every peer's version (None if missing)."""
-    modules = {name: import_module(f"gradlab.bench.{PEERS[name]}") for name in peers}
-    versions = {name: module.version() for name, module in modules.items()}
-    return {name: module for name, module in modules.items() if versions[name]}, versions
 
 
 def sgemm_peak(size: int = 1536, rounds: int = 7) -> float:
@@ -92,7 +78,8 @@ def run(
 ) -> dict[str, Any]:
     """Return all measurements as one JSON-ready object."""
     pin_to_one_core()
-    modules, versions = find_installed(peers)
+    versions = {name: PEERS[name].version() for name in peers}
+    systems = [GRADLAB, *(PEERS[name] for name, version in versions.items() if version)]
     report: dict[str, Any] = {
         "machine": {**environment(), "platform": platform.platform(), "threads": 1, "cores_used": 1},
         "peers": versions,
@@ -103,13 +90,13 @@ def run(
     for key in workloads:
         say(f"workload {key}")
         if key in WORKLOADS:
-            report["workloads"].append(_steps(key, modules, rounds))
+            report["workloads"].append(_steps(key, systems, rounds))
         elif key == "F":
-            report["workloads"].append(_tiny(modules, rounds))
+            report["workloads"].append(_tiny(systems, rounds))
         elif key == "G":
-            report["workloads"].append(_sweep(modules))
+            report["workloads"].append(_sweep(systems))
         elif key == "H":
-            report["workloads"].append(_study(modules))
+            report["workloads"].append(_study(systems))
         if report["workloads"]:  # what is measured is said at once: the whole table takes a quarter of an hour
             found = report["workloads"][-1]["ratios"]
             say("   " + ", ".join(f"{name} {ratio:.2f} × slower" for name, ratio in found.items()))
@@ -121,29 +108,35 @@ def run(
     return report
 
 
-def _steps(key: str, modules: dict[str, ModuleType], rounds: int) -> dict[str, Any]:
+def _compare(key: str, title: str, variants: dict[str, list[dict[str, Any]]], unit: str) -> dict[str, Any]:
+    """Return the row of a workload: every system with its best variant, and how many times slower than ours each is."""
+    best = {
+        name: (min if unit == "seconds" else max)(rows, key=lambda row: row[unit]) for name, rows in variants.items()
+    }
+    systems = {name: {"variants": rows, "best": best[name]} for name, rows in variants.items()}
+    own = best.pop("gradlab")[unit]
+    theirs = {name: row[unit] for name, row in best.items()}
+    ratios = {name: value / own if unit == "seconds" else own / value for name, value in theirs.items()}
+    return {"key": key, "title": title, "systems": systems, "ratios": ratios}
+
+
+def _steps(key: str, systems: list[System], rounds: int) -> dict[str, Any]:
     workload = WORKLOADS[key]
     setup = workload.setup()
     flops = setup.mlp.flops(sum(len(rows) for _, rows in setup.batches()), backward=True)
-    runs = {("gradlab", name): run for name, run in gradlab_engines.variants(setup).items()}
-    for system, module in modules.items():
-        runs |= {(system, name): run for name, run in module.variants(setup).items()}
+    runs = {(system.name, name): run for system in systems for name, run in system.variants(setup).items()}
     times: dict[tuple[str, str], list[float]] = {name: [] for name in runs}
     for run in runs.values():
         run()  # warm up
     for _ in range(rounds):
         for name, run in runs.items():
             times[name].append(run())
-    systems: dict[str, Any] = {}
+    variants: dict[str, list[dict[str, Any]]] = {}
     for (system, variant), found in times.items():
         seconds = median(found)
         row = {"variant": variant, "ms_per_step": 1e3 * seconds / setup.steps, "gflops": flops / seconds / 1e9}
-        systems.setdefault(system, {"variants": []})["variants"].append(row)
-    for system in systems.values():
-        system["best"] = max(system["variants"], key=lambda row: row["gflops"])
-    ratios = {name: s["best"]["gflops"] for name, s in systems.items() if name != "gradlab"}
-    own = systems["gradlab"]["best"]["gflops"]
-    return {"key": key, "title": workload.title, "systems": systems, "ratios": {n: own / g for n, g in ratios.items()}}
+        variants.setdefault(system, []).append(row)
+    return _compare(key, workload.title, variants, "gflops")
 
 
 def _probe_cost(rounds: int) -> dict[str, float]:
@@ -161,43 +154,34 @@ def _probe_cost(rounds: int) -> dict[str, float]:
     return {name: min(found) / bare - 1 for name, found in times.items()}
 
 
-def _tiny(modules: dict[str, ModuleType], rounds: int) -> dict[str, Any]:
+def _tiny(systems: list[System], rounds: int) -> dict[str, Any]:
     setup, rates = TINY.setup(), np.geomspace(1e-3, 0.3, TINY_NETS)
     few = rates[:: TINY_NETS // 16]  # a loop of torch nets is slow: time 16 and scale
-    systems: dict[str, Any] = {}
-    gradlab_engines.tiny(setup, few)
-    for name, train, chosen in [("gradlab", gradlab_engines.tiny, rates)] + [
-        (name, module.tiny, few if name == "torch" else rates) for name, module in modules.items() if name != "sklearn"
-    ]:
-        seconds = median(train(setup, chosen) for _ in range(rounds if name != "torch" else 1))
-        systems[name] = {"best": {"variant": "", "nets_per_minute": 60 * len(chosen) / seconds}}
-    own = systems["gradlab"]["best"]["nets_per_minute"]
-    ratios = {n: own / s["best"]["nets_per_minute"] for n, s in systems.items() if n != "gradlab"}
-    return {"key": "F", "title": TINY.title, "systems": systems, "ratios": ratios}
+    variants = {}
+    GRADLAB.tiny(setup, few)
+    for system in systems:
+        if system.name == "sklearn":
+            continue
+        chosen, times = (few, 1) if system.name == "torch" else (rates, rounds)
+        seconds = median(system.tiny(setup, chosen) for _ in range(times))
+        variants[system.name] = [{"variant": "", "nets_per_minute": 60 * len(chosen) / seconds}]
+    return _compare("F", TINY.title, variants, "nets_per_minute")
 
 
-def _sweep(modules: dict[str, ModuleType]) -> dict[str, Any]:
+def _sweep(systems: list[System]) -> dict[str, Any]:
     """Time whole processes, including start-up and compilation; gradlab's kernels come from the cache."""
-    systems: dict[str, Any] = {}
+    names = [system.name for system in systems if system.name in _SWEEP]
     _process("gradlab")
-    for name in ["gradlab", *(name for name in modules if name in _SWEEP)]:
-        systems[name] = {"best": {"variant": "whole process", "seconds": _process(name)}}
-    own = systems["gradlab"]["best"]["seconds"]
-    ratios = {name: s["best"]["seconds"] / own for name, s in systems.items() if name != "gradlab"}
-    title = "sweep of 64 architectures, 300 steps each, wall time of the process"
-    return {"key": "G", "title": title, "systems": systems, "ratios": ratios}
+    variants = {name: [{"variant": "whole process", "seconds": _process(name)}] for name in names}
+    return _compare("G", "sweep of 64 architectures, 300 steps each, wall time of the process", variants, "seconds")
 
 
-def _study(modules: dict[str, ModuleType]) -> dict[str, Any]:
+def _study(systems: list[System]) -> dict[str, Any]:
     """Time whole processes on all cores, including start-up and compilation."""
-    systems: dict[str, Any] = {}
-    for name in ["gradlab", *(name for name in modules if name in _STUDY)]:
-        found = [{"variant": v, "seconds": _on_all_cores(code)} for v, code in _STUDY[name].items()]
-        systems[name] = {"variants": found, "best": min(found, key=lambda row: row["seconds"])}  # type: ignore[arg-type, return-value]
-    own = systems["gradlab"]["best"]["seconds"]
-    ratios = {name: s["best"]["seconds"] / own for name, s in systems.items() if name != "gradlab"}
+    chosen = {system.name: _STUDY[system.name] for system in systems if system.name in _STUDY}
+    variants = {name: [{"variant": v, "seconds": _on_all_cores(code)}] for name, (v, code) in chosen.items()}
     title = f"the depth study, one seed, 50 epochs, wall time on all {len(ALL_CORES)} cores"
-    return {"key": "H", "title": title, "systems": systems, "ratios": ratios}
+    return _compare("H", title, variants, "seconds")
 
 
 def _on_all_cores(code: str) -> float:

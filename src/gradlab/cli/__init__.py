@@ -1,4 +1,4 @@
-"""The command line. One file per command in `commands/`; this file finds them and maps errors to exit codes.
+"""The command line. Commands are functions in `commands/`; this file lists them and maps errors to exit codes.
 
 Data go to stdout, progress and messages to stderr. Exit codes: 0 ok, 1 failure, 2 usage or invalid study,
 3 audit failed, 4 a claim failed under --check, 130 interrupted (finished trials kept).
@@ -10,13 +10,11 @@ import sys
 from collections.abc import Callable
 from contextlib import nullcontext
 from functools import wraps
-from importlib import import_module
-from pkgutil import iter_modules
 from typing import Any, NoReturn
 
 import typer
 
-from gradlab.cli import commands
+from gradlab.cli.commands import instruments, runs, studies, training
 from gradlab.cli.output import drop_stdout, fold, json_only, visible
 from gradlab.errors import INTERRUPTED, GradlabError
 from gradlab.notices import open_missing_streams, say
@@ -48,15 +46,38 @@ Exit codes: 0 ok · 1 failure · 2 usage or invalid study · 3 the audit failed 
 """
 
 
+COMMANDS = {
+    command.__name__.strip("_").replace("_", "-"): command
+    for command in (
+        training.run,
+        studies.audit,
+        studies.predict,
+        runs.status,
+        runs.report,
+        runs.figure,
+        instruments.lab,
+        runs.verify,
+        training.reproduce,
+        runs.export,
+        instruments.probe,
+        training.compare,
+        studies.list_,
+        studies.show,
+        studies.schema,
+        instruments.check_part,
+        instruments.bench,
+    )
+}
+"""Name -> command, in the order of the help."""
+
+
 def app() -> typer.Typer:
-    """Return the command line with every command that has a file."""
+    """Return the command line."""
     made = typer.Typer(
         name="gradlab", help=MANUAL, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False
     )
-    modules = [import_module(f"{commands.__name__}.{found.name}") for found in iter_modules(commands.__path__)]
-    for module in sorted(modules, key=lambda module: (module.RANK, module.__name__)):
-        name = module.__name__.rsplit(".", 1)[1].replace("_", "-")
-        made.command(name)(_wrap_command(module.command))
+    for name, command in COMMANDS.items():
+        made.command(name)(_wrap_command(command))
     made.callback()(_options)
     return made
 

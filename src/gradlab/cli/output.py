@@ -8,18 +8,14 @@ import shutil
 import sys
 import textwrap
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from functools import cache
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any, Protocol, TextIO, TypeVar
 
-if TYPE_CHECKING:
-    from rich.console import Console
+from gradlab.notices import say
 
 NARROW = 30
 """Columns that text beside its head needs at least."""
-WIDE = 200
-"""Columns of a table that is written to a file or a pipe."""
 _INVISIBLE = ("Cc", "Cf", "Co", "Cs", "Zl", "Zp")
 """Unicode categories of control, format (direction, zero width), private, surrogate and line characters."""
 _BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180e\u3164\uffa0")
@@ -72,13 +68,6 @@ def _is_hidden(letter: str) -> bool:
     return letter in _BLANK or unicodedata.category(letter) in _INVISIBLE
 
 
-def escape(text: str) -> str:
-    """Escape invisible characters and rich's markup."""
-    from rich import markup
-
-    return markup.escape(visible(text))
-
-
 def _escape_character(letter: str) -> str:
     number = ord(letter)
     return f"\\x{number:02x}" if number < 256 else f"\\u{number:04x}" if number < 65536 else f"\\U{number:08x}"
@@ -99,6 +88,30 @@ def emit_json(value: Any) -> None:
     stream = _json_stream or sys.stdout
     stream.write(json_text(value) + "\n")
     stream.flush()
+
+
+class Reported(Protocol):
+    """What a command answers with: an object that programs can read too."""
+
+    def to_json(self) -> Any:
+        """The object as plain data."""
+
+
+Answer = TypeVar("Answer", bound=Reported)
+
+
+def answer(value: Answer, show: Callable[[Answer], None], as_json: bool) -> None:
+    """Print what a command found out: as its one JSON object, or as `show` prints it for people."""
+    if as_json:
+        emit_json(value.to_json())
+    else:
+        show(value)
+
+
+def say_all(notes: Iterable[str]) -> None:
+    """Write notes to stderr, a line each."""
+    for note in notes:
+        say(visible(note))
 
 
 @contextmanager
@@ -144,25 +157,6 @@ def drop_stdout() -> None:
     """Discard further output to stdout, because its reader is gone."""
     with suppress(OSError, ValueError, AttributeError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-@cache
-def _console() -> type[Console]:
-    """Import rich only when needed, so that `gradlab --help` is instant."""
-    from rich.console import Console
-
-    class SafeConsole(Console):
-        """A console that raises on a broken pipe instead of ending the process as rich does."""
-
-        def on_broken_pipe(self) -> None:
-            raise BrokenPipeError
-
-    return SafeConsole
-
-
-def console(stream: TextIO) -> Console:
-    """Return a console as wide as the terminal, or wide enough for a file."""
-    return _console()(file=stream, highlight=False, width=None if stream.isatty() else WIDE)
 
 
 def duration(seconds: float) -> str:

@@ -1,4 +1,4 @@
-"""What `gradlab run --dry-run` says about an executor: bundles, memory, and the time that the model expects."""
+"""Training on the terminal: what is left to do, progress, Ctrl-C, the exit code; what --dry-run expects."""
 
 from __future__ import annotations
 
@@ -7,183 +7,155 @@ import os
 import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, NamedTuple, Self
 
 import typer
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
 
 from gradlab import api
+from gradlab.analysis.formatting import number
 from gradlab.analysis.tuning import settle
 from gradlab.cli import show
-from gradlab.cli.output import drop_stdout, duration, visible
-from gradlab.cli.progress import Progress
+from gradlab.cli.output import drop_stdout, duration, say_all
+from gradlab.cli.show import escape, running_lines
 from gradlab.errors import INTERRUPTED, InvalidInput
 from gradlab.notices import say
 from gradlab.plans.cost import measure_speed
 from gradlab.plans.plan import Plan
 from gradlab.report.result import Result
-from gradlab.runs.bundles import WORKER_BYTES, Forecast, default_executor, forecast, named_executor
-from gradlab.runs.executors.base import Executor
-from gradlab.runs.store.status import committed, count_finished
+from gradlab.runs.coordinator import Tally
+from gradlab.runs.executors.base import WORKER_BYTES, Executor, default_executor, forecast, named_executor
+from gradlab.runs.store.folder import committed
+from gradlab.runs.store.status import count_finished
+from gradlab.spec.numerals import counted
 from gradlab.trackers.exporting import named_tracker
 
 LIMITS = {"coordinator": "limited by the coordinator", "start-up": "mostly start-up", "cores": "limited by cores"}
 
 
-@dataclass(frozen=True)
-class Expectation:
-    """The run of a plan's remaining trials by an executor."""
+class Work(NamedTuple):
+    """What is to be done in a folder: the plan, trials that are done and left, and the executor that takes them."""
 
-    executor: str
-    cores: int
-    per_machine: int
-    worker_bytes: int
-    model: Forecast
-
-    @property
-    def machine_bytes(self) -> int:
-        """Memory of one machine's workers."""
-        return self.worker_bytes * self.per_machine
-
-    def lines(self) -> list[str]:
-        """Four lines for people."""
-        model = self.model
-        many = f"{_count(model.bundles, 'bundle')} of up to {_count(model.trials_per_bundle, 'trial')}"
-        worker, machine = (f"{size / 2**20:,.0f} MiB" for size in (self.worker_bytes, self.machine_bytes))
-        return [
-            f"{self.executor}: {many}, {self.cores:,} at a time",
-            f"memory: {worker} per worker, {machine} on a machine with {_count(self.per_machine, 'worker')}",
-            f"expected time on {_count(self.cores, 'core')}: {duration(model.seconds)}, {LIMITS[model.limit]}",
-            f"(a model: cores train {100 * model.efficiency:.0f} % of the time, "
-            f"the coordinator is busy {100 * model.coordinator:.0f} % of it)",
-        ]
-
-    def to_json(self) -> dict[str, Any]:
-        """All numbers."""
-        model = self.model
-        return {
-            "executor": self.executor,
-            "cores": self.cores,
-            "bundles": model.bundles,
-            "trials_per_bundle": model.trials_per_bundle,
-            "bytes_per_worker": self.worker_bytes,
-            "workers_per_machine": self.per_machine,
-            "bytes_per_machine": self.machine_bytes,
-            "expected_seconds": model.seconds,
-            "efficiency": model.efficiency,
-            "coordinator_share": model.coordinator,
-            "limit": model.limit,
-        }
+    plan: Plan
+    done: int
+    left: int
+    executor: Executor
 
 
-def expect(plan: Plan, executor: Executor, trials: int) -> Expectation:
-    """Estimate the run of `trials` trials of a plan; nothing is started and no cluster is reached."""
-    cores = executor.width(max(trials, 1))
-    total = len(plan.trials) or 1
-    each = plan.seconds(measure_speed()) / total
-    worker = plan.bytes + (WORKER_BYTES if executor.isolated else 0)
-    shared = os.cpu_count() or 1 if executor.shares_machine() else None
-    model = forecast(trials, each, cores, executor.costs, executor.bundle_seconds, shared)
-    return Expectation(executor.name, cores, min(executor.cores_per_machine(), cores), worker, model)
+def find_work(
+    plan: Plan,
+    folder: Path,
+    executor: str | None,
+    *,
+    workers: int | None = None,
+    settings: Mapping[str, str] | None = None,
+    force: bool = False,
+    mixed: bool = False,
+) -> Work:
+    """Find out what of a plan a folder holds already; `force` starts over."""
+    plan = plan if force else settle_tuning(plan, folder)
+    done = 0 if force else count_finished(folder, plan.all_trials)
+    left = len({trial.id for trial in plan.all_trials}) - done
+    name = executor or default_executor(plan, left, workers)
+    return Work(plan, done, left, named_executor(name, plan, workers, settings or {}, mixed=mixed))
 
 
-def _count(number: int, word: str) -> str:
-    return f"{number:,} {word}{'s' if number != 1 else ''}"
+def settle_tuning(plan: Plan, folder: Path) -> Plan:
+    """The plan at the values that the tuning in a folder has chosen; as it is where there is no finished tuning."""
+    if plan.tuning is None or count_finished(folder, plan.tuning.plan.trials) == 0:
+        return plan
+    return settle(plan, committed(Path(folder))[0])
 
 
-# Run one study on the command line: plan, train, show, store.
-
-
-@dataclass(frozen=True)
-class RunOptions:
-    """The options of `gradlab run`."""
-
-    seeds: int | None
-    overrides: tuple[str, ...]
-    workers: int | None
-    executor: str | None
-    out: Path | None
-    quick: bool
-    dry_run: bool
-    force: bool
-    mixed: bool
-    fail_fast: bool
-    live: bool
-    check: bool
-    as_json: bool
-    tables: bool = False
-    open_it: bool = False
-    settings: Mapping[str, str] = field(default_factory=dict)
-    """Of the executor."""
-    track: tuple[str, ...] = ()
-
-
-def executor_settings(executor: str | None, address: str | None, pairs: Sequence[str]) -> dict[str, str]:
+def read_executor_settings(executor: str | None, address: str | None, pairs: Sequence[str]) -> dict[str, str]:
     """Return the executor's settings as they were typed: NAME=VALUE pairs, separated by commas."""
-    found: dict[str, str] = {} if address is None else {"address": address}
+    settings: dict[str, str] = {} if address is None else {"address": address}
     for text in (text for group in pairs for text in group.split(",") if text.strip()):
         name, equals, value = text.partition("=")
         if not equals or not name.strip():
             raise InvalidInput(f"--set-executor {text!r}: write NAME=VALUE, such as cpus=8")
-        found[name.strip().replace("-", "_")] = value.strip()
-    if found and executor is None:
+        settings[name.strip().replace("-", "_")] = value.strip()
+    if settings and executor is None:
         raise InvalidInput(f"{'--address' if address else '--set-executor'} needs --executor, such as --executor ray")
-    return found
+    return settings
 
 
-def run_study(study: str, options: RunOptions) -> tuple[int, dict[str, Any]]:
-    """Run or only plan a study; return its exit code and, with --json, its object."""
-    planned = api.plan(study, overrides=options.overrides, seeds=options.seeds, quick=options.quick)
-    name = planned.resolved.study.name + ("-quick" if options.quick else "")
-    folder = options.out if options.out is not None else Path("runs") / name
-    planned = planned if options.force else with_choice_made(planned, folder)
-    done = 0 if options.force else count_finished(folder, planned.all_trials)
-    left = len({trial.id for trial in planned.all_trials}) - done
-    executor = options.executor or default_executor(planned, left, options.workers)
-    chosen = named_executor(executor, planned, options.workers, options.settings, mixed=options.mixed)
-    if not options.as_json:
-        show.plan(planned, sys.stdout if options.dry_run else sys.stderr, done)
-    if options.dry_run:
-        expected = expect(planned, chosen, left)
-        if options.as_json:
-            return 0, {**show.plan_json(planned, done), "expected": expected.to_json()}
-        show.lines(expected.lines(), sys.stdout)
-        return 0, {}
-    with Progress(planned, options.live) as progress, _announce_finished(folder, planned):
-        result = api.run(
-            planned,
+def expect(work: Work) -> dict[str, Any]:
+    """Estimate how an executor runs what is left; nothing is started and no cluster is reached."""
+    plan, executor = work.plan, work.executor
+    cores = executor.width(max(work.left, 1))
+    seconds = plan.seconds(measure_speed()) / (len(plan.trials) or 1)
+    shared = os.cpu_count() or 1 if executor.shares_machine() else None
+    model = forecast(work.left, seconds, cores, executor.costs, executor.bundle_seconds, shared)
+    worker_bytes = plan.bytes + (WORKER_BYTES if executor.isolated else 0)
+    per_machine = min(executor.cores_per_machine(), cores)
+    return {
+        "executor": executor.name,
+        "cores": cores,
+        "bundles": model.bundles,
+        "trials_per_bundle": model.trials_per_bundle,
+        "bytes_per_worker": worker_bytes,
+        "workers_per_machine": per_machine,
+        "bytes_per_machine": worker_bytes * per_machine,
+        "expected_seconds": model.seconds,
+        "efficiency": model.efficiency,
+        "coordinator_share": model.coordinator,
+        "limit": model.limit,
+    }
+
+
+def describe_expectation(expected: Mapping[str, Any]) -> list[str]:
+    """Four lines for people."""
+    cores, per_machine = expected["cores"], expected["workers_per_machine"]
+    bundles = f"{counted(expected['bundles'], 'bundle')} of up to {counted(expected['trials_per_bundle'], 'trial')}"
+    worker, machine = (f"{expected[f'bytes_per_{what}'] / 2**20:,.0f} MiB" for what in ("worker", "machine"))
+    time = f"{duration(expected['expected_seconds'])}, {LIMITS[expected['limit']]}"
+    return [
+        f"{expected['executor']}: {bundles}, {cores:,} at a time",
+        f"memory: {worker} per worker, {machine} on a machine with {counted(per_machine, 'worker')}",
+        f"expected time on {counted(cores, 'core')}: {time}",
+        f"(a model: cores train {100 * expected['efficiency']:.0f} % of the time, "
+        f"the coordinator is busy {100 * expected['coordinator_share']:.0f} % of it)",
+    ]
+
+
+def train(work: Work, folder: Path, *, live: bool, quiet: bool, **options: Any) -> Result:
+    """Call `api.run` with progress on stderr; `live`: of every trial in training; `quiet`: no sentences."""
+    with Progress(work.plan, live) as progress, _announce_finished(folder, work.plan):
+        return api.run(
+            work.plan,
             out=folder,
-            command=shlex.join(_command_words(study, options)),
-            executor=executor,
-            settings=options.settings,
-            track=options.track,
-            workers=options.workers,
-            fail_fast=options.fail_fast,
-            force=options.force,
-            mixed=options.mixed,
-            on_audit=None if options.as_json else show.audit_line,
+            executor=work.executor.name,
+            on_audit=None if quiet else show.audit_line,
             on_start=progress.on_start,
             on_stop=progress.on_stop,
-            on_report=None if options.as_json else progress.on_report,
+            on_report=None if quiet else progress.on_report,
+            **options,
         )
-    if not options.as_json:
-        _print_result(result, folder, options.tables)
-        for name in dict.fromkeys(options.track):
-            say(visible(f"to view it in {name}: {named_tracker(name, planned.catalog).view(folder / name)}"))
-    if options.open_it:
-        open_page(folder / "report.html")
-    return exit_code(result, options.check), result.to_json() if options.as_json else {}
+
+
+def run_with_progress(plan: Plan, *, out: Path, workers: int | None, **options: Any) -> Result:
+    """Call `api.run` with the question of the study and its progress on stderr, for one study of several."""
+    work = find_work(plan, out, None, workers=workers)
+    show.begins(work.plan, work.left)
+    with Progress(work.plan) as progress:
+        options |= {"on_start": progress.on_start, "on_stop": progress.on_stop}
+        return api.run(work.plan, out=out, workers=workers, executor=work.executor.name, **options)
 
 
 @contextmanager
-def _announce_finished(folder: Path, planned: Plan) -> Iterator[None]:
+def _announce_finished(folder: Path, plan: Plan) -> Iterator[None]:
     """Handle Ctrl-C while the report is written: say that all trials are on disk."""
     try:
         yield
     except KeyboardInterrupt:
-        now = with_choice_made(planned, folder)
+        now = settle_tuning(plan, folder)
         if count_finished(folder, now.all_trials) < len({trial.id for trial in now.all_trials}):
             raise
         command = f"gradlab report {shlex.quote(str(folder))}"
@@ -191,8 +163,8 @@ def _announce_finished(folder: Path, planned: Plan) -> Iterator[None]:
         raise typer.Exit(INTERRUPTED) from None
 
 
-def _print_result(result: Result, folder: Path, tables: bool) -> None:
-    """Print the result on stdout; a closed pipe or terminal is ignored."""
+def print_result(result: Result, folder: Path, trackers: Sequence[str], *, tables: bool) -> None:
+    """Print the result on stdout, and how to view it in trackers; a closed pipe or terminal is ignored."""
     try:
         show.result(result, folder, tables=tables)
         sys.stdout.flush()
@@ -200,31 +172,9 @@ def _print_result(result: Result, folder: Path, tables: bool) -> None:
         if error.errno not in (errno.EPIPE, errno.EIO):
             raise
         drop_stdout()
-
-
-def open_page(path: Path) -> None:
-    """Open a page in the user's browser, if there is both."""
-    import webbrowser
-
-    if path.is_file():
-        webbrowser.open(path.resolve().as_uri())
-
-
-def with_choice_made(planned: Plan, folder: Path) -> Plan:
-    """The plan at the values that the tuning in a folder has chosen; as it is where there is no finished tuning."""
-    if planned.tuning is None or count_finished(folder, planned.tuning.plan.trials) == 0:
-        return planned
-    return settle(planned, committed(Path(folder))[0])
-
-
-def run_with_progress(planned: Plan, **options: Any) -> Result:
-    """Call `api.run` with its question and progress on stderr."""
-    planned = with_choice_made(planned, options["out"])
-    left = len({trial.id for trial in planned.all_trials}) - count_finished(options["out"], planned.all_trials)
-    show.begins(planned, left)
-    with Progress(planned) as progress:
-        executor = default_executor(planned, left, options.get("workers"))
-        return api.run(planned, executor=executor, on_start=progress.on_start, on_stop=progress.on_stop, **options)
+    for name in dict.fromkeys(trackers):
+        view = named_tracker(name, result.measured.plan.catalog).view(folder / name)
+        say_all([f"to view it in {name}: {view}"])
 
 
 def exit_code(result: Result, check: bool) -> int:
@@ -239,9 +189,79 @@ def exit_code(result: Result, check: bool) -> int:
     return 4 if check and any(verdict.failed for verdict in result.verdicts) else 0
 
 
-def _command_words(study: str, options: RunOptions) -> list[str]:
-    """Return the command that makes the same results again."""
-    words = ["gradlab", "run", study]
-    words += ["--seeds", str(options.seeds)] if options.seeds else []
-    words += ["--quick"] if options.quick else []
-    return words + [word for override in options.overrides for word in ("--set", override)]
+class Progress:
+    """The progress of a run, drawn on a terminal only; with `live`, one line for every trial in training."""
+
+    def __init__(self, planned: Plan, live: bool = False) -> None:
+        self._planned = planned
+        self._show_trials = live
+        self._console = Console(stderr=True, highlight=False)
+        self._tally: Tally | None = None
+        self._live = Live(
+            console=self._console,
+            get_renderable=self._render,
+            refresh_per_second=5,
+            transient=True,
+            redirect_stdout=False,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        with suppress(OSError, ValueError):  # the terminal may be gone
+            self._live.stop()
+
+    def on_start(self, tally: Tally) -> None:
+        """Start the display."""
+        announced, self._tally = self._tally is not None, tally
+        for text in self._planned.announcements if tally.todo and not announced else ():
+            self._say(text)
+        if tally.phase is not None:
+            done = tally.planned - tally.todo
+            self._say(f"{tally.phase}: {tally.todo:,} trials" + (f", {done:,} already done" if done else ""))
+        if tally.todo and sys.stderr.isatty():
+            self._live.start()
+
+    def on_stop(self) -> None:
+        """Announce the stop after the first Ctrl-C."""
+        self._say("stopping: finished trials are kept and the report is written; press Ctrl-C again to stop at once")
+
+    def on_report(self) -> None:
+        """Announce the report, which takes some seconds; the bar has done its work."""
+        with suppress(OSError, ValueError):
+            self._live.stop()
+        self._say("writing the report…")
+
+    def _say(self, text: str) -> None:
+        with suppress(OSError, ValueError):  # the terminal may be gone, which must not end the run
+            self._console.print(text, soft_wrap=True)
+
+    def _render(self) -> RenderableType:
+        if self._tally is None:
+            return ""
+        progress = self._tally.snapshot()
+        grid = Table.grid(padding=(0, 1))
+        grid.add_row(ProgressBar(total=1.0, completed=self._tally.share, width=32), escape(headline(progress)))
+        if not self._show_trials:
+            return grid
+        return Group(grid, *(escape(f"  {line}") for line in running_lines(progress["running"])))
+
+
+def headline(progress: Any) -> str:
+    """Return `tuning: 12 of 40 trials, 2 running, 1 diverged, 3.2 per second, 0:12 left`."""
+    phase = f"{progress['phase']}: " if progress.get("phase") else ""
+    words = [f"{phase}{progress['done'] + progress['failed']:,} of {progress['planned']:,} trials"]
+    for key, count in (
+        ("running", len(progress["running"])),
+        ("diverged", progress["diverged"]),
+        ("failed", progress["failed"]),
+    ):
+        words += [f"{count:,} {key}"] if count else []
+    if progress["per_second"]:
+        words.append(f"{number(progress['per_second'], 2)} per second")
+    if progress["seconds_left"] is not None:
+        minutes, seconds = divmod(round(progress["seconds_left"]), 60)
+        hours, minutes = divmod(minutes, 60)
+        words.append(f"{hours}:{minutes:02d}:{seconds:02d} left" if hours else f"{minutes}:{seconds:02d} left")
+    return ", ".join(words)

@@ -1,14 +1,18 @@
-"""What the command line says about a tuning before it is run."""
+"""What the command line prints: plan, status, result, tables. Color only on a terminal, never with NO_COLOR."""
 
 from __future__ import annotations
 
 import math
 import sys
+import textwrap
+import webbrowser
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TextIO
 
+import typer
+from rich import markup
 from rich.cells import cell_len
 from rich.console import Console
 from rich.padding import Padding
@@ -20,8 +24,7 @@ from gradlab.analysis.claims.power import describe_shortfalls, list_shortfalls
 from gradlab.analysis.formatting import number
 from gradlab.analysis.scoreboard import Scoreboard
 from gradlab.audits.audit import Audit
-from gradlab.cli.output import console, duration, escape, hang
-from gradlab.cli.progress import running_lines
+from gradlab.cli.output import duration, hang, visible
 from gradlab.comparing.live import Live
 from gradlab.plans.cost import measure_speed
 from gradlab.plans.plan import Plan
@@ -32,8 +35,110 @@ from gradlab.report.result import Result
 from gradlab.report.story import QUICK_NOTE, Story
 from gradlab.report.tables import Table, tabulate_audit
 from gradlab.report.tuning import describe_edges
+from gradlab.running.verify import Verification
 from gradlab.runs.store.status import RunStatus
 from gradlab.spec.paths import label
+
+MOST_ROWS = 60
+"""Rows of a table on the terminal."""
+LONGEST_WORD, LONGEST_HEADER = 24, 12
+"""Characters of a word that is not folded."""
+WIDE = 200
+"""Columns of a table that is written to a file or a pipe."""
+
+
+class Terminal(Console):
+    """Prints to stdout or to another stream; raises on a broken pipe instead of ending the process as rich does."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        stream = stream or sys.stdout
+        super().__init__(file=stream, highlight=False, width=None if stream.isatty() else WIDE)
+
+    def on_broken_pipe(self) -> None:
+        """Raise, so that the command ends with code 0."""
+        raise BrokenPipeError
+
+    def say(self, *texts: str, indent: str = "", **options: Any) -> None:
+        """Print texts as they are, one per line, without markup and without invisible characters."""
+        for text in texts:
+            self.print(escape(indent + text), **options)
+
+
+def escape(text: str) -> str:
+    """Escape invisible characters and rich's markup."""
+    return markup.escape(visible(text))
+
+
+def plan(planned: Plan, stream: TextIO, done: int = 0) -> None:
+    """The trials, their cost, and how many of them are already done."""
+    to = Terminal(stream)
+    study = planned.resolved.study
+    to.print(f"[bold]{escape(study.question)}[/bold]")
+    seeds = len(study.trial_seeds)
+    to.print(
+        f"{len(planned.groups)} groups × {seeds} seeds = {len(planned.trials):,} trials, "
+        f"{_say_flops(planned.flops)}, {planned.bytes / 2**20:,.0f} MiB each, "
+        f"about {duration(planned.seconds())} on one core" + (" (reduced budget)" if planned.resolved.quick else "")
+    )
+    to.say(*tuning_lines(planned))
+    distinct = len({trial.id for trial in planned.all_trials})
+    if distinct < len(planned.all_trials):
+        to.print(f"{distinct:,} of them are distinct: groups with the same settings share their trials")
+    if done:
+        to.print(f"{done:,} trials are already done, {distinct - done:,} are left")
+    if short := describe_shortfalls(study, quick=planned.resolved.quick):
+        to.print(f"[yellow]{escape(short)}[/yellow]")
+    for group in planned.groups if stream is sys.stdout else ():
+        settings = group.group.settings
+        short = ", ".join(f"{path.rpartition('.')[2]}={label(value)}" for path, value in settings.items())
+        whole = ", ".join(f"{path}={label(value)}" for path, value in settings.items()) or "the base"
+        name = whole if short == group.group.name else f"{group.group.name}: {whole}"
+        to.say(hang("  ", f"{name}; {group.cost.parameters:,} parameters, {group.cost.steps:,} steps"))
+    groups = planned.groups
+    to.say(*dict.fromkeys(group.stated for group in groups if group.stated), indent="  data: ")
+    to.say(*dict.fromkeys(f"{group.engine} engine, {group.reason}" for group in groups if group.reason), indent="  ")
+
+
+def _say_flops(flops: float) -> str:
+    unit, size = next(((unit, size) for unit, size in (("P", 1e15), ("T", 1e12)) if flops >= size), ("G", 1e9))
+    return f"{flops / size:.3g} {unit}FLOP"
+
+
+def plan_json(planned: Plan, done: int = 0) -> dict[str, Any]:
+    """The plan as one object."""
+    speed = measure_speed()
+    return {
+        "study": planned.resolved.study.name,
+        "question": planned.resolved.study.question,
+        "groups": [
+            {
+                "name": group.group.name,
+                "settings": dict(group.group.settings),
+                "parameters": group.cost.parameters,
+                "steps": group.cost.steps,
+                "flops": group.cost.flops,
+                "bytes": group.cost.bytes,
+                "seconds": speed.seconds(group.cost),
+                "data": group.stated or None,
+                "engine": group.engine,
+            }
+            for group in planned.groups
+        ],
+        "trials": _trials_json(planned),
+        "done": done,
+        "claims_that_cannot_settle": [
+            {"claim": short.claim.text, "needs_seeds": short.needs}
+            for short in list_shortfalls(planned.resolved.study, quick=planned.resolved.quick)
+        ],
+        "flops": planned.flops,
+        "bytes": planned.bytes,
+        "seconds": planned.seconds(speed),
+        **({"tuning": tuning_plan_json(planned)} if planned.tuning is not None else {}),
+    }
+
+
+def _trials_json(planned: Plan) -> list[dict[str, Any]]:
+    return [{"id": trial.id, "group": trial.group, "seed": trial.seed} for trial in planned.trials]
 
 
 def tuning_lines(planned: Plan) -> list[str]:
@@ -65,9 +170,9 @@ def tuning_plan_json(planned: Plan) -> dict[str, Any] | None:
     untuned = tuning.untuned
     return {
         "by": tuning.tune.by,
-        "values": [{"arm": each.arm, **dict(each.values)} for each in tuning.candidates],
+        "values": [{"arm": candidate.arm, **dict(candidate.values)} for candidate in tuning.candidates],
         "seeds": list(tuning.tune.tuning_seeds),
-        "trials": [{"id": each.id, "group": each.group, "seed": each.seed} for each in tuning.plan.trials],
+        "trials": _trials_json(tuning.plan),
         "flops": tuning.plan.flops,
         "seconds": tuning.plan.seconds(speed),
         "untuned": None
@@ -77,153 +182,57 @@ def tuning_plan_json(planned: Plan) -> dict[str, Any] | None:
     }
 
 
-# What the command line prints: plan, status, result, tables. Color only on a terminal, never with NO_COLOR.
-
-MOST_ROWS = 60
-"""Rows of a table on the terminal."""
-LONGEST_WORD, LONGEST_HEADER = 24, 12
-"""Characters of a word that is not folded."""
-
-
-def plan(planned: Plan, stream: TextIO, done: int = 0) -> None:
-    """The trials, their cost, and how many of them are already done."""
-    to = console(stream)
-    study = planned.resolved.study
-    to.print(f"[bold]{escape(study.question)}[/bold]")
-    seeds = len(study.trial_seeds)
-    to.print(
-        f"{len(planned.groups)} groups × {seeds} seeds = {len(planned.trials):,} trials, "
-        f"{_say_flops(planned.flops)}, {planned.bytes / 2**20:,.0f} MiB each, "
-        f"about {duration(planned.seconds())} on one core" + (" (reduced budget)" if planned.resolved.quick else "")
-    )
-    for line in tuning_lines(planned):
-        to.print(escape(line))
-    distinct = len({trial.id for trial in planned.all_trials})
-    if distinct < len(planned.all_trials):
-        to.print(f"{distinct:,} of them are distinct: groups with the same settings share their trials")
-    if done:
-        to.print(f"{done:,} trials are already done, {distinct - done:,} are left")
-    if short := describe_shortfalls(study, quick=planned.resolved.quick):
-        to.print(f"[yellow]{escape(short)}[/yellow]")
-    for group in planned.groups if stream is sys.stdout else ():
-        settings = group.group.settings
-        short = ", ".join(f"{path.rpartition('.')[2]}={label(value)}" for path, value in settings.items())
-        whole = ", ".join(f"{path}={label(value)}" for path, value in settings.items()) or "the base"
-        name = whole if short == group.group.name else f"{group.group.name}: {whole}"
-        to.print(escape(hang("  ", f"{name}; {group.cost.parameters:,} parameters, {group.cost.steps:,} steps")))
-    for text in dict.fromkeys(group.stated for group in planned.groups if group.stated):
-        to.print(escape(f"  data: {text}"))
-    for text in dict.fromkeys(f"{group.engine} engine, {group.reason}" for group in planned.groups if group.reason):
-        to.print(escape(f"  {text}"))
-
-
-def _say_flops(flops: float) -> str:
-    unit, size = next(((unit, size) for unit, size in (("P", 1e15), ("T", 1e12)) if flops >= size), ("G", 1e9))
-    return f"{flops / size:.3g} {unit}FLOP"
-
-
-def lines(texts: Iterable[str], stream: TextIO) -> None:
-    """Sentences, one per line."""
-    to = console(stream)
-    for text in texts:
-        to.print(escape(text), highlight=False)
-
-
-def plan_json(planned: Plan, done: int = 0) -> dict[str, Any]:
-    """The plan as one object."""
-    speed = measure_speed()
-    return {
-        "study": planned.resolved.study.name,
-        "question": planned.resolved.study.question,
-        "groups": [
-            {
-                "name": group.group.name,
-                "settings": dict(group.group.settings),
-                "parameters": group.cost.parameters,
-                "steps": group.cost.steps,
-                "flops": group.cost.flops,
-                "bytes": group.cost.bytes,
-                "seconds": speed.seconds(group.cost),
-                "data": group.stated or None,
-                "engine": group.engine,
-            }
-            for group in planned.groups
-        ],
-        "trials": [{"id": trial.id, "group": trial.group, "seed": trial.seed} for trial in planned.trials],
-        "done": done,
-        "claims_that_cannot_settle": [
-            {"claim": short.claim.text, "needs_seeds": short.needs}
-            for short in list_shortfalls(planned.resolved.study, quick=planned.resolved.quick)
-        ],
-        "flops": planned.flops,
-        "bytes": planned.bytes,
-        "seconds": planned.seconds(speed),
-        **({"tuning": tuning_plan_json(planned)} if planned.tuning is not None else {}),
-    }
-
-
-def result(found: Result, folder: Path, *, tables: bool = False) -> None:
+def result(run: Result, folder: Path, *, tables: bool = False) -> None:
     """The answer, what it rests on and how the claims came out, on stdout; the path of the report on stderr."""
-    to = console(sys.stdout)
-    story = found.story
+    to, notes, story = Terminal(), Terminal(sys.stderr), run.story
     if story.audit is not None and story.audit.mark is not None:
         to.print(f"[bold red]{story.audit.mark.upper()}[/bold red] {escape('; '.join(story.audit.faults))}\n")
     word = f"[bold green]{escape(story.answered.word)}.[/bold green] " if story.answered.word else ""
-    to.print(f"{word}[bold]{escape(' '.join(story.answered.sentences))}[/bold]", highlight=False)
-    quick = [QUICK_NOTE] if found.measured.plan.quick else []
+    to.print(f"{word}[bold]{escape(' '.join(story.answered.sentences))}[/bold]")
+    quick = QUICK_NOTE if run.measured.plan.quick else ""
     edges = describe_edges(story.tuning) if story.tuning is not None else ()
-    for line in (
-        *quick,
-        *story.remarks,
-        *edges,
-        story.fairness if story.audit and story.audit.fair else "",
-        story.caveats,
-    ):
-        if line:
-            to.print(escape(line), highlight=False)
+    fairness = story.fairness if story.audit and story.audit.fair else ""
+    to.say(*filter(None, (quick, *story.remarks, *edges, fairness, story.caveats)))
     if story.tally:
-        hint = "" if tables else " (--tables shows them all)"
-        to.print(escape(f"{story.tally}{hint}"), highlight=False)
+        to.say(story.tally + ("" if tables else " (--tables shows them all)"))
     if tables:
         print_tables(story)
-    for line in story.failures:
-        to.print(escape(f"failed: {line}"))
-    notes = console(sys.stderr)
-    for note in story.folder_notes:
-        notes.print(escape(note), soft_wrap=True)
+    to.say(*story.failures, indent="failed: ")
+    notes.say(*story.folder_notes, soft_wrap=True)
     if story.unfinished:
         notes.print("unfinished: the finished trials are kept; run the same command to resume")
-    notes.print(escape(f"report: {folder / 'report.html'}   (and report.md, figures/)"), soft_wrap=True)
+    notes.say(f"report: {folder / 'report.html'}   (and report.md, figures/)", soft_wrap=True)
 
 
 def print_tables(story: Story) -> None:
     """Everything that a report has in tables: findings, claims, results."""
-    to = console(sys.stdout)
+    to = Terminal()
     to.print()
     if story.audit is not None:
-        for limit in story.audit.limits:
-            to.print(escape(f"  cannot be attributed: {limit}"))
+        to.say(*story.audit.limits, indent="  cannot be attributed: ")
     if story.findings:
-        to.print("\n" + escape(story.findings) + "\n", highlight=False)
+        to.print("\n" + escape(story.findings) + "\n")
     for table in (story.claims, *story.tables):
         if table is not None:
             print_table(to, table)
 
 
-def audit(found: Audit, stream: TextIO) -> None:
+def audit(audited: Audit) -> None:
     """Both answers, and the arms side by side."""
-    to = console(stream)
+    to = Terminal()
     to.print("[bold]1. Same set-up except the declared factor?[/bold]")
-    to.print(_indented(f"{found.answer}\n"), highlight=False)
+    to.print(_indented(f"{audited.answer}\n"))
     to.print("[bold]2. What can this design not attribute, even so?[/bold]")
-    for limit in [limit for limit in found.limits if limit not in found.flaws] or ["Nothing that the audit knows of."]:
-        to.print(_indented(f"- {limit}"), highlight=False)
+    for limit in [limit for limit in audited.limits if limit not in audited.flaws] or [
+        "Nothing that the audit knows of."
+    ]:
+        to.print(_indented(f"- {limit}"))
     to.print()
-    print_table(to, tabulate_audit(found))
-    if found.cannot_see:
+    print_table(to, tabulate_audit(audited))
+    if audited.cannot_see:
         to.print("[bold]What this audit cannot see[/bold]")
-        for sentence in found.cannot_see:
-            to.print(_indented(f"- {sentence}"), highlight=False)
+        for sentence in audited.cannot_see:
+            to.print(_indented(f"- {sentence}"))
 
 
 def _indented(sentence: str, columns: int = 3) -> Padding:
@@ -231,87 +240,128 @@ def _indented(sentence: str, columns: int = 3) -> Padding:
     return Padding(Text.from_markup(escape(sentence)), (0, 0, 0, columns), expand=False)
 
 
-def predicted(found: Predicted, stream: TextIO, *, layers: bool) -> None:
+def predicted(prediction: Predicted, *, layers: bool) -> None:
     """What theory expects of every group: sentences, and its layers in one table or, on a narrow terminal, in two.
 
     Without tables, groups of which theory says the same stand together.
     """
-    to = console(stream)
+    to = Terminal()
     alike: dict[Any, list[str]] = {}
-    for group in found.groups:
-        alike.setdefault((*found.sentences(group), group if layers else ""), []).append(group)
+    for group in prediction.groups:
+        alike.setdefault((*prediction.sentences(group), group if layers else ""), []).append(group)
     for place, groups in enumerate(alike.values()):
-        to.print(f"{chr(10) if place else ''}[bold]{escape(chr(10).join(map(found.names.group, groups)))}[/bold]")
-        for sentence in found.sentences(groups[0]):
+        to.print(f"{chr(10) if place else ''}[bold]{escape(chr(10).join(map(prediction.names.group, groups)))}[/bold]")
+        for sentence in prediction.sentences(groups[0]):
             to.print(_indented(sentence, 2))
         if layers:
-            whole = found.table(groups[0])
-            for table in [whole] if _fits(whole, to.width) else found.halves(groups[0]):
+            whole = prediction.table(groups[0])
+            for table in [whole] if _fits(whole, to.width) else prediction.halves(groups[0]):
                 print_table(to, table, "with --json")
 
 
-def status(found: RunStatus, stream: TextIO) -> None:
+def status(run: RunStatus) -> None:
     """The state of a run."""
-    to = console(stream)
-    to.print(f"[bold]{escape(found.study)}[/bold]: {escape(found.question)}")
-    words = [f"{found.done:,} of {found.planned:,} trials done"]
-    words += [f"{found.diverged:,} of them diverged"] if found.diverged else []
-    words += [f"{found.failed:,} failed"] if found.failed else []
-    words += [f"{len(found.running):,} running"] if found.alive else []
-    to.print(escape(", ".join([*words, f"{found.left:,} left"])))
-    if found.phase is not None:
-        counts = ", ".join(f"{phase.name} {phase.done:,} of {phase.planned:,}" for phase in found.phases)
-        to.print(escape(f"phase: {found.phase} ({counts})"))
-    if found.alive:
-        to.print(escape(f"alive: {found.holder}"))
-        for line in running_lines(found.running):
-            to.print(escape(f"  {line}"))
-        if found.seconds_left is not None:
-            to.print(f"about {duration(found.seconds_left)} left")
-    elif found.finished:
-        to.print("finished" if not found.failed else "finished; run the same command to retry the failed trials")
+    to = Terminal()
+    to.print(f"[bold]{escape(run.study)}[/bold]: {escape(run.question)}")
+    words = [f"{run.done:,} of {run.planned:,} trials done"]
+    words += [f"{run.diverged:,} of them diverged"] if run.diverged else []
+    words += [f"{run.failed:,} failed"] if run.failed else []
+    words += [f"{len(run.running):,} running"] if run.alive else []
+    to.say(", ".join([*words, f"{run.left:,} left"]))
+    if run.phase is not None:
+        counts = ", ".join(f"{phase.name} {phase.done:,} of {phase.planned:,}" for phase in run.phases)
+        to.say(f"phase: {run.phase} ({counts})")
+    if run.alive:
+        to.say(f"alive: {run.holder}")
+        to.say(*running_lines(run.running), indent="  ")
+        if run.seconds_left is not None:
+            to.print(f"about {duration(run.seconds_left)} left")
+    elif run.finished:
+        to.print("finished" if not run.failed else "finished; run the same command to retry the failed trials")
     else:
         to.print("not running; run the same command to resume")
-    for line in found.damaged:
-        to.print(escape(line), soft_wrap=True)
+    to.say(*run.damaged, soft_wrap=True)
 
 
-def live(found: Live, stream: TextIO) -> None:
+def running_lines(running: Any) -> list[str]:
+    """Return one line for every trial in training: name, step, loss, seconds."""
+    return [
+        f"{trial['name']}: step {trial['steps']:,} of {trial['of']:,}, "
+        f"loss {_format_loss(trial['loss'])}, {trial['seconds']:.0f} s"
+        for trial in running
+    ]
+
+
+def _format_loss(loss: float | str | None) -> str:
+    """A loss from JSON, which has non-finite numbers as strings."""
+    return number(float(loss) if loss is not None else None)
+
+
+def live(watch: Live) -> None:
     """A watch that goes on, or was cut off: where it is, its loss, and what was found last."""
-    to, state = console(stream), found.to_json()
+    to, state = Terminal(), watch.to_json()
     how = "running" if state["alive"] else "not running; `gradlab report` makes a run of what is there"
-    to.print(escape(f"{state['folder']}: watch of {state['watched']}, {how}"), highlight=False)
+    to.say(f"{state['folder']}: watch of {state['watched']}, {how}")
     if state["step"] is None:
-        to.print("No step was probed yet.", highlight=False)
+        to.print("No step was probed yet.")
         return
     loss = "" if state["loss"] is None else f", loss {number(float(state['loss']), 4)}"
-    to.print(f"{state['moments']:,} steps probed, the latest is step {state['step']:,}{loss}", highlight=False)
-    for line in state["diagnosis"] or ["No step probed so far shows anything wrong."]:
-        to.print(escape(str(line)), highlight=False)
+    to.print(f"{state['moments']:,} steps probed, the latest is step {state['step']:,}{loss}")
+    to.say(*state["diagnosis"] or ["No step probed so far shows anything wrong."])
 
 
-def runs(found: Sequence[RunStatus], stream: TextIO) -> None:
+def runs(states: Sequence[RunStatus]) -> None:
     """Runs, one line each."""
-    to = console(stream)
-    if not found:
+    to = Terminal()
+    if not states:
         to.print("no runs below this folder; `gradlab run identity` makes one, `gradlab list` shows what there is")
         return
-    width = max(len(each.folder) for each in found)
-    for each in found:
-        state = "running" if each.alive else "finished" if each.finished else "not running"
-        count = f"{each.done + each.failed:,} of {each.planned:,}"
-        failed = f", {each.failed:,} failed" if each.failed else ""
-        line = hang(f"{each.folder:<{width}}  {state:<11}  {count:>15} trials{failed}  ", each.question)
-        to.print(escape(line), no_wrap=True, overflow="ignore", crop=False)
+    width = max(len(run.folder) for run in states)
+    for run in states:
+        state = "running" if run.alive else "finished" if run.finished else "not running"
+        count = f"{run.done + run.failed:,} of {run.planned:,}"
+        failed = f", {run.failed:,} failed" if run.failed else ""
+        line = hang(f"{run.folder:<{width}}  {state:<11}  {count:>15} trials{failed}  ", run.question)
+        to.say(line, no_wrap=True, overflow="ignore", crop=False)
 
 
-def against(found: Against) -> None:
+def against(difference: Against) -> None:
     """Two runs side by side."""
-    to = console(sys.stdout)
-    to.print(f"[bold]{escape(tables.summarize_against(found))}[/bold]\n")
-    for table in (tables.tabulate_settings(found), tables.tabulate_results(found)):
+    to = Terminal()
+    to.print(f"[bold]{escape(tables.summarize_against(difference))}[/bold]\n")
+    for table in (tables.tabulate_settings(difference), tables.tabulate_results(difference)):
         if table is not None:
             print_table(to, table)
+
+
+def verification(verified: Verification) -> None:
+    """The checks with their results, then what was found and what the ledger tells."""
+
+    def echo(text: str, indent: str) -> None:
+        wrapped = textwrap.fill(
+            visible(text), 80, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+        )
+        typer.echo(wrapped)
+
+    echo(verified.run, "")
+    for check in verified.checks:
+        summary = f"{len(check.findings)} found, see below" if check.findings else check.summary
+        echo(f"  {check.result:<12}{check.name:<10} {summary}", " " * 25)
+    for title, sentences in (("Does not check out", verified.findings), ("By its ledger", verified.history.remarks)):
+        if sentences:
+            typer.echo(f"\n{title}:")
+            for sentence in sentences:
+                echo(f"- {sentence}", "  ")
+    last = ["Nothing was found." if verified.complete else "Nothing was found in what could be checked."] * verified.ok
+    if verified.checks[-1].done:
+        last.append(f"--seed {verified.seed} trains the same trials again.")
+    typer.echo("\n" + "\n".join(last) if last else "")
+
+
+def open_page(path: Path) -> None:
+    """Open a page in the user's browser, if there is both."""
+    if path.is_file():
+        webbrowser.open(path.resolve().as_uri())
 
 
 def print_table(to: Console, table: Table, whole: str = "in the report") -> None:
@@ -360,21 +410,21 @@ def _side_by_side(table: Table, width: int) -> list[Table]:
 
 def _widths(table: Table, width: int) -> list[int]:
     """Width of each column: its longest cell, or less if all do not fit, but at least its longest word."""
-    found = _least_widths(table, width)
+    widths = _least_widths(table, width)
     wanted = [max(map(cell_len, column)) for column in zip(table.header, *table.rows, strict=True)]
-    while _with_frame(found) < width and (narrow := [i for i, room in enumerate(found) if room < wanted[i]]):
-        found[min(narrow, key=lambda i: found[i])] += 1
-    return found
+    while _with_frame(widths) < width and (narrow := [i for i, room in enumerate(widths) if room < wanted[i]]):
+        widths[min(narrow, key=lambda i: widths[i])] += 1
+    return widths
 
 
 def _least_widths(table: Table, width: int) -> list[int]:
     """The longest word of each column. A number that is cut (4.5 × …) is wrong, so names are folded first."""
-    found = []
+    widths = []
     for index, (name, *cells) in enumerate(zip(table.header, *table.rows, strict=True)):
         longest = max((cell_len(word) for cell in cells for word in cell.replace(" × ", "_×_").split()), default=1)
         header = max(map(cell_len, name.split()), default=1)
-        found.append(max(min(longest, width // 3 if index == 0 else LONGEST_WORD), min(header, LONGEST_HEADER)))
-    return found
+        widths.append(max(min(longest, width // 3 if index == 0 else LONGEST_WORD), min(header, LONGEST_HEADER)))
+    return widths
 
 
 def _fits(table: Table, width: int) -> bool:
@@ -388,39 +438,39 @@ def _with_frame(widths: Iterable[int]) -> int:
     return 1 + sum(room + 3 for room in widths)
 
 
-def audit_line(found: Audit) -> None:
+def audit_line(audited: Audit) -> None:
     """Answer 1 before the run begins, on stderr."""
-    notes = console(sys.stderr)
-    notes.print(escape(f"same set-up except the factor? {found.answer}"), soft_wrap=not notes.is_terminal)
+    notes = Terminal(sys.stderr)
+    notes.say(f"same set-up except the factor? {audited.answer}", soft_wrap=not notes.is_terminal)
 
 
 def begins(planned: Plan, left: int) -> None:
     """One line before a study of several, on stderr."""
     study = planned.study
-    to = console(sys.stderr)
+    to = Terminal(sys.stderr)
     planned_trials = len(planned.all_trials)
     trials = f"{left:,} of {planned_trials:,} trials" if left < planned_trials else f"{left:,} trials"
     to.print(f"[bold]{escape(study.name)}[/bold]: {escape(study.question)} ({trials})", soft_wrap=not to.is_terminal)
 
 
-def scoreboard(board: Scoreboard, folder: Path, stream: TextIO) -> None:
+def scoreboard(board: Scoreboard, folder: Path) -> None:
     """Every claim of every write-up, every audit, every confound."""
-    to = console(stream)
+    to = Terminal()
     for table in (*boards.tabulate_claims(board), boards.tabulate_audits(board), boards.tabulate_confounds(board)):
         print_table(to, table)
-    to.print(f"[bold]{escape(boards.summarize(board))}[/bold]", highlight=False)
-    console(sys.stderr).print(escape(f"scoreboard: {folder / 'scoreboard.md'}"), soft_wrap=True)
+    to.print(f"[bold]{escape(boards.summarize(board))}[/bold]")
+    Terminal(sys.stderr).say(f"scoreboard: {folder / 'scoreboard.md'}", soft_wrap=True)
 
 
-def frames(tables: Sequence[tuple[str, Any]], closing: str, stream: TextIO) -> None:
+def frames(tables: Sequence[tuple[str, Any]], closing: str) -> None:
     """Data frames as tables, without columns that are empty, and a closing line."""
-    to = console(stream)
+    to = Terminal()
     for title, whole in tables:
         frame = whole.dropna(axis="columns", how="all") if len(whole) else whole
         rows = tuple(tuple(_format_cell(value) for value in row) for row in frame.itertuples(index=False))
         numbers = tuple(place for place, kind in enumerate(frame.dtypes) if kind.kind in "iuf")
         print_table(to, Table(title, tuple(map(str, frame.columns)), rows, numbers=numbers), "with --json")
-    to.print(escape(closing), highlight=False)
+    to.say(closing)
 
 
 def _format_cell(value: Any) -> str:

@@ -17,7 +17,7 @@ from gradlab.engines.torch.require import has_torch, require_torch
 from gradlab.errors import GradlabError, InvalidInput, described, nearest
 from gradlab.plans.plan import Plan
 from gradlab.report.result import Result
-from gradlab.runs.monitor import Monitor, Stopped
+from gradlab.runs.worker import Monitor, Stopped
 from gradlab.trials.outcome import Outcome, TrialResult, digest
 from gradlab.trials.seeding import seeded
 from gradlab.trials.trial import TrialLabel

@@ -24,7 +24,7 @@ from gradlab.comparing.saving import save_recorded
 from gradlab.errors import StoreError, described
 from gradlab.report.result import Result
 from gradlab.runs.store.files import read_regular
-from gradlab.runs.store.status import WATCH
+from gradlab.runs.store.folder import WATCH
 from gradlab.spec.stored import Count, Stored
 from gradlab.spec.study import Code
 from gradlab.trials.outcome import LayerTable

@@ -35,6 +35,7 @@ from gradlab.plans.plan import Plan, plan_code
 from gradlab.spec.base import plain_json
 from gradlab.spec.files import Source
 from gradlab.spec.messages import study_error
+from gradlab.spec.naming import join
 from gradlab.spec.study import Code, Study
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
@@ -338,7 +339,7 @@ def plan_comparison(train: Train, arms: Arms, seeds: int | Sequence[int] = 5, **
     metric, question, claims = options.get("metric"), options.get("question"), options.get("claims") or ()
     tree = {
         "name": options.get("name") or "comparison",
-        "question": question or f"How do {_join_names(list(chosen))} compare?",
+        "question": question or f"How do {join(list(chosen))} compare?",
         "factor": tuple(_find_differing(list(settings.values()))),
         "arms": settings,
         "seeds": _parse_seeds(seeds),
@@ -391,7 +392,3 @@ def _parse_seeds(seeds: Any) -> Any:
 def _find_differing(trees: Sequence[Mapping[str, Any]]) -> list[str]:
     paths = dict.fromkeys(key for tree in trees for key in tree)
     return [path for path in paths if any(tree.get(path) != trees[0].get(path) for tree in trees)]
-
-
-def _join_names(names: Sequence[str]) -> str:
-    return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else "".join(names)

@@ -18,8 +18,7 @@ from gradlab.report.result import Result
 from gradlab.running.start import RunOptions, finish
 from gradlab.runs.store.environment import environment
 from gradlab.runs.store.files import DamagedFile, read_fitted
-from gradlab.runs.store.folder import RunFolder
-from gradlab.runs.store.report_folder import AUDIT
+from gradlab.runs.store.folder import AUDIT, RunFolder
 from gradlab.spec.study import Code, Study
 from gradlab.trials.outcome import TrialResult, digest
 
@@ -86,4 +85,4 @@ def save_recorded(
         folder.commit([result])
         for name, content in files.items():
             folder.write_file(name, content)
-        return finish(folder, Measured(plan, folder.records()), options, names={arm: recorded.layer_names})
+        return finish(folder, Measured(plan, folder.records), options, names={arm: recorded.layer_names})

@@ -1,7 +1,8 @@
-"""Data that another process has read: a cluster's driver reads a file once and places it in every worker.
+"""The base class of tasks, and the data set that a task provides.
 
-A task names what it reads (`Task.source`); tasks with the same source share the arrays. On a machine of a cluster the
-arrays are one copy in shared memory, whatever the number of workers, and the file itself need not be there.
+Inputs are kept as stored (MNIST: uint8) and scaled when a batch is gathered:
+
+    x = stored · factor + offset          shapes: (n, d) -> (rows, d)
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ from numpy.typing import DTypeLike, NDArray
 
 from gradlab.parts import Part
 
+# Data that another process has read: a cluster's driver reads a file once and places it in every worker. Tasks with the
+# same source share the arrays, which on a machine are one copy in shared memory; the file itself need not be there.
+
 _placed: dict[str, Any] = {}
 
 
@@ -28,12 +32,6 @@ def placed(source: str) -> Any:
     """Return what was placed for a source; None if nothing was."""
     return _placed.get(source)
 
-
-# The base class of tasks, and the data set that a task provides.
-#
-# Inputs are kept as stored (MNIST: uint8) and scaled when a batch is gathered:
-#
-#     x = stored · factor + offset          shapes: (n, d) -> (rows, d)
 
 Array = NDArray[Any]
 Rows = NDArray[np.intp]

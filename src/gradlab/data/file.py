@@ -1,7 +1,4 @@
-"""idx files, as MNIST and its relatives are distributed: an array with its type and shape in front, maybe gzipped.
-
-0 0 type n   |   n sizes of 4 bytes, big-endian   |   the entries, big-endian
-"""
+"""The user's own arrays from npz (never pickled), csv, parquet or idx; infers classification or regression."""
 
 from __future__ import annotations
 
@@ -24,6 +21,10 @@ from pydantic import Field
 
 from gradlab.data.base import Dataset, Facts, Rows, Task
 from gradlab.errors import DataError, StudyError, nearest, shortened
+
+# idx files, as MNIST and its relatives are distributed: an array with its type and shape in front, maybe gzipped.
+#
+#     0 0 type n   |   n sizes of 4 bytes, big-endian   |   the entries, big-endian
 
 NAME = re.compile(r"idx\d*(-ubyte)?(\.gz)?$")
 """How the names of such files end: `digits.idx`, `digits.idx.gz`, `train-images-idx3-ubyte.gz`."""
@@ -200,7 +201,10 @@ def _is_pickled(error: ValueError) -> bool:
 def _array(path: str, arrays: Any, name: str) -> Any:
     """An array of an archive; a `DataError` names the array that cannot be read, and what its header says."""
     try:
-        return arrays[name]
+        array = arrays[name]
+        if isinstance(array, bytes):  # what NumPy gives of a member that does not begin as an array does
+            raise DataError(f"data file {path}: {name!r} is not a NumPy array")
+        return array
     except ValueError as error:
         if _is_pickled(error):
             raise DataError(f"data file {path}: the array {name!r} {PICKLED}") from None
@@ -245,7 +249,11 @@ def _columns(path: str, frame: Any, target: str) -> Table:
     if len(names) == 1:
         raise DataError(f"data file {path}: {target!r} is its only column; there are no inputs")
     if frame[target].isna().any():
-        raise DataError(f"data file {path}: {int(frame[target].isna().sum())} targets are missing")
+        absent = frame[target].isna().to_numpy()
+        raise DataError(
+            f"data file {path}: column {shortened(target)} has no value in {int(absent.sum())} of {len(frame)} rows "
+            f"(first in row {int(absent.argmax()) + 1}); fill it in or leave these rows out"
+        )
     if len(frame) == 0:
         raise DataError(f"data file {path}: it has a header but no rows")
     for name in x.columns:
@@ -297,7 +305,7 @@ def _check_targets(path: str, target: str, y: Any, kind: str) -> tuple[Array, in
     return y, None
 
 
-# The user's own arrays from npz (never pickled), csv, parquet or idx; infers classification or regression.
+# The task.
 
 Fraction = Annotated[float, Field(ge=0, lt=1)]
 Row = Annotated[int, Field(ge=0)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping, Sequence
 from math import pi, sqrt
 from typing import Any, ClassVar
 
@@ -22,6 +23,10 @@ class Activation(Part):
     """
 
     part: ClassVar[str] = "activation"
+    torch_name: ClassVar[str] = ""
+    """Its function in `torch.nn.functional`, which takes the part's parameters by name; empty if there is none."""
+    torch_options: ClassVar[Mapping[str, str]] = {}
+    """What that function is given besides."""
 
     @abstractmethod
     def forward(self, x: Array) -> Array:
@@ -58,6 +63,7 @@ class Relu(Activation):
     """f(x) = max(x, 0)."""
 
     name = "relu"
+    torch_name = "relu"
     called = "ReLU"
 
     def forward(self, x: Array) -> Array:
@@ -73,6 +79,7 @@ class LeakyRelu(Activation):
     """f(x) = x for x > 0, else negative_slope · x."""
 
     name = "leaky_relu"
+    torch_name = "leaky_relu"
     called = "leaky ReLU"
     negative_slope: float = 0.01
 
@@ -89,6 +96,7 @@ class Tanh(Activation):
     """f(x) = tanh x."""
 
     name = "tanh"
+    torch_name = "tanh"
 
     def forward(self, x: Array) -> Array:
         """Tanh x."""
@@ -103,6 +111,7 @@ class Sigmoid(Activation):
     """f(x) = σ(x) = 1/(1 + e⁻ˣ)."""
 
     name = "sigmoid"
+    torch_name = "sigmoid"
 
     def forward(self, x: Array) -> Array:
         """σ(x), without overflow for large |x|."""
@@ -120,6 +129,7 @@ class Silu(Activation):
     """f(x) = x σ(x)."""
 
     name = "silu"
+    torch_name = "silu"
     called = "SiLU"
 
     def forward(self, x: Array) -> Array:
@@ -143,6 +153,7 @@ class Gelu(Activation):
     """f(x) = x Φ(x), Φ the normal distribution function."""
 
     name = "gelu"
+    torch_name = "gelu"
     called = "GELU"
 
     def forward(self, x: Array) -> Array:
@@ -170,6 +181,8 @@ class GeluTanh(Activation):
     """f(x) = x (1 + tanh u)/2, u = √(2/π) (x + 0.044715 x³)."""
 
     name = "gelu_tanh"
+    torch_name = "gelu"
+    torch_options = {"approximate": "tanh"}  # noqa: RUF012
 
     def forward(self, x: Array) -> Array:
         """x (1 + tanh u)/2."""
@@ -183,3 +196,21 @@ class GeluTanh(Activation):
 
 def _tanh(x: Array) -> Array:
     return np.tanh(ROOT * (x + CUBE * x * x * x))
+
+
+TORCH_NAMES = frozenset(kind.torch_name for kind in Activation.__subclasses__() if kind.torch_name)
+"""The functions of torch that are activations of the lab."""
+
+
+def find_torch_activation(name: str, options: Mapping[str, Any], given: Sequence[Any] = ()) -> Activation | None:
+    """Return what a function of torch is in the lab, by its name and options; None if the lab does not have it.
+
+    `options` may hold more than the function needs; `given` are parameters without a name.
+    """
+    kinds = [kind for kind in Activation.__subclasses__() if name and kind.torch_name == name]
+    matching = [kind for kind in kinds if kind.torch_options.items() <= options.items()]
+    if not matching:
+        return None
+    kind = max(matching, key=lambda kind: len(kind.torch_options))
+    names = kind.parameter_names()
+    return kind(**dict(zip(names, given, strict=False)), **{key: options[key] for key in names if key in options})

@@ -16,7 +16,7 @@ from gradlab.report.tables import Table
 from gradlab.spec.naming import Names
 from gradlab.spec.numerals import written
 from gradlab.tell.predictions import tell
-from gradlab.theory.groups import predict_groups
+from gradlab.theory.predicting import predict_groups
 from gradlab.theory.prediction import Forecast, Kind, Prediction, to_json
 
 TABULATED = ("activation_std.pre", "delta_l2", "grad_l2")

@@ -28,10 +28,8 @@ from gradlab.report.story import Story
 from gradlab.report.tables import Table
 from gradlab.report.tuning import flat_rows
 from gradlab.report.writing import save_run, write_report
-from gradlab.runs.store.folder import names_by_group
+from gradlab.runs.store.folder import MICROWORLD, PLAN, RunFolder, names_by_group
 from gradlab.runs.store.records import MOST_ROWS
-from gradlab.runs.store.report_folder import MICROWORLD, PLAN, ReportFolder
-from gradlab.runs.store.status import OpenedRun
 from gradlab.spec import files
 from gradlab.spec.study import Study
 
@@ -250,7 +248,7 @@ class Result:
         """Make figures and report again in the run's own folder; gives the path of the first format."""
         if self.folder is None:
             raise StoreError("this result has no folder; save it to one")
-        return write_report(self.story, ReportFolder(self.folder), formats=formats)
+        return write_report(self.story, RunFolder(self.folder), formats=formats)
 
     def export(self, to: str, table: str = "summary") -> bytes:
         """A table (see `arrow`) as csv, parquet or json; the summary also as latex."""
@@ -285,7 +283,7 @@ def open_run(folder: str | Path, *, trust: bool = False) -> Result:
     Nothing that came with the run is executed, wherever it came from. With `trust`, the user parts it was made with are
     loaded from its folder (their checksums have to match): for figures they draw, and for looking into networks again.
     """
-    run = OpenedRun(Path(folder))
+    run = RunFolder.open(Path(folder))
     plan = _restore_plan(run.plan, run.path, trust)
     history = read_history(run.path)
     return Result(

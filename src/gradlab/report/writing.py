@@ -16,13 +16,12 @@ from gradlab.report.pictures import KINDS, Drawn, Pictures, draw_files
 from gradlab.report.story import Story
 from gradlab.runs.store.folder import RunFolder
 from gradlab.runs.store.ledger import look_data, read_ledger, record_look, recorded_files
-from gradlab.runs.store.report_folder import ReportFolder
 
 UNRECORDED = "that this report was made is not recorded in the ledger of the run"
 
 
 def write_report(
-    story: Story, folder: ReportFolder, *, figures: bool = True, formats: Sequence[str] = ("html", "md")
+    story: Story, folder: RunFolder, *, figures: bool = True, formats: Sequence[str] = ("html", "md")
 ) -> Path:
     """Write figures, data, tables and report to a run's folder; gives the path of the first format."""
     pictures = story.pictures if figures else Pictures()
@@ -55,9 +54,7 @@ def _render(story: Story, shown: Pictures, drawn: Drawn, formats: Sequence[str])
     return contents
 
 
-def _record_look(
-    story: Story, folder: ReportFolder, contents: Mapping[str, bytes], gone: Collection[str]
-) -> str | None:
+def _record_look(story: Story, folder: RunFolder, contents: Mapping[str, bytes], gone: Collection[str]) -> str | None:
     """Record in the run's ledger that its verdicts are seen now, and in which files; gives the reason if it cannot be.
 
     Files of an earlier report that stay, such as its other format, keep the hash with which they were written.
@@ -94,7 +91,7 @@ def keep_beside(story: Story, folder: RunFolder) -> None:
     folder.keep_layer_names({ids[group]: names for group, names in story.layer_names.items()})
 
 
-def _require_linked_files(folder: ReportFolder, text: str) -> None:
+def _require_linked_files(folder: RunFolder, text: str) -> None:
     missing = [link for link in relative_links(text) if not (folder.path / link).is_file()]
     if missing:
         raise StoreError(f"{folder.path / 'report.md'}: links to files that are not there: {', '.join(missing)}")

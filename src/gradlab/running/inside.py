@@ -20,9 +20,8 @@ from gradlab.plans.cost import measure_speed
 from gradlab.plans.plan import Plan, PlannedGroup
 from gradlab.report.inside.recording import Inspection, Recording, inspect_network
 from gradlab.report.result import Result
-from gradlab.runs.isolation import call
-from gradlab.runs.store.report_folder import ReportFolder
-from gradlab.runs.worker import run_trial
+from gradlab.runs.store.folder import RunFolder
+from gradlab.runs.worker import call_isolated, run_trial
 from gradlab.spec.claims import At
 from gradlab.spec.config import Group
 from gradlab.trials.setup import moments_of, prepare
@@ -56,7 +55,7 @@ def record_inside(
             if weights and "end" in measured.plan.study.measure.weights:
                 kept[trial.group] = dict(weights[max(weights)])
     try:
-        recording: Recording | None = call(isolated, record_pair, measured.plan, arms, chosen, kept)
+        recording: Recording | None = call_isolated(isolated, record_pair, measured.plan, arms, chosen, kept)
         return None if recording is None else _add_updates(recording, measured)
     except (GradlabError, KeyboardInterrupt):
         raise
@@ -171,5 +170,5 @@ def look_again(result: Result, arms: tuple[str, str] | None, seed: int | None) -
     if recording is None:
         raise StudyError(f"{chosen[0]} and {chosen[1]} cannot be looked into: too large, or a user part fails")
     if result.folder is not None:
-        ReportFolder(result.folder).keep_microworld(recording.to_json())
+        RunFolder(result.folder).keep_microworld(recording.to_json())
     return replace(result, recording=recording)

@@ -25,14 +25,14 @@ from gradlab.report.history import read_history
 from gradlab.report.inside.recording import Recording
 from gradlab.report.result import Result
 from gradlab.report.writing import write_report
-from gradlab.runs.coordinator import ConductResult, Start, Tally, conduct
+from gradlab.runs.coordinator import Runner, Tally, TrialsResult, run_trials
 from gradlab.runs.executors.base import Executor
-from gradlab.runs.store.environment import environment
-from gradlab.runs.store.folder import RunFolder, names_by_group, together_with
+from gradlab.runs.store.environment import environment, together_with
+from gradlab.runs.store.folder import RunFolder, names_by_group
 from gradlab.runs.store.records import Records
 from gradlab.trials.outcome import TrialResult
 
-Trainer = Callable[[Plan], Start]
+Trainer = Callable[[Plan], Runner]
 """How the trials of a plan are run: by an executor, or by calling the user's code."""
 Auditor = Callable[[Plan], Audit | None]
 Record = Callable[[Measured], Recording | None]
@@ -100,7 +100,7 @@ class _Trained:
     audit: Audit | None
 
 
-def carry_out(
+def run_plan(
     plan: Plan,
     trainer: Trainer,
     options: RunOptions,
@@ -171,8 +171,8 @@ def _train(
 
 def _run_trials(
     plan: Plan, trainer: Trainer, options: RunOptions, folder: RunFolder | None, phase: str | None
-) -> ConductResult:
-    return conduct(
+) -> TrialsResult:
+    return run_trials(
         plan,
         trainer(plan),
         folder,

@@ -1,8 +1,7 @@
 """Running trials: the coordinator, and `executors/` with one file for each way to run them."""
 
 from gradlab.runs.executors.base import Executor
-from gradlab.runs.monitor import Monitor
-from gradlab.runs.worker import Bundle, run_bundle, run_trial
+from gradlab.runs.worker import Bundle, Monitor, run_bundle, run_trial
 from gradlab.trials.outcome import TrialResult
 
 __all__ = ["Bundle", "Executor", "Monitor", "TrialResult", "run_bundle", "run_trial"]

@@ -5,23 +5,25 @@ plan ─▶ what is already stored? ─▶ bundles ─▶ executor ─▶ result
 
 from __future__ import annotations
 
+import multiprocessing
 import os
-import queue
+import signal
 import threading
 from collections import Counter
-from collections.abc import Callable, Collection, Generator, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from time import monotonic, time
+from types import FrameType
 from typing import Any
 
+from gradlab.errors import INTERRUPTED
 from gradlab.plans.plan import Plan
-from gradlab.runs.interrupt import on_interrupt
-from gradlab.runs.monitor import Monitor
-from gradlab.runs.store.chunks import MemoryChunk
+from gradlab.runs.executors.base import INTERRUPTS
 from gradlab.runs.store.folder import RunFolder
-from gradlab.runs.store.records import Records
-from gradlab.runs.store.status import Heartbeat
+from gradlab.runs.store.records import MemoryChunk, Records
+from gradlab.runs.store.status import heartbeat, repeated
+from gradlab.runs.worker import Monitor
 from gradlab.trials.outcome import TrialResult
 from gradlab.trials.trial import TrialLabel
 
@@ -30,7 +32,8 @@ COMMIT_SECONDS = 0.5
 MAX_PAUSE = 30.0
 
 
-Start = Callable[[Collection[str], Monitor], Generator[list[TrialResult]]]
+Runner = Callable[[Collection[str], Monitor], Generator[list[TrialResult]]]
+"""Runs the trials that have these ids and yields their results as they finish: an executor, or calls of user code."""
 
 
 class Tally:
@@ -50,9 +53,9 @@ class Tally:
         self.counts = Counter(before)
         self.monitor = monitor
         self._steps = {
-            found.group.name: max(found.known_cost.steps, 1) if found.known_cost else 1 for found in plan.groups
+            planned.group.name: max(planned.known_cost.steps, 1) if planned.known_cost else 1 for planned in plan.groups
         }
-        self._cost = {found.group.name: found.rough_seconds for found in plan.groups}
+        self._cost = {planned.group.name: planned.rough_seconds for planned in plan.groups}
         self.todo = len(todo)
         self._todo = sum(self._cost[trial.group] for trial in todo)
         self._done = 0.0
@@ -107,8 +110,8 @@ class Tally:
 
 
 @dataclass(frozen=True)
-class ConductResult:
-    """The result of `conduct`."""
+class TrialsResult:
+    """What running the trials of a plan left."""
 
     records: Records
     stopped: bool
@@ -117,9 +120,9 @@ class ConductResult:
     """Other environments than the coordinator's own in which trials ran, accepted by `mixed`."""
 
 
-def conduct(
+def run_trials(
     plan: Plan,
-    start: Start,
+    runner: Runner,
     folder: RunFolder | None,
     *,
     phase: str | None = None,
@@ -127,17 +130,17 @@ def conduct(
     on_start: Callable[[Tally], None] | None = None,
     on_results: Callable[[Sequence[TrialResult]], None] | None = None,
     on_stop: Callable[[], None] | None = None,
-) -> ConductResult:
+) -> TrialsResult:
     """Run every trial of the plan that has no result yet. With a folder, results are committed as they arrive.
 
-    `start` gets the ids of those trials and yields their results as they finish. `phase` names the phase of a run that
-    has several, for whoever watches it.
+    `phase` names the phase of a run that has several, for whoever watches it.
     """
-    before = folder.records() if folder is not None else Records(())
+    before = folder.records if folder is not None else Records(())
     finished = before.finished
     todo = list({trial.id: trial for trial in plan.trials if trial.id not in finished}.values())
     monitor = Monitor()
-    tally = Tally(plan, todo, _counts(before, plan, finished), monitor, phase)
+    ended = Counter(before.status[trial] for trial in finished & {trial.id for trial in plan.trials})
+    tally = Tally(plan, todo, ended, monitor, phase)
     if on_start is not None:
         on_start(tally)
     committer = _Committer(folder, monitor)
@@ -153,9 +156,9 @@ def conduct(
     with ExitStack() as stack:
         stack.enter_context(on_interrupt(stop))
         if folder is not None and todo:
-            stack.enter_context(Heartbeat(folder.path, tally.snapshot))
-        stack.enter_context(committer)
-        incoming = start([trial.id for trial in todo], monitor)
+            stack.enter_context(heartbeat(folder.path, tally.snapshot))
+        stack.enter_context(committer.committing())
+        incoming = runner([trial.id for trial in todo], monitor)
         try:
             for results in incoming:
                 if folder is not None:
@@ -171,15 +174,7 @@ def conduct(
         finally:
             monitor.stop()
             incoming.close()
-    return ConductResult(committer.records(), stopped, monitor.environments)
-
-
-def _counts(records: Records, plan: Plan, finished: set[str]) -> Counter[str]:
-    wanted = finished & {trial.id for trial in plan.trials}
-    status: Mapping[str, str] = dict(
-        zip(records.trials["trial"].to_pylist(), records.trials["status"].to_pylist(), strict=True)
-    )
-    return Counter(status[trial] for trial in wanted)
+    return TrialsResult(committer.records(), stopped, monitor.environments)
 
 
 class _Committer:
@@ -189,55 +184,80 @@ class _Committer:
         self._folder = folder
         self._monitor = monitor
         self._results: list[TrialResult] = []
-        self._queue: queue.Queue[Sequence[TrialResult] | None] = queue.Queue()
+        """Those that are not committed yet."""
+        self._lock = threading.Lock()
         self._fault: BaseException | None = None
         self._start = monotonic()
-        self._thread = threading.Thread(target=self._commit_all, name="gradlab-commit", daemon=True)
 
-    def __enter__(self) -> _Committer:
-        if self._folder is not None:
-            self._thread.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        if self._folder is not None:
-            self._queue.put(None)
-            self._thread.join()
-        if self._fault is not None and error[0] is None:
+    @contextmanager
+    def committing(self) -> Iterator[None]:
+        """Commit while the block runs, and what is left at its end."""
+        if self._folder is None:
+            yield
+            return
+        with repeated("gradlab-commit", self._commit, self._pause):
+            yield
+        if self._fault is not None:
             raise self._fault
 
     def add(self, results: Sequence[TrialResult]) -> None:
         if self._fault is not None:
             raise self._fault
-        if not results:
-            return
-        if self._folder is None:
+        with self._lock:
             self._results += results
-        else:
-            self._queue.put(results)
 
     def records(self) -> Records:
-        if self._folder is not None:
-            return self._folder.records()
-        return Records([MemoryChunk.of(self._results)])
+        return Records([MemoryChunk.of(self._results)]) if self._folder is None else self._folder.records
 
-    def _commit_all(self) -> None:
+    def _pause(self) -> float:
+        return min(max(COMMIT_SECONDS, (monotonic() - self._start) / 400), MAX_PAUSE)
+
+    def _commit(self) -> None:
         assert self._folder is not None
+        with self._lock:
+            results, self._results = self._results, []
         try:
-            while (first := self._queue.get()) is not None:
-                gathered, more = list(first), True
-                pause = min(max(COMMIT_SECONDS, (monotonic() - self._start) / 400), MAX_PAUSE)
-                deadline = monotonic() + pause
-                while more and (left := deadline - monotonic()) > 0:
-                    try:
-                        results = self._queue.get(timeout=left)
-                    except queue.Empty:
-                        break
-                    more = results is not None
-                    gathered += results or ()
-                self._folder.commit(gathered)
-                if not more:
-                    return
+            if results and self._fault is None:
+                self._folder.commit(results)
         except BaseException as fault:  # for example, the disk is full: stop, because nothing more can be stored
             self._fault = fault
             self._monitor.stop()
+
+
+# Ctrl-C: the first stops the run in order and keeps finished trials, the second ends the process at once.
+
+
+@contextmanager
+def on_interrupt(action: Callable[[], None]) -> Iterator[None]:
+    """Call `action` on the first SIGINT, SIGTERM or SIGHUP inside the block; a second ends the process with code 130.
+
+    Ending at once is safe: results are committed whole or not at all. Outside the main thread signals cannot be
+    handled, and the block does nothing.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    seen = hung_up = False
+    hang_up = getattr(signal, "SIGHUP", None)
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        nonlocal seen, hung_up
+        hung_up = hung_up or number == hang_up
+        if seen and number == hang_up:
+            return  # a closing terminal sends it twice without a key press
+        if seen:
+            for worker in multiprocessing.active_children():
+                worker.kill()
+            os._exit(INTERRUPTED)
+        seen = True
+        action()
+
+    # a signal that is ignored on purpose (nohup, a background job), or handled outside Python, keeps its handler
+    ours = [number for number in INTERRUPTS if signal.getsignal(number) not in (signal.SIG_IGN, None)]
+    before = {number: signal.signal(number, handle) for number in ours}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            # the second hang-up of a closing terminal may come only now, while the report is written
+            signal.signal(number, signal.SIG_IGN if hung_up and number == hang_up else handler)

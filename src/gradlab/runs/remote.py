@@ -29,9 +29,8 @@ from gradlab.data.base import Task, place
 from gradlab.engines.base import Engine, one_blas_thread
 from gradlab.errors import PartError
 from gradlab.parts import BUILT_IN, Catalog
-from gradlab.runs.monitor import Live, Monitor
 from gradlab.runs.store.environment import environment, other_numerics
-from gradlab.runs.worker import Bundle, run_bundle
+from gradlab.runs.worker import Bundle, Live, Monitor, run_bundle
 from gradlab.spec.config import Config
 from gradlab.trials.outcome import TrialResult, digest
 from gradlab.trials.trial import Trial, TrialLabel

@@ -83,6 +83,12 @@ def spec_error(message: str, *, where: str = "", value: object = None) -> Pydant
     return PydanticCustomError("gradlab", "{message}", {"message": message, "where": where, "value": value})
 
 
+def refuse(wrong: object, message: str, where: str = "") -> None:
+    """Raise a validation error if something is wrong."""
+    if wrong:
+        raise spec_error(message, where=where)
+
+
 # Canonical JSON (equal values give equal text), and the hash that identifies a trial.
 
 

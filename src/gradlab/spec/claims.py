@@ -1,4 +1,4 @@
-"""Where a number is taken: after which step, in which layer."""
+"""Claims and published numbers: what a result can settle, where its number is taken, and what a write-up states."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
 from gradlab.errors import offer, shortened
-from gradlab.spec.base import LABEL_PATTERN, Frozen, spec_error
+from gradlab.spec.base import LABEL_PATTERN, Frozen, refuse, spec_error
 
 Label = Annotated[str, Field(min_length=1, max_length=80, pattern=LABEL_PATTERN)]
 Text = Annotated[str, Field(min_length=1, max_length=2000)]
@@ -244,12 +244,10 @@ class Claim(Frozen):
     def _check_complete(self) -> Self:
         if self.op is None and self.metric is None:
             return self  # a statement alone is listed as not tested
-        if self.op is None:
-            raise spec_error(f"give what is claimed of {self.metric!r}: one of {', '.join(OPS)}", where="op")
+        refuse(self.op is None, f"give what is claimed of {self.metric!r}: one of {', '.join(OPS)}", "op")
         if self.op not in OPS:
             raise spec_error(f"{shortened(self.op)} is not known{offer(self.op, OPS)}", where="op")
-        if self.metric is None:
-            raise spec_error("name the metric of the claim", where="metric")
+        refuse(self.metric is None, "name the metric of the claim", "metric")
         _check_value(self)
         _check_arms(self)
         return self
@@ -270,20 +268,15 @@ class Claim(Frozen):
 def _check_value(claim: Claim) -> None:
     value, op = claim.value, claim.op
     if value == THEORY:
-        if op not in ("near", "ratio"):
-            raise spec_error(f"{op} does not take theory; use near or ratio", where="value")
+        refuse(op not in ("near", "ratio"), f"{op} does not take theory; use near or ratio", "value")
         if claim.at.layer is not None and claim.at.step not in ("start", 0):
             raise spec_error("theory is about networks before training; give step: start", where="at.step")
         return
     two = isinstance(value, tuple) and len(value) == 2
-    if two and not value[0] < value[1]:  # type: ignore[index]
-        raise spec_error(f"give low before high, not {value}", where="value")
-    if op == "between" and not two:
-        raise spec_error("between needs two values, [low, high]", where="value")
-    if op == "near" and not isinstance(value, float):
-        raise spec_error("near needs one value", where="value")
-    if op == "near" and value == 0:
-        raise spec_error("near takes a fraction of the value, which is 0; use between", where="value")
+    refuse(isinstance(value, tuple) and two and not value[0] < value[1], f"give low before high, not {value}", "value")
+    refuse(op == "between" and not two, "between needs two values, [low, high]", "value")
+    refuse(op == "near" and not isinstance(value, float), "near needs one value", "value")
+    refuse(op == "near" and value == 0, "near takes a fraction of the value, which is 0; use between", "value")
     if op == "ratio" and not (two or (isinstance(value, float) and value > 0)):
         raise spec_error("a ratio needs a positive value, or [low, high]", where="value")
     if op in (">", "<") and not claim.compares and not isinstance(value, float):
@@ -301,14 +294,12 @@ def _check_arms(claim: Claim) -> None:
         raise spec_error("effects are compared by > only, over all groups", where="effects")
     if claim.compares and not (arms == 2 or (two_layers and arms <= 1) or claim.effects):
         raise spec_error(f"{claim.op} compares two arms, or two layers of one arm", where="arms")
-    if claim.op == "ordered" and arms < 2:
-        raise spec_error("ordered needs at least two arms, the largest first", where="arms")
+    refuse(claim.op == "ordered" and arms < 2, "ordered needs at least two arms, the largest first", "arms")
     if claim.op in BEST and (not arms or layers == "all" or claim.pooled):
         raise spec_error(f"{claim.op} needs the arms of which one is claimed to be the {claim.op}", where="arms")
     if not claim.compares and claim.op not in ("ordered", *BEST) and arms > 1:
         raise spec_error(f"{claim.op} takes one arm; select several by a setting they share", where="arms")
-    if claim.op in ALONG_AN_AXIS and claim.along is None:
-        raise spec_error(f"{claim.op} needs the axis that it runs along", where="along")
+    refuse(claim.op in ALONG_AN_AXIS and claim.along is None, f"{claim.op} needs the axis that it runs along", "along")
     if claim.along is not None and claim.op not in (*ALONG_AN_AXIS, *BEST):
         raise spec_error(f"{claim.op} does not run along an axis; leave along out", where="along")
     if claim.assume is not None and (claim.compares or claim.op in ("ordered", *ALONG_AN_AXIS, *BEST)):

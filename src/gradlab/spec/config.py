@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
-from gradlab.spec.base import Frozen, spec_error
+from gradlab.spec.base import Frozen, refuse, spec_error
 from gradlab.spec.choice import (
     ActivationChoice,
     DataChoice,
@@ -110,8 +110,7 @@ class Model(Frozen):
         listed = len(widths) if isinstance(widths, list | tuple) else 0
         if "depth" in filled and "blocks" in filled:
             raise spec_error("depth and blocks say the same thing; give one of them", where="blocks")
-        if "width" in filled and "widths" in filled:
-            raise spec_error("give width or widths, not both", where="widths")
+        refuse("width" in filled and "widths" in filled, "give width or widths, not both", "widths")
         if not listed and not filled.keys() & {"depth", "blocks"}:
             raise spec_error("is missing; give depth (hidden layers with the stem) or blocks", where="depth")
         if not filled.keys() & {"width", "widths"}:
@@ -177,8 +176,7 @@ def _depth_of(raw: Mapping[str, Any]) -> int:
     if any(type(number) is not int or not 1 <= number <= MAX_DEPTH for number in (blocks, per)):
         return 1
     depth: int = blocks * per + stem
-    if depth > MAX_DEPTH:
-        raise spec_error(f"{blocks:,} blocks of {per:,} layers are more than {MAX_DEPTH:,} layers", where="blocks")
+    refuse(depth > MAX_DEPTH, f"{blocks:,} blocks of {per:,} layers are more than {MAX_DEPTH:,} layers", "blocks")
     return depth
 
 

@@ -26,9 +26,7 @@ def expand(study: Study, catalog: Catalog) -> tuple[Group, ...]:
     if study.code is not None:
         return tuple(Group(name, dict(settings)) for name, settings in (study.arms or {}).items())
     if catalog.executed:
-        _check_probes(study, catalog)
-        _check_scores(study, catalog)
-        _check_figures(study, catalog)
+        _check_names(study, catalog)
     variants = _variants(study)
     varied = sorted({path for _, overrides, _ in variants for path, _ in flatten(overrides)})
     groups = []
@@ -144,21 +142,15 @@ def place_below(error: InvalidInput, overrides: Mapping[str, Any], written: Wher
     return type(error)(problems=tuple(map(place, error.problems)))
 
 
-def _check_known(path: str, index: int, value: str, accepted: list[str]) -> None:
-    if value not in accepted:
-        raise StudyError(f"{shortened(value)} is not known{offer(value, accepted)}", where=(path, index))
-
-
-def _check_probes(study: Study, catalog: Catalog) -> None:
-    for index, probe in enumerate(() if study.measure.probes == "all" else study.measure.probes):
-        _check_known("measure.probes", index, probe, catalog.names("probe"))
-
-
-def _check_scores(study: Study, catalog: Catalog) -> None:
-    for index, score in enumerate(study.measure.scores):
-        _check_known("measure.scores", index, score, catalog.names("score"))
-
-
-def _check_figures(study: Study, catalog: Catalog) -> None:
-    for index, figure in enumerate(study.figures or ()):
-        _check_known("figures", index, figure, catalog.names("figure"))
+def _check_names(study: Study, catalog: Catalog) -> None:
+    """Refuse probes, scores and figures that do not exist."""
+    measure = study.measure
+    for kind, path, names in (
+        ("probe", "measure.probes", () if measure.probes == "all" else measure.probes),
+        ("score", "measure.scores", measure.scores),
+        ("figure", "figures", study.figures or ()),
+    ):
+        known = catalog.names(kind) if names else []
+        for index, name in enumerate(names):
+            if name not in known:
+                raise StudyError(f"{shortened(name)} is not known{offer(name, known)}", where=(path, index))

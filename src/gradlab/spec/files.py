@@ -1,4 +1,4 @@
-"""Where a study was written: which line of its file, or which override, holds a field."""
+"""Study files: read, override, resolve and write them; which line or override holds a field, for messages."""
 
 from __future__ import annotations
 

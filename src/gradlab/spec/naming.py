@@ -1,4 +1,4 @@
-"""Values in short words, for names in figures, tables and answers."""
+"""Names for people: of values, axes and groups, alone (figures, tables) and inside a sentence."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def short(path: str, value: Any, catalog: Catalog) -> str:
 #     labels: {skip=none: plain, skip=add_then_activate: residual}    # levels of an axis
 #     labels: {first-arm: As published}                               # named arms
 
-AXIS_NOUNS = {"model.depth": "layers", "model.width": "width", "train.lr": "learning rate", "train.batch": "batch size"}
+AXIS_NOUNS = {"model.depth": "layers", "train.lr": "learning rate", "train.batch": "batch size"}
 """What an axis is called, where the last word of its path is not good enough."""
 ORDER = ("model.depth", "model.width", "model.activation", "model.skip", "model.norm", "model.init", "model.init.scale")
 """In which people say them; other paths follow."""
@@ -118,9 +118,7 @@ class Names:
         """A group by what sets it apart, leaving out paths that are said elsewhere; a named arm by its name."""
         if name in self.labels:
             return self.labels[name]
-        if name not in self.groups:
-            return name
-        if self.arms:
+        if self.arms or name not in self.groups:
             return name
         settings = self.groups[name].settings
         words = [self.level(path, settings[path]) for path in self.axes if path not in without and path in settings]
@@ -155,11 +153,9 @@ class Names:
             text, found = said[label(value)], short(path, value, self.catalog)
             inside = found[found.index("(") :] if "(" in found else ""
             full[label(value)] = f"{text} {inside}".strip()
-        return (
-            full
-            if len(set(full.values())) == len(full)
-            else {label(v): f"{self.axis(path)} {label(v)}" for v in values}
-        )
+        if len(set(full.values())) == len(full):
+            return full
+        return {label(value): f"{self.axis(path)} {label(value)}" for value in values}
 
     def _say(self, path: str, value: Any) -> str:
         kind = choice_at(path)
@@ -233,12 +229,7 @@ def _plain(value: Any) -> str:
 
 AT = ("model.depth", "model.width", "train.lr", "model.init.scale", "train.steps", "train.epochs")
 """Paths whose levels are points on a scale: a network is measured *at* them."""
-SETTING_NOUNS = {
-    "model.depth": "depth",
-    "model.width": "width",
-    "train.batch": "batch size",
-    "train.lr": "learning rate",
-}
+SETTING_NOUNS = AXIS_NOUNS | {"model.depth": "depth"}
 """What a setting is called by itself, where the last word of its path is not good enough."""
 
 

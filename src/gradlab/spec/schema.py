@@ -7,8 +7,9 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from gradlab.parts import BUILT_IN, Catalog
-from gradlab.spec import choice
+from gradlab.spec.choice import Choice
 from gradlab.spec.config import Config
+from gradlab.spec.paths import choices
 from gradlab.spec.study import Study
 
 
@@ -17,7 +18,7 @@ def study_schema(catalog: Catalog = BUILT_IN) -> dict[str, Any]:
     schema = Study.model_json_schema()
     base = Config.model_json_schema()
     definitions = schema.setdefault("$defs", {}) | base.pop("$defs", {})
-    for kind in _choices():
+    for kind in choices().values():
         definitions[kind.__name__] = _choice_schema(kind, catalog)
     for section in ("Model", "Train"):
         definitions[section].pop("required", None)  # arms and axes may supply what the base leaves out
@@ -32,12 +33,7 @@ def study_schema(catalog: Catalog = BUILT_IN) -> dict[str, Any]:
     return schema
 
 
-def _choices() -> list[type[choice.Choice]]:
-    found = [value for value in vars(choice).values() if isinstance(value, type) and issubclass(value, choice.Choice)]
-    return [kind for kind in found if hasattr(kind, "part")]
-
-
-def _choice_schema(kind: type[choice.Choice], catalog: Catalog) -> dict[str, Any]:
+def _choice_schema(kind: type[Choice], catalog: Catalog) -> dict[str, Any]:
     """Return the schema of a choice: a name, or one mapping per part with its parameters."""
     names = catalog.names(kind.part)
     own = kind.model_json_schema()["properties"]

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from gradlab.errors import StudyError, nearest, shortened
+from gradlab.errors import StudyError, Where, nearest, shortened
 from gradlab.spec.claims import ALONG_AN_AXIS, BEST, Claim
 from gradlab.spec.config import Group
 from gradlab.spec.paths import label, naming_key
@@ -34,11 +34,7 @@ def chosen(claim: Claim, groups: Sequence[Group]) -> tuple[tuple[str, ...], ...]
         raise StudyError(f"no group has {label(claim.at.axes)}", where="at")
     if claim.effects is not None:
         for axis in claim.effects:
-            if path_of(axis, axes) is None:
-                words = [known.split(".")[-1] for known in axes]
-                raise StudyError(
-                    f"{shortened(axis)} is not an axis of this study; it has {', '.join(words)}", where="effects"
-                )
+            _require_path(axis, axes, ("effects",))
         return (tuple(group.name for group in there),)
     if claim.op in BEST:
         return tuple((*claimed, *others) for claimed, others in list_contenders(claim, groups))
@@ -72,16 +68,23 @@ def path_of(axis: str, axes: Mapping[str, Any]) -> str | None:
     return fitting[0] if len(fitting) == 1 else None
 
 
+def _require_path(axis: str, axes: Mapping[str, Any], where: Where, also: tuple[str, ...] = ()) -> str:
+    """The full path of an axis; a `StudyError` lists the axes, and what else a claim may name there."""
+    path = path_of(axis, axes)
+    if path is None:
+        words = [known.split(".")[-1] for known in axes]
+        others = f", and a claim may also name {' and '.join(also)}" if also else ""
+        raise StudyError(
+            f"{shortened(axis)} is not an axis of this study; it has {', '.join(words) or 'none'}{others}"
+            f"{nearest(axis, [*words, *also])}",
+            where=where,
+        )
+    return path
+
+
 def _is_at(group: Group, at: Mapping[str, Any], axes: Mapping[str, Any]) -> bool:
     for axis, wanted in at.items():
-        path = path_of(axis, axes)
-        if path is None:
-            words = [known.split(".")[-1] for known in axes]
-            raise StudyError(
-                f"{shortened(axis)} is not an axis of this study; it has {', '.join(words) or 'none'}, "
-                f"and a claim may also name step and layer{nearest(axis, [*words, 'step', 'layer'])}",
-                where=("at", axis),
-            )
+        path = _require_path(axis, axes, ("at", axis), also=("step", "layer"))
         values = wanted if isinstance(wanted, list | tuple) else [wanted]
         for value in values:
             if not any(matches(own, value) for own in axes[path]):
@@ -111,17 +114,12 @@ def _select(selector: str, groups: Sequence[Group], axes: Mapping[str, Any]) -> 
         return by_name
     wanted = [part.partition("=") for part in selector.split(", ")]
     if all(equals and path_of(key, axes) for key, equals, _ in wanted):
-        fitting = [group for group in groups if all(matches(group.settings[_path(k, axes)], v) for k, _, v in wanted)]
+        levels = [(_require_path(axis, axes, ("arms",)), level) for axis, _, level in wanted]
+        fitting = [group for group in groups if all(matches(group.settings[path], level) for path, level in levels)]
         if fitting:
             return fitting
     names = [group.name for group in groups]
     raise StudyError(f"{shortened(selector)} is not a group of this study{nearest(selector, names)}", where="arms")
-
-
-def _path(axis: str, axes: Mapping[str, Any]) -> str:
-    path = path_of(axis, axes)
-    assert path is not None
-    return path
 
 
 def _pair_groups(claim: Claim, picked: Sequence[Sequence[Group]]) -> tuple[tuple[str, ...], ...]:
@@ -146,14 +144,7 @@ def _other_settings(group: Group, named: set[str]) -> tuple[tuple[str, str], ...
 
 def _rows_along(claim: Claim, groups: Sequence[Group], axes: Mapping[str, Any]) -> list[tuple[str, ...]]:
     """Return the groups along the claim's axis, one row for each combination of the other settings."""
-    path = path_of(str(claim.along), axes)
-    if path is None:
-        words = [known.split(".")[-1] for known in axes]
-        raise StudyError(
-            f"{shortened(claim.along)} is not an axis of this study; it has {', '.join(words) or 'none'}"
-            f"{nearest(claim.along, words)}",
-            where="along",
-        )
+    path = _require_path(str(claim.along), axes, ("along",))
     rows: dict[Any, list[Group]] = {}
     for group in groups:
         rows.setdefault(_other_settings(group, {path}), []).append(group)

@@ -1,13 +1,4 @@
-"""The values of an axis: a list, or a rule that generates one.
-
-    train.lr: [1e-4, 1e-3, 1e-2]                the values themselves
-    train.lr: {log: [1e-4, 1e-1], points: 7}    equal ratios, both ends included
-    train.lr: {linear: [0.1, 0.5], points: 5}   equal steps
-    model.depth: {range: [2, 50], step: 4}      integers, both ends included if the step fits
-
-Integer ends of a log or linear range give integers. Other values are rounded to four digits, or to as many as they
-need to differ, so that the name of a point is easy to read and type.
-"""
+"""A study as a file has it: its axes, its tuning, and the study itself."""
 
 from __future__ import annotations
 
@@ -26,10 +17,20 @@ from pydantic import (
     model_validator,
 )
 
-from gradlab.spec.base import NAME_PATTERN, Frozen, spec_error
+from gradlab.spec.base import NAME_PATTERN, Frozen, refuse, spec_error
 from gradlab.spec.claims import At, Claim, Label, Published, Text
 from gradlab.spec.config import BASE_SECTIONS, Measure, Target
 from gradlab.spec.messages import first_problem
+
+# The values of an axis: a list, or a rule that generates one.
+#
+#     train.lr: [1e-4, 1e-3, 1e-2]                the values themselves
+#     train.lr: {log: [1e-4, 1e-1], points: 7}    equal ratios, both ends included
+#     train.lr: {linear: [0.1, 0.5], points: 5}   equal steps
+#     model.depth: {range: [2, 50], step: 4}      integers, both ends included if the step fits
+#
+# Integer ends of a log or linear range give integers. Other values are rounded to four digits, or to as many as they
+# need to differ, so that the name of a point is easy to read and type.
 
 DIGITS = 4
 MAX_VALUES = 10_000
@@ -52,11 +53,9 @@ class Range(Frozen):
     @model_validator(mode="after")
     def _check_rule(self) -> Self:
         given = [name for name in ("log", "linear", "range") if getattr(self, name) is not None]
-        if len(given) != 1:
-            raise spec_error("give a list of values, or one of log, linear and range")
+        refuse(len(given) != 1, "give a list of values, or one of log, linear and range")
         if given == ["range"]:
-            if self.points is not None:
-                raise spec_error("a range of integers has a step, not points", where="points")
+            refuse(self.points is not None, "a range of integers has a step, not points", "points")
         elif self.points is None:
             raise spec_error(f"give the number of points: {{{given[0]}: [from, to], points: 5}}", where="points")
         if self.log is not None and min(self.log) <= 0:
@@ -68,8 +67,7 @@ class Range(Frozen):
         if self.range is not None:
             first, last = self.range
             way = self.step if last >= first else -self.step
-            if abs(last - first) // self.step >= MAX_VALUES:
-                raise spec_error(f"more than {MAX_VALUES:,} values", where="range")
+            refuse(abs(last - first) // self.step >= MAX_VALUES, f"more than {MAX_VALUES:,} values", "range")
             return tuple(range(first, last + (1 if way > 0 else -1), way))
         ends = self.log or self.linear
         assert ends is not None
@@ -137,8 +135,6 @@ SPOKEN = {
     "train.lr": "learning rate",
     "train.batch": "batch size",
     "train.clip": "largest gradient norm",
-    "model.width": "width",
-    "model.depth": "depth",
 }
 """Paths that people call by another name than their last word."""
 FEW = 3
@@ -160,8 +156,7 @@ class Interval(Frozen):
 
     @model_validator(mode="after")
     def _check_ends(self) -> Self:
-        if (self.log is None) == (self.linear is None):
-            raise spec_error("give one of log and linear")
+        refuse((self.log is None) == (self.linear is None), "give one of log and linear")
         if self.log is not None and min(self.log) <= 0:
             raise spec_error(f"both ends of a log range must be above 0, not {list(self.log)}", where="log")
         return self
@@ -233,20 +228,16 @@ class Tune(Frozen):
 
     @model_validator(mode="after")
     def _check_paths(self) -> Self:
-        if not self.paths:
-            raise spec_error("name what is tuned, such as train.lr: {log: [1e-4, 1e-1], points: 7}")
+        refuse(not self.paths, "name what is tuned, such as train.lr: {log: [1e-4, 1e-1], points: 7}")
         for path in self.paths:
             if path.split(".")[0] not in BASE_SECTIONS or "." not in path:
                 raise spec_error(f"{path!r} is not a path below base, such as train.lr", where=path)
-            if path in BUDGETS:
-                raise spec_error("the training budget cannot be tuned: arms would train unequally long", where=path)
+            refuse(path in BUDGETS, "the training budget cannot be tuned: arms would train unequally long", path)
         for path in self.budget:
-            if path not in BUDGETS:
-                raise spec_error(f"{path!r} is not a budget; give {' or '.join(BUDGETS)}", where=f"budget.{path}")
+            refuse(path not in BUDGETS, f"{path!r} is not a budget; give {' or '.join(BUDGETS)}", f"budget.{path}")
         for arm, own in self.arms.items():
             for path in own:
-                if path not in self.paths:
-                    raise spec_error(f"{path!r} is not a tuned path", where=f"arms.{arm}.{path}")
+                refuse(path not in self.paths, f"{path!r} is not a tuned path", f"arms.{arm}.{path}")
         if self.search == "grid":
             everywhere = [("", self.paths), *((f"arms.{arm}.", own) for arm, own in self.arms.items())]
             for above, paths in everywhere:
@@ -321,8 +312,7 @@ Seed = Annotated[int, Field(ge=0, lt=2**63, strict=True)]
 
 
 def _check_unique(seeds: tuple[int, ...]) -> tuple[int, ...]:
-    if len(set(seeds)) != len(seeds):
-        raise spec_error("a seed is listed twice")
+    refuse(len(set(seeds)) != len(seeds), "a seed is listed twice")
     return seeds
 
 
@@ -362,8 +352,7 @@ class Headline(Frozen):
 
     @model_validator(mode="after")
     def _check_place(self) -> Self:
-        if isinstance(self.at.layer, tuple):
-            raise spec_error("the headline needs a single layer; give a number or last", where="at.layer")
+        refuse(isinstance(self.at.layer, tuple), "the headline needs a single layer; give a number or last", "at.layer")
         return self
 
 
@@ -489,19 +478,14 @@ class Study(Frozen):
 
     @model_validator(mode="after")
     def _check_arms_and_axes(self) -> Self:
-        if self.arms is not None and self.axes is not None:
-            raise spec_error("a study has arms or axes, not both", where="axes")
-        if self.code is None and "base" not in self.model_fields_set:
-            raise spec_error("missing", where="base")
-        if self.code is not None and not self.arms:
-            raise spec_error("a comparison needs arms", where="arms")
-        if self.arms is not None and not self.arms:
-            raise spec_error("a study needs arms or axes, and `arms` is empty", where="arms")
+        refuse(self.arms is not None and self.axes is not None, "a study has arms or axes, not both", "axes")
+        refuse(self.code is None and "base" not in self.model_fields_set, "missing", "base")
+        refuse(self.code is not None and not self.arms, "a comparison needs arms", "arms")
+        refuse(self.arms is not None and not self.arms, "a study needs arms or axes, and `arms` is empty", "arms")
         if self.arms is not None and self.zip is not None:
             raise spec_error("zip belongs to axes; a study has arms or axes, not both", where="zip")
         for name, axes in (("axes", self.axes), ("zip", self.zip)):
-            if axes is not None and not axes:
-                raise spec_error(f"a study needs arms or axes, and `{name}` is empty", where=name)
+            refuse(axes is not None and not axes, f"a study needs arms or axes, and `{name}` is empty", name)
         lengths = {path: len(values) for path, values in (self.zip or {}).items()}
         if len(set(lengths.values())) > 1:
             counted = ", ".join(f"{path} has {length}" for path, length in lengths.items())

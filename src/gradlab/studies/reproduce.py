@@ -15,7 +15,7 @@ from gradlab.analysis.scoreboard import Judged, Scoreboard, ScoredClaim, ScoredN
 from gradlab.errors import StudyError, nearest
 from gradlab.report.result import Result
 from gradlab.report.scoreboard import render_scoreboard
-from gradlab.runs.store.report_folder import ReportFolder
+from gradlab.runs.store.folder import RunFolder
 from gradlab.spec.base import plain_json
 from gradlab.studies.loading import plan
 
@@ -46,7 +46,7 @@ def reproduce(
             break
     command = " ".join(["gradlab reproduce", *names, *(["--quick"] if quick else [])])
     board = make_scoreboard(chosen, results, quick=quick, command=command, seconds=perf_counter() - began)
-    place = ReportFolder(folder / f"reproduce{suffix}")
+    place = RunFolder(folder / f"reproduce{suffix}")
     links = {study: f"../{study}{suffix}/report.md" for study in results}
     place.write_text("scoreboard.md", render_scoreboard(board, links))
     place.write_text("scoreboard.json", json.dumps(plain_json(board.to_json()), indent=1, ensure_ascii=False))

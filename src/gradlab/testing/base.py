@@ -1,4 +1,4 @@
-"""A check, and how one is made from a function that asserts."""
+"""What the contracts are made of: checks, gradients, and small networks, trials and results."""
 
 from __future__ import annotations
 
@@ -23,8 +23,7 @@ from gradlab.network.mlp import MLP
 from gradlab.parts import BUILT_IN, Catalog, Part
 from gradlab.plans.plan import make_plan, plan_code
 from gradlab.plans.tuning import judged_phase, plan_study
-from gradlab.runs.store.chunks import MemoryChunk
-from gradlab.runs.store.records import Records
+from gradlab.runs.store.records import MemoryChunk, Records
 from gradlab.runs.worker import run_trial
 from gradlab.spec.config import Config, Model
 from gradlab.spec.files import resolve

@@ -1,30 +1,237 @@
-"""What comes back through a layer: dL/dx with its spread, and where it stems from.
+"""The way back: the δ that the loss sends, and what becomes of it on its way to the first layer.
 
-**Two sources.** With s = δ·z at the top, ‖δ‖² below it has a part that stems from ‖δ_top‖² and a part that stems from
-s²: each layer turns s²/‖x‖² of the aligned part into fresh bulk (`delta.py`). Both fluctuate over seeds, s² far more.
-With the share h of the second part, ln ‖δ‖² fluctuates as ln((1 − h) B + h S) of the two numbers at the top, which are
-drawn.
-
-**The lean.** ‖δ_top‖² depends on the realized size p of the signal, ln ‖δ‖² = λ ln p + …, and so does every δ below:
-ln ‖g_l‖² = (A λ + C) ln p_l + …. λ depends on h, so the covariance is kept as a polynomial in it, K0 + λ K1 + λ² K2.
+In the limit of many units the outputs of S samples are Gaussian with a known covariance. So they are drawn, and the
+loss itself (any loss) says what it makes of them: the expected initial loss, E δ_a δ_b over the outputs, and how both
+spread over seeds. Few outputs spread most: with one output δ is proportional to one Gaussian number.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache, cached_property
 from math import sqrt
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gradlab.network.losses import Loss
+from gradlab.theory.inputs import Inputs
 from gradlab.theory.laws import correlation
-from gradlab.theory.signal import Passed, Signal, Spread, own_mean, persistence, relative
-from gradlab.theory.top import Top
-from gradlab.theory.walk import PassedBlock, Walk
+from gradlab.theory.signal import (
+    Passed,
+    PassedBlock,
+    Signal,
+    Spread,
+    Walk,
+    function_of,
+    less_orders,
+    own_mean,
+    persistence,
+    relative,
+)
 
 Array = NDArray[Any]
 Terms = tuple[Array, Array, Array]
+DRAWS = 96
+GRID = 20
+"""Shares of s² at which the fluctuation of the top is computed; between them it is interpolated."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """What ‖δ‖² of a layer inherits from the top."""
+
+    bias: float
+    """E ln − ln of the infinite-width value."""
+    whole: float
+    """Variance of the logarithm."""
+    variance: float
+    """The same at a given size of the signal."""
+    lean: float
+    """d ln/d ln of the signal's second moment."""
+
+
+@dataclass(frozen=True)
+class Top:
+    """dL/dz of the head, or dL/dx of the last stream where there is no head."""
+
+    second: Array
+    """E δ_a δ_b over outputs, (S, S), with the batch's 1/B."""
+    pairs: Array
+    """E (δ_a · δ_b/k)²: few outputs overlap by chance, (S, S)."""
+    peak: Array
+    """E Σ_j δ_ja² δ_jb²/(‖δ_a‖² ‖δ_b‖²): near 1 where one output has most of δ, (S, S)."""
+    aligned: Array
+    """E s_a s_b with s_a = δ_a · (z_a − b): how far δ points along the signal, (S, S)."""
+    sizes: Array
+    """‖δ_a‖² in every draw, (draws, S), over its mean at infinite width."""
+    seeds: Array
+    """s_a²/p_a in every draw, (draws, S), over its mean at infinite width."""
+    shifts: Array
+    """ln of the realized size of the signal in every draw."""
+    batch: int
+    losses: Array
+    """The initial loss in every draw."""
+    losses_by_sample: Array
+    """The same of every sample, over all draws."""
+    output_scale: float
+    """Root mean square of the outputs."""
+
+    def source(self, seeded: float) -> Source:
+        """How ‖δ‖² fluctuates where this share of it stems from s²."""
+        place = min(max(seeded, 0.0), 1.0) * GRID
+        low = min(int(place), GRID - 1)
+        t, left, right = place - low, self._at(low), self._at(low + 1)
+        return Source(*((1 - t) * a + t * b for a, b in zip(vars(left).values(), vars(right).values(), strict=True)))
+
+    @cached_property
+    def _at(self) -> Callable[[int], Source]:
+        return cache(lambda place: self._fluctuate(place / GRID))
+
+    def _fluctuate(self, h: float) -> Source:
+        """Of the mean over a batch of B other samples, from the S samples of every draw.
+
+        Var = Var of the mean of S − Var of one at a given sample/S + Var of one/B.
+        """
+        each = (1 - h) * self.sizes + h * self.seeds
+        draws, samples = each.shape
+        means = np.maximum(each.mean(1), 1e-300)
+        logs, apart = np.log(means), each / means[:, None]
+        moved = float(np.var(self.shifts))
+        lean = float(np.mean((self.shifts - self.shifts.mean()) * logs)) / moved if moved > 1e-12 else 0.0
+        of_one = float(np.mean(np.var(apart, 1)))
+        of_noise = float(np.mean(np.var(apart - apart.mean(0), 1)))
+        change = of_one / self.batch - (of_noise / samples if samples > 1 else 0.0)
+        whole = float(np.var(logs, ddof=1)) if draws > 1 else 0.0
+        changed = max(whole + change, lean**2 * moved, 0.1 * whole)
+        bias = float(logs.mean()) - 0.5 * (changed - whole)
+        return Source(bias, changed, max(changed - lean**2 * moved, 0.0), lean)
+
+
+def draw_top(network: Walk, loss: Loss, inputs: Inputs) -> Top:
+    """Draw outputs, and let the loss answer: once at infinite width, once with the signal's own spread."""
+    samples, batch = len(inputs.x), inputs.batch
+    head = network.head
+    last = network.blocks[-1] if network.blocks else None
+    own = (
+        head.units
+        if head is not None
+        else last.layers[-1].spread
+        if last and last.alpha is None
+        else network.top.spread
+    )
+    width = network.top.width if head is None else head.layer.fan_out
+    draws = DRAWS if samples * width > 200 else 4 * DRAWS
+    make, generator = _maker(network, inputs, width), np.random.default_rng(20_180_101)
+    normal = generator.standard_normal((draws, samples + 1, width))
+    normal = np.concatenate([normal, -normal])  # δ and −δ: outputs whose mean over draws is exactly 0
+    shifts = generator.standard_normal(2 * draws)
+    shifts = (shifts - shifts.mean()) / shifts.std() * np.sqrt(max(own.variance, 0.0))
+    y = np.concatenate([inputs.y] * (2 * draws))
+
+    def answer(moved: Array) -> tuple[Array, Array, Array]:
+        """(outputs, δ, s²/p) of all draws."""
+        z, linear = make(normal, np.exp(0.5 * moved)[:, None, None])
+        output, slope = _activate(network, z)
+        _, gradient = loss.value_and_gradient(output.reshape(-1, width), y)
+        delta = np.asarray(gradient, np.float64).reshape(z.shape) * (2 * draws * samples / batch) * slope
+        return output, delta, np.sum(delta * linear, 2)
+
+    _, delta, along = answer(np.zeros(2 * draws))
+    overlaps, squares = delta @ delta.transpose(0, 2, 1) / width, delta**2
+    sizes = squares.sum(2)
+    scale = np.maximum(sizes[:, :, None] * sizes[:, None, :], 1e-300)
+    peak = np.mean(squares @ squares.transpose(0, 2, 1) / scale, 0)
+    p = np.maximum(network.top.second.diagonal(), 1e-300)
+    limits = [max(float(np.mean(values)), 1e-300) for values in (sizes, along**2 / p)]
+    output, moved_delta, moved_along = answer(own.bias + shifts)
+    moved_p = p * np.exp(own.bias + shifts)[:, None]
+    by_draw = output.reshape(2 * draws, samples, width)
+    return Top(
+        overlaps.mean(0),
+        np.mean(overlaps**2, 0),
+        peak,
+        along.T @ along / len(along),
+        np.sum(moved_delta**2, 2) / limits[0],
+        moved_along**2 / moved_p / limits[1],
+        shifts,
+        batch,
+        np.array([loss.value(one, inputs.y) for one in by_draw[:draws]]),
+        np.array([loss.value(by_draw[:, n], np.repeat(inputs.y[n : n + 1], 2 * draws, 0)) for n in range(samples)]),
+        float(np.mean(output**2)) ** 0.5,
+    )
+
+
+Maker = Callable[[Array, Array], tuple[Array, Array]]
+
+
+def _maker(network: Walk, inputs: Inputs, width: int) -> Maker:
+    """A function that makes (what enters the output's function, its part that is linear in the last signal).
+
+    Of normal numbers, (draws, S + 1, width), and of how much larger the signal is in every draw, (draws, 1, 1).
+    """
+    samples = len(inputs.x)
+    if network.head is not None:
+        head = network.head
+        root = _root(head.weights.weight * head.entry.second)
+        offset = np.sqrt(head.weights.bias)
+
+        def make(normal: Array, size: Array) -> tuple[Array, Array]:
+            linear = size * (root @ normal[:, :samples])
+            return linear + offset * normal[:, samples:], linear
+
+        return make
+    last = network.blocks[-1] if network.blocks else None
+    if last is not None and last.alpha is None:  # f(z) with a Gaussian z
+        layer = last.layers[-1]
+        root = _root(layer.seen)
+        function = function_of(layer.layer)
+
+        def make_plain(normal: Array, size: Array) -> tuple[Array, Array]:
+            x = size * function.value(root @ normal[:, :samples])
+            return x, x
+
+        return make_plain
+    top = network.top
+    carried = inputs.x if top.carries_input else np.zeros((samples, width))
+    own_mean = top.mean - carried.mean(1)
+    across = np.outer(carried.mean(1), own_mean)
+    rest = top.second - carried @ carried.T / width - across - across.T - np.outer(own_mean, own_mean)
+    root = _root(rest)
+
+    def make_stream(normal: Array, size: Array) -> tuple[Array, Array]:
+        x = carried + size * (own_mean[:, None] + root @ normal[:, :samples])
+        return x, x
+
+    return make_stream
+
+
+def _activate(network: Walk, z: Array) -> tuple[Array, Array]:
+    """(output, slope); only a head has a function of its own left."""
+    if network.head is None:
+        return z, np.ones_like(z)
+    activation = network.head.layer.activation
+    output = activation.forward(z)
+    return output, activation.slope(z, output)
+
+
+def _root(matrix: Array) -> Array:
+    """R with R Rᵀ = matrix, whatever its rank."""
+    values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
+    return np.asarray(vectors * np.sqrt(np.maximum(values, 0)))
+
+
+# What comes back through a layer: dL/dx with its spread, and where it stems from.
+#
+# **Two sources.** With s = δ·z at the top, ‖δ‖² below it has a part that stems from ‖δ_top‖² and a part that stems from
+# s²: each layer turns s²/‖x‖² of the aligned part into fresh bulk (see below). Both fluctuate over seeds, s² far more.
+# With the share h of the second part, ln ‖δ‖² fluctuates as ln((1 − h) B + h S) of the two numbers at the top, which
+# are drawn.
+#
+# **The lean.** ‖δ_top‖² depends on the realized size p of the signal, ln ‖δ‖² = λ ln p + …, and so does every δ below:
+# ln ‖g_l‖² = (A λ + C) ln p_l + …. λ depends on h, so the covariance is kept as a polynomial in it, K0 + λ K1 + λ² K2.
 
 
 @dataclass(frozen=True)
@@ -100,9 +307,14 @@ class Back:
         return np.asarray(own[:, None] * own * (1 + self.excess) + 2 * self.pairs)
 
 
+def _over(part: Array, whole: Array) -> float:
+    """The ratio of two traces."""
+    return float(part.trace()) / (float(whole.trace()) or 1e-300)
+
+
 def mix(above: Gathered, below: Gathered, kept: Array, added: Array, n: int) -> Gathered:
     """What is gathered in the sum of what comes along the skip and what comes through the branch."""
-    ratio = float(added.trace()) / (float(kept.trace()) or 1e-300)
+    ratio = _over(added, kept)
     part = ratio / (1 + ratio)
     c = correlation(added)
     crossing = 4 * ratio / (1 + ratio) ** 2 / n * correlation(kept) * c
@@ -153,24 +365,24 @@ class Delta:
         return float(self.second.trace()) / len(self.second)
 
 
-def carry_back(found: Walk, top: Top, most: float = 1.0) -> dict[int, Delta]:
+def carry_back(network: Walk, top: Top, most: float = 1.0) -> dict[int, Delta]:
     """δ of every layer by its number; no further down than a layer where more than `most` of it is aligned."""
     deltas: dict[int, Delta] = {}
     samples = len(top.second)
-    if found.head is not None:
-        head = found.head
+    if network.head is not None:
+        head = network.head
         source = top.source(0.0)
         deltas[head.layer.number] = Delta(top.second, source.bias, source.whole, 0.0)
-        back = _through_head(head, top, bool(found.blocks and found.blocks[-1].layers[-1].layer.activates_first))
+        back = _through_head(head, top, bool(network.blocks and network.blocks[-1].layers[-1].layer.activates_first))
     else:
-        across = _keep_positive(top.second - _along(top.aligned, found.top), top.second)
+        across = _keep_positive(top.second - _along(top.aligned, network.top), top.second)
         back = Back(across, top.pairs, top.aligned, Gathered.start(samples, top.batch, 1.0))
-    for block in reversed(found.blocks):
+    for block in reversed(network.blocks):
         back = _through_block(block, back, top, deltas)
         if deltas[block.layers[-1].layer.number].aligned > most:
             return deltas
-    if found.stem is not None:
-        deltas[found.stem.layer.number] = _at_function(found.stem, found.stem.out, back, top, 0.0, 1.0)[0]
+    if network.stem is not None:
+        deltas[network.stem.layer.number] = _at_function(network.stem, network.stem.out, back, top, 0.0, 1.0)[0]
     return deltas
 
 
@@ -236,7 +448,6 @@ def _at_function(passed: Passed, out: Signal, back: Back, top: Top, keep: float,
     m, p, part = passed.entry.mean, passed.entry.second.diagonal(), passed.linear_part
     second = alpha**2 * law.slope * back.across / (passed.scale[:, None] * passed.scale)
     inner, from_s = np.zeros_like(back.aligned), 0.0
-    bulk = float(second.trace())
     seen = keep * law.slope.diagonal() * p + 2 * keep * alpha * m * law.product1 + alpha**2 * law.product
     amplitude = back.aligned / p_out[:, None] / p_out / out.width**2
     slopes = np.maximum(law.slope.diagonal(), 1e-300)
@@ -253,12 +464,11 @@ def _at_function(passed: Passed, out: Signal, back: Back, top: Top, keep: float,
         second = second * (1 - float(np.mean(np.maximum(beside, 0) / slopes)) / n)  # nor has δ along z
         if 1 in passed.taken:  # n − 1 free units in the variance, and of f' g only what is left beside f in the mean
             second = second * (1 + float(np.mean(lost[1] ** 2 / (p_out * slopes))) / n)
-        bulk = float(second.trace())
-        second = second + alpha**2 * amplitude * (shape[:, None] * shape) * out.second
-    if not normed:  # a norm takes out what points along the signal
+    else:
         shape = np.sqrt(np.maximum(seen, 0) / p_out)
-        bulk = float(second.trace())
-        second = second + alpha**2 * amplitude * (shape[:, None] * shape) * out.second
+    bulk = float(second.trace())
+    second = second + alpha**2 * amplitude * (shape[:, None] * shape) * out.second
+    if not normed:  # a norm takes out what points along the signal
         turned = alpha * (keep * m * law.inner + alpha * law.inner2) / p_out * part
         inner = back.aligned * (turned[:, None] * turned)
         from_s = back.pure * float(inner.trace())
@@ -304,9 +514,7 @@ def _gather(passed: Passed, back: Back, keep: float, n: int) -> Gathered:
     law = passed.law
     noise = _noise(passed, back) / n
     above = back.gathered if keep == 0 else back.gathered.leaning(0.0, 0.0)  # a sum passes it on in `_join`
-    mixed, c = law.mixed, passed.c
-    for order in passed.taken:
-        mixed = mixed - law.square_orders[order - 1][:, None] * law.slope_orders[order - 1] * c**order
+    mixed = less_orders(law.mixed, passed.taken, passed.c, law.square_orders, law.slope_orders)
     levels = law.second.diagonal()[:, None] * law.slope.diagonal()
     shared = np.where(levels > 0, mixed / np.maximum(levels, 1e-300), 0.0) / n
     bias = passed.kurtosis * law.fourths[1] - 0.5 * own_mean(noise)
@@ -325,9 +533,8 @@ def _noise(passed: Passed, back: Back) -> Array:
     law, c = passed.law, passed.c
     own, slopes = back.across.diagonal(), law.slope.diagonal()
     weight, level = (own[:, None] * own), (slopes[:, None] * slopes)
-    whole = law.slope2 * back.fourth - level * weight
-    for order in passed.taken:
-        whole = whole - law.slope_orders[order - 1][:, None] * law.slope_orders[order - 1] * c**order * weight
+    orders = tuple(own * slope_order for slope_order in law.slope_orders)
+    whole = less_orders(law.slope2 * back.fourth - level * weight, passed.taken, c, orders, orders)
     if back.is_kept:
         whole = whole - 2 * level * back.pairs
     return relative(whole, slopes * own)
@@ -352,7 +559,7 @@ def _join(block: PassedBlock, above: Back, below: Back) -> Back:
     if block.projection is not None:
         kept, aligned = block.projection * out.width / n * kept, np.zeros_like(aligned)
         from_s *= block.projection * out.width / n
-    added = float(below.across.trace()) / (float(kept.trace()) or 1e-300)
+    added = _over(below.across, kept)
     part, zero = added / (1 + added), np.zeros_like(kept)
     gathered = mix(above.gathered, below.gathered, kept, below.across, n).with_noise(0.0, zero, block.noise, 0.0)
     gathered = gathered.leaning(
@@ -360,8 +567,7 @@ def _join(block: PassedBlock, above: Back, below: Back) -> Back:
         block.gain * above.gathered.offset + part * below.gathered.offset,
     )
     whole = kept + below.across
-    grown = (float(kept.trace()) / (float(above.across.trace()) or 1e-300)) ** 2
-    pairs = _bounded(grown * above.pairs + below.pairs, whole)
+    pairs = _bounded(_over(kept, above.across) ** 2 * above.pairs + below.pairs, whole)
     excess = (1 - part) ** 2 * above.excess + part**2 * below.excess
     seeded = (from_s + below.seeded * float(below.across.trace())) / (float(whole.trace()) or 1e-300)
     return Back(whole, pairs, aligned, gathered, seeded, above.pure, excess)
@@ -399,7 +605,7 @@ def _through_gaussian(block: PassedBlock, back: Back, top: Top, deltas: dict[int
     if block.projection is not None:
         kept, aligned = block.projection * block.out.width / n * kept, np.zeros_like(aligned)
     own = mix(back.gathered, gathered, kept, second, n).with_noise(0.0, np.zeros_like(kept), block.noise, 0.0)
-    first, part = block.layers[0], float(second.trace()) / (float((kept + second).trace()) or 1e-300)
+    first, part = block.layers[0], _over(second, kept + second)
     slopes, orders = first.law.slope.diagonal(), [float(np.mean(own**2)) for own in first.law.slope_orders]
     stays = persistence(
         first.law.slope2.diagonal() - slopes**2, orders, first.taken, sqrt(block.stream.p / block.out.p)
@@ -418,9 +624,6 @@ def _through_gaussian(block: PassedBlock, back: Back, top: Top, deltas: dict[int
 
 def _masks(passed: Passed) -> Array:
     """Relative covariance over one unit of f'² alone."""
-    law, c = passed.law, passed.c
-    slopes = law.slope.diagonal()
+    law, slopes = passed.law, passed.law.slope.diagonal()
     whole = law.slope2 - slopes[:, None] * slopes
-    for order in passed.taken:
-        whole = whole - law.slope_orders[order - 1][:, None] * law.slope_orders[order - 1] * c**order
-    return relative(whole, slopes)
+    return relative(less_orders(whole, passed.taken, passed.c, law.slope_orders, law.slope_orders), slopes)

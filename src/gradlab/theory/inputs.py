@@ -18,6 +18,7 @@ from gradlab.parts import Catalog
 from gradlab.spec.base import content_id
 from gradlab.spec.config import Config
 from gradlab.streams import Streams
+from gradlab.theory.laws import overlap_of
 
 Array = NDArray[Any]
 SAMPLES = 24
@@ -47,11 +48,8 @@ class Inputs:
 
     @property
     def overlap(self) -> float:
-        """Mean correlation of two different samples (about 0, not about their mean)."""
-        second = self.second
-        root = np.sqrt(np.maximum(np.diag(second), 1e-300))
-        c = second / np.outer(root, root)
-        return float((c.sum() - len(c)) / (len(c) * (len(c) - 1))) if len(c) > 1 else 1.0
+        """Mean correlation of two different samples."""
+        return overlap_of(self.second)
 
 
 def over_pairs(matrix: Array, batch: int) -> float:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from math import isqrt, pi, sqrt
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,102 +56,6 @@ def expectation(values: Array) -> Array:
     return np.asarray(values @ nodes()[1])
 
 
-# Closed forms for f(x) = x above 0 and a x below: ReLU (a = 0), leaky ReLU, the identity (a = 1).
-#
-# With f = a z + (1 − a) relu(z), everything is the arc-cosine kernels of order 0, 1 and 2 (Cho & Saul 2009). At
-# variance 1 and correlation c = cos θ:
-#
-#     E 1[u>0] 1[v>0]       = (π − θ)/2π
-#     E relu(u) relu(v)     = (sin θ + (π − θ) cos θ)/2π
-#     E relu(u)² relu(v)²   = (3 sin θ cos θ + (π − θ)(1 + 2 cos² θ))/2π
-
-
-@dataclass(frozen=True)
-class PiecewiseLinear:
-    """Slope 1 above 0, slope `a` below. All of it at variance 1; f is homogeneous, so other variances only scale it."""
-
-    a: float
-
-    def mean(self, q: Array) -> Array:
-        """E f(√q ζ)."""
-        return np.asarray((1 - self.a) * np.sqrt(np.maximum(q, 0) / (2 * pi)))
-
-    @property
-    def v(self) -> float:
-        """E f²."""
-        return (1 + self.a**2) / 2
-
-    @property
-    def product(self) -> float:
-        """E f'² f²."""
-        return (1 + self.a**4) / 2
-
-    @property
-    def product1(self) -> float:
-        """E f'² f."""
-        return (1 - self.a**3) / sqrt(2 * pi)
-
-    @property
-    def square_order_1(self) -> float:
-        """E f² ζ."""
-        return (1 - self.a**2) * sqrt(2 / pi)
-
-    @property
-    def square_order_2(self) -> float:
-        """E f² (ζ² − 1)/√2."""
-        return (1 + self.a**2) / sqrt(2)
-
-    @property
-    def order_1(self) -> float:
-        """E f ζ."""
-        return (1 + self.a) / 2
-
-    @property
-    def order_2(self) -> float:
-        """E f (ζ² − 1)/√2."""
-        return (1 - self.a) / sqrt(4 * pi)
-
-    @property
-    def slope_order_1(self) -> float:
-        """E f'² ζ; that of order 2 is 0."""
-        return (1 - self.a**2) / sqrt(2 * pi)
-
-    def at(self, c: Array) -> Pairs:
-        """What two samples with this correlation have in common."""
-        turn, sine = (pi - np.arccos(c)) / (2 * pi), np.sqrt(1 - c * c) / (2 * pi)
-        square, a = c * c, self.a
-        b, root = a**2, sqrt(2 * pi)
-        both = (1 - b) ** 2
-        cube = a * (1 - b) * 2 * c / root + (1 - a) * b * (1 + square) / root
-        cube = cube + (1 - a) * (1 - b) * (1 + c) ** 2 / (2 * root)
-        return Pairs(
-            second=a * c + (1 - a) ** 2 * (sine + turn * c),
-            slope=a + (1 - a) ** 2 * turn,
-            square=b * (1 + 2 * square) + both * (3 * sine * c + turn * (1 + 2 * square)) - self.v**2,
-            slope2=b + both * turn,
-            mixed=both * (turn + sine * c - 0.25),
-            cube=cube - (1 - a) / root * self.v,
-        )
-
-
-@dataclass(frozen=True)
-class Pairs:
-    """Expectations over two samples at variance 1."""
-
-    second: Array
-    """E f(u) f(v)."""
-    slope: Array
-    """E f'(u) f'(v)."""
-    square: Array
-    """Cov(f(u)², f(v)²)."""
-    slope2: Array
-    """E f'(u)² f'(v)²."""
-    mixed: Array
-    """Cov(f(u)², f'(v)²): only the half lines differ, E relu(u)² 1[v>0] = (π − θ + sin θ cos θ)/2π."""
-    cube: Array
-    """Cov(f(u), f(v)²): E relu(u) v² = (1 + c²)/√2π, E u relu(v)² = 2c/√2π, E relu(u) relu(v)² = (1 + c)²/(2√2π)."""
-
-
 # What an activation does to Gaussian numbers: the expectations that every recursion is made of.
 #
 # Let z_a be what a unit receives for sample a, Gaussian with covariance K (S × S). A `Law` holds, for pairs of samples,
@@ -163,23 +67,13 @@ class Pairs:
 #     slope2_ab     E f'(z_a)² f'(z_b)²           spread of δ
 #     mixed_ab      Cov(f(z_a)², f'(z_b)²)        both at once
 #
-# and how V and D, averaged over the samples, change with the variance. `piecewise.py` has closed forms; everything else
-# goes through Hermite coefficients: with f(√q ζ) = Σ α_k(q) he_k(ζ) and a correlation c of two samples,
+# and how V and D, averaged over the samples, change with the variance. Two straight lines have closed forms;
+# everything else goes through Hermite coefficients: with f(√q ζ) = Σ α_k(q) he_k(ζ) and a correlation c of two samples,
 # E f(z_a) f(z_b) = Σ c^k α_k(q_a) α_k(q_b).
 
 SMALLEST = 1e-300
 NEGLIGIBLE = 1e-10
 """Share of a function's variance that its last Hermite orders may hold without being carried."""
-
-
-class Function(Protocol):
-    """f and f', elementwise: an activation, or an activation behind an elementwise norm."""
-
-    def value(self, x: Array) -> Array:
-        """f(x)."""
-
-    def slope(self, x: Array) -> Array:
-        """f'(x)."""
 
 
 @dataclass(frozen=True)
@@ -196,8 +90,8 @@ class Elementwise:
     def slope(self, x: Array) -> Array:
         """f'(x)."""
         inner = x if self.squash is None else np.tanh(self.squash * x)
-        own = self.activation.slope(inner, self.activation.forward(inner))
-        return np.asarray(own if self.squash is None else own * self.squash * (1 - inner * inner))
+        slope = self.activation.slope(inner, self.activation.forward(inner))
+        return np.asarray(slope if self.squash is None else slope * self.squash * (1 - inner * inner))
 
     @property
     def negative_slope(self) -> float | None:
@@ -251,17 +145,12 @@ class Law:
     fourths: tuple[float, float] = (0.0, 0.0)
     """Relative change of V and D per excess kurtosis of z; 0 if f is piecewise linear."""
 
-    @property
-    def is_centered(self) -> bool:
-        """Whether E f is 0, so that nothing adds up along a stream."""
-        return bool(np.all(np.abs(self.mean) <= 1e-9 * np.sqrt(np.maximum(self.second.diagonal(), 1e-300))))
-
 
 def law_of(function: Elementwise, covariance: Array, c: Array | None = None) -> Law:
     """The law of a function at this covariance (and its correlation c): in closed form, else by quadrature."""
     c = correlation(covariance) if c is None else c
     if (below := function.negative_slope) is not None:
-        return _closed(PiecewiseLinear(below), covariance, c)
+        return _closed(below, covariance, c)
     return _by_quadrature(function, covariance.tobytes())
 
 
@@ -318,32 +207,53 @@ def _bend(of_f4: Array, of_f2: Array, v: Array) -> float:
     return float(np.mean((of_f4 - 2 * level * of_f2) / level**2)) / 24**0.5
 
 
-def _closed(f: PiecewiseLinear, covariance: Array, c: Array) -> Law:
+# Closed forms for f(x) = x above 0 and a x below: ReLU (a = 0), leaky ReLU, the identity (a = 1).
+#
+# With f = a z + (1 − a) relu(z), everything is the arc-cosine kernels of order 0, 1 and 2 (Cho & Saul 2009). At
+# variance 1 and correlation c = cos θ:
+#
+#     E 1[u>0] 1[v>0]       = (π − θ)/2π
+#     E relu(u) relu(v)     = (sin θ + (π − θ) cos θ)/2π
+#     E relu(u)² relu(v)²   = (3 sin θ cos θ + (π − θ)(1 + 2 cos² θ))/2π
+#     E relu(u)² 1[v>0]     = (π − θ + sin θ cos θ)/2π
+#     E relu(u) v² = (1 + c²)/√2π,   E u relu(v)² = 2c/√2π,   E relu(u) relu(v)² = (1 + c)²/(2√2π)
+#
+# f is homogeneous, so that other variances only scale it.
+
+
+def _closed(a: float, covariance: Array, c: Array) -> Law:
+    """The law of the function with slope 1 above 0 and slope a below."""
     q = covariance.diagonal()
-    root = np.sqrt(q)
-    scale = root[:, None] * root
-    of_slope = np.where(q > 0, 1.0, 0.0)
-    pairs, mean = f.at(c), f.mean(q)
+    size = np.sqrt(q)
+    scale = size[:, None] * size
+    has_signal = np.where(q > 0, 1.0, 0.0)
+    turn, sine = (pi - np.arccos(c)) / (2 * pi), np.sqrt(1 - c * c) / (2 * pi)
+    square, b, root = c * c, a**2, sqrt(2 * pi)
+    v, both = (1 + b) / 2, (1 - b) ** 2
+    cube = a * (1 - b) * 2 * c / root + (1 - a) * b * (1 + square) / root
+    cube = cube + (1 - a) * (1 - b) * (1 + c) ** 2 / (2 * root)
+    squares = b * (1 + 2 * square) + both * (3 * sine * c + turn * (1 + 2 * square)) - v**2
+    mean = np.asarray((1 - a) * np.sqrt(np.maximum(q, 0) / (2 * pi)))
     return Law(
-        mean,
-        pairs.second * scale,
-        pairs.slope,
-        pairs.square * scale**2,
-        pairs.slope2,
-        pairs.mixed * q[:, None] * of_slope,
-        pairs.cube * root[:, None] * q,
-        1.0,
-        0.0,
-        0.0,
-        0.0,
-        mean,
-        f.v * q,
-        f.product * q,
-        f.product1 * root,
-        (f.square_order_1 * q, f.square_order_2 * q),
-        (f.slope_order_1 * of_slope, 0 * of_slope),
-        (f.order_1 * root, f.order_2 * root),
-        f.v * q,
+        mean=mean,
+        second=(a * c + (1 - a) ** 2 * (sine + turn * c)) * scale,
+        slope=a + (1 - a) ** 2 * turn,
+        square=squares * scale**2,
+        slope2=b + both * turn,
+        mixed=both * (turn + sine * c - 0.25) * q[:, None] * has_signal,
+        cube=(cube - (1 - a) / root * v) * size[:, None] * q,
+        growth=1.0,
+        growth2=0.0,
+        slope_growth=0.0,
+        slope_growth2=0.0,
+        inner=mean,
+        inner2=v * q,
+        product=(1 + a**4) / 2 * q,
+        product1=(1 - a**3) / root * size,
+        square_orders=((1 - a**2) * sqrt(2 / pi) * q, (1 + a**2) / sqrt(2) * q),
+        slope_orders=((1 - a**2) / root * has_signal, 0 * has_signal),
+        orders=((1 + a) / 2 * size, (1 - a) / sqrt(4 * pi) * size),
+        inner_square=v * q,
     )
 
 
@@ -357,6 +267,12 @@ def correlation(covariance: Array) -> Array:
     np.maximum(c, -1.0, out=c)
     c.flat[:: len(c) + 1] = own > 0
     return np.asarray(c)
+
+
+def overlap_of(second: Array) -> float:
+    """Mean correlation of two different samples, about 0 and not about their mean, from their second moments."""
+    c, size = correlation(second), len(second)
+    return float((c.sum() - c.trace()) / (size * (size - 1))) if size > 1 else 1.0
 
 
 def _needed(coefficients: Array) -> int:

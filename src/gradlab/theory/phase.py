@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from math import exp, inf, log, sqrt
 from typing import Any, Literal
 
@@ -133,14 +134,11 @@ def critical_weight(function: Elementwise, bias: float) -> float | None:
         return q - v / d - bias if d > 0 else inf
 
     grid = np.geomspace(1e-8, 1e3, 67)
-    values = [excess(float(q)) for q in grid]
+    values = [excess(q) for q in grid.tolist()]
     if bias == 0 and abs(moments_at(function, 1e-8)[0]) < 1e-3:
         return 1 / moments_at(function, 1e-8)[2]  # an odd f is critical at q* = 0
-    for (a, left), (b, right) in zip(
-        zip(grid, values, strict=True), zip(grid[1:], values[1:], strict=True), strict=False
-    ):
+    for (low, left), (high, right) in pairwise(zip(grid.tolist(), values, strict=True)):
         if left < 0 <= right:
-            low, high = float(a), float(b)
             for _ in range(60):
                 middle = sqrt(low * high)
                 low, high = (middle, high) if excess(middle) < 0 else (low, middle)
@@ -150,23 +148,23 @@ def critical_weight(function: Elementwise, bias: float) -> float | None:
 
 def plain_phase(function: Elementwise, weight: float, bias: float, norm: str, first: int, last: int) -> Phase:
     """The phase of a network without a skip."""
-    depth = last
+    q = overlap = critical = along = None
     if norm in ("layer", "rms", "batch"):
-        m, v, d = moments_at(function, 1.0)
+        q, (m, v, d) = 1.0, moments_at(function, 1.0)
         chi = d / (v - m * m) if norm == "batch" else weight * d / (weight * v + bias)
-        return Phase(_word(chi), chi, 1.0, None, None, _scale(chi), None, weight, bias, first, last, depth)
-    critical = critical_weight(function, bias)
-    if function.negative_slope is not None:
-        chi = weight * moments_at(function, 1.0)[2]
-        return Phase(_word(chi), chi, None, 1.0, _scale(chi), _scale(chi), critical, weight, bias, first, last, depth)
-    q = fixed_variance(function, weight, bias)
-    if q is None:
-        chi = weight * moments_at(function, 1e-8)[2]
-        return Phase(_word(chi), chi, None, None, _scale(chi), _scale(chi), critical, weight, bias, first, last, depth)
-    chi = weight * moments_at(function, q)[2]
-    c = fixed_overlap(function, weight, bias, q)
-    along = weight * (moments_at(function, q)[2] if c == 1.0 else pair_slope(function, q, c))
-    return Phase(_word(chi), chi, q, c, _scale(along), _scale(chi), critical, weight, bias, first, last, depth)
+    else:
+        critical = critical_weight(function, bias)
+        if function.negative_slope is not None:
+            overlap = 1.0
+            along = chi = weight * moments_at(function, 1.0)[2]
+        elif (q := fixed_variance(function, weight, bias)) is None:
+            along = chi = weight * moments_at(function, 1e-8)[2]
+        else:
+            chi = weight * moments_at(function, q)[2]
+            overlap = fixed_overlap(function, weight, bias, q)
+            along = chi if overlap == 1.0 else weight * pair_slope(function, q, overlap)
+    reach = None if along is None else _scale(along)
+    return Phase(_word(chi), chi, q, overlap, reach, _scale(chi), critical, weight, bias, first, last, last)
 
 
 def skip_phase(per_layer: float | None, weight: float, bias: float, first: int, last: int) -> Phase:

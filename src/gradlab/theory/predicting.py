@@ -1,33 +1,55 @@
-"""A prediction for one configuration: recursions where they hold, a simulation of the initial network elsewhere."""
+"""Predictions: recursions where they hold, a simulation of the initial network elsewhere; and those of a whole study.
+
+The predictions of a study's groups are computed once, because a report asks for them again and again. They depend on
+the model, the task, the loss and the probe batch, and on nothing that training changes. They are kept in memory and, as
+they can be made again at any time, in the user's cache folder.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+import os
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import replace
-from math import exp, log, pi, sqrt
+from math import exp, log, nan, pi, sqrt
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gradlab.cache import cache_folder
+from gradlab.data.base import Task
 from gradlab.engines.base import one_blas_thread
-from gradlab.errors import InvalidInput
+from gradlab.errors import GradlabError, InvalidInput
 from gradlab.network.activations import Identity
 from gradlab.network.losses import Loss
 from gradlab.network.mlp import MLP
 from gradlab.network.norms import LayerNorm
 from gradlab.network.skips import NoSkip
 from gradlab.parts import Catalog
+from gradlab.spec.base import content_id
 from gradlab.spec.config import Config
-from gradlab.theory.delta import Delta, carry_back
-from gradlab.theory.inputs import Inputs, Pool, measure_inputs, over_pairs, pool_of
+from gradlab.theory.delta import Delta, Top, carry_back, draw_top
+from gradlab.theory.inputs import Inputs, catalog_key, measure_inputs, over_pairs, pool_of
 from gradlab.theory.laws import Elementwise, law_of
 from gradlab.theory.phase import Phase, plain_phase, skip_phase
-from gradlab.theory.prediction import Forecast, Kind, LayerTheory, Prediction
-from gradlab.theory.signal import Passed, Signal, Spread, Weights, function_of, noise_of
+from gradlab.theory.prediction import Forecast, Kind, LayerTheory, Prediction, from_json, to_json
+from gradlab.theory.signal import (
+    Passed,
+    Signal,
+    Spread,
+    Walk,
+    Weights,
+    function_of,
+    is_finite,
+    noise_of,
+    walk,
+    weights_by_layer,
+    why_not_forward,
+)
 from gradlab.theory.simulation import Simulation, simulate
-from gradlab.theory.top import Top, draw_top
-from gradlab.theory.walk import Walk, is_finite, walk, weights_by_layer, why_not_forward
 
 Array = NDArray[Any]
 ALIGNED = 0.15
@@ -36,42 +58,25 @@ ROUNDING = 2.0**-22
 """Relative spread of a number that the architecture fixes: what is left is the rounding of float32."""
 BACKWARD = ("delta_l2", "delta_rms", "grad_l2", "grad_rms", "grad_mean_abs", "bias_grad_l2")
 Forecasts = dict[str, dict[int, Forecast]]
+Draw = Callable[[Collection[str]], Simulation]
+"""Draws initial networks and measures them: only these measures, if some are named."""
+VERSION = 5
+"""Raised when predictions change."""
+_KNOWN: dict[str, Prediction | None] = {}
 
 
 def predict_config(config: Config, catalog: Catalog, root: int, group: str = "") -> Prediction:
     """What should be measured before training, from the configuration and the task's inputs."""
     with one_blas_thread():
-        return _predict(config, catalog, root, group)
+        pool = pool_of(config, catalog, root)
+        mlp = MLP.of(config.model, pool.dataset.input_width, pool.dataset.output_width, catalog)
+        weights = weights_by_layer(mlp, config.model.init, catalog)
+        loss: Loss = config.train.loss.build(catalog)
 
+        def draw(only: Collection[str]) -> Simulation:
+            return simulate(config, catalog, pool, only=only)
 
-def _predict(config: Config, catalog: Catalog, root: int, group: str) -> Prediction:
-    pool = pool_of(config, catalog, root)
-    inputs = measure_inputs(config, pool)
-    mlp = MLP.of(config.model, pool.dataset.input_width, pool.dataset.output_width, catalog)
-    weights = weights_by_layer(mlp, config.model.init, catalog)
-    refusal = why_not_forward(mlp, weights)
-    found = None if refusal else walk(mlp, weights, inputs)
-    if found is not None and not is_finite(found):
-        found, refusal = None, "the signal overflows"
-    if found is None:
-        return _simulated(config, catalog, pool, mlp, weights, inputs, group, refusal or "")
-    loss: Loss = config.train.loss.build(catalog)
-    with np.errstate(all="ignore"):
-        top = draw_top(found, loss, inputs)
-        deltas = carry_back(found, top, ALIGNED)
-    forecasts = _forward(found, inputs)
-    reasons: tuple[str, ...] = ()
-    share = max((delta.aligned for delta in deltas.values()), default=0.0)
-    expected = _initial_loss(top, inputs)
-    scale = top.output_scale
-    if share > ALIGNED:
-        reasons = (_say_aligned("simulated", share),)
-        drawn = simulate(config, catalog, pool, only=BACKWARD)
-        forecasts |= {name: dict(drawn.forecasts.get(name, {})) for name in BACKWARD}
-        expected = drawn.loss
-    else:
-        forecasts |= _backward(found, deltas, inputs)
-    return _assemble(group, mlp, found, forecasts, expected, scale, _phase(mlp, weights, forecasts), reasons, inputs)
+        return replace(_predict(mlp, weights, measure_inputs(config, pool), loss, draw), group=group)
 
 
 def predict_mlp(mlp: MLP, weights: list[Weights], inputs: Inputs, loss: Loss | None) -> Prediction:
@@ -79,118 +84,106 @@ def predict_mlp(mlp: MLP, weights: list[Weights], inputs: Inputs, loss: Loss | N
 
     Without a loss, the signal only. A δ that points along the signal is an order of magnitude.
     """
-    with one_blas_thread(), np.errstate(all="ignore"):
-        found = walk(mlp, weights, inputs)
-        if not is_finite(found):
-            raise InvalidInput("predict: the signal overflows")
-        forecasts = _forward(found, inputs)
-        expected, scale = Forecast(float("nan"), 0.0, "exact"), found.top.p**0.5
-        reasons: tuple[str, ...] = ()
-        if found.head is not None:
-            scale = found.head.out.p**0.5
-        if loss is not None:
-            top = draw_top(found, loss, inputs)
-            deltas = carry_back(found, top)
-            back = _backward(found, deltas, inputs)
-            share = max((delta.aligned for delta in deltas.values()), default=0.0)
-            if share > ALIGNED:
-                reasons = (_say_aligned("an order of magnitude", share),)
-                back = {name: {n: replace(one, kind="order") for n, one in by.items()} for name, by in back.items()}
-            forecasts |= back
-            expected, scale = _initial_loss(top, inputs), top.output_scale
-        return _assemble("", mlp, found, forecasts, expected, scale, _phase(mlp, weights, forecasts), reasons, inputs)
+    with one_blas_thread():
+        return _predict(mlp, weights, inputs, loss, None)
 
 
-def _say_aligned(kind: str, share: float) -> str:
-    known = "theory gives only the order of magnitude"
-    return f"δ is {kind}, because {100 * share:.0f} % of it points along the signal in some layer, where {known}"
-
-
-def _simulated(
-    config: Config,
-    catalog: Catalog,
-    pool: Pool,
-    mlp: MLP,
-    weights: list[Weights],
-    inputs: Inputs,
-    group: str,
-    refusal: str,
-) -> Prediction:
-    drawn: Simulation = simulate(config, catalog, pool)
-    forecasts = {name: dict(by) for name, by in drawn.forecasts.items()}
-    phase = _phase(mlp, weights, forecasts)
-    reasons = (f"{refusal}: {drawn.draws} initial networks are drawn instead",)
-    return _assemble(group, mlp, None, forecasts, drawn.loss, drawn.output_scale, phase, reasons, inputs)
-
-
-def _assemble(
-    group: str,
-    mlp: MLP,
-    found: Walk | None,
-    forecasts: Mapping[str, Mapping[int, Forecast]],
-    loss: Forecast,
-    scale: float,
-    phase: Phase,
-    reasons: tuple[str, ...],
-    inputs: Inputs,
-) -> Prediction:
-    streams = {} if found is None else _streams(found)
-    rows = []
-    last = mlp.layers[-1].number
-    for layer in mlp.layers:
-        number = layer.number
-        signal = streams.get(number)
-        delta, gradient = forecasts.get("delta_l2", {}), forecasts.get("grad_l2", {})
-        own = delta.get(number)
-        rows.append(
-            LayerTheory(
-                number,
-                "simulated" if signal is None and own is None else own.kind if own is not None else "exact",
-                None if signal is None else signal.p,
-                None if signal is None else signal.m,
-                None if signal is None else signal.overlap,
-                _ratio(delta, number, last),
-                _ratio(gradient, number, last),
-            )
-        )
+def _predict(mlp: MLP, weights: list[Weights], inputs: Inputs, loss: Loss | None, draw: Draw | None) -> Prediction:
+    refusal = why_not_forward(mlp, weights)
+    with np.errstate(all="ignore"):
+        network = None if refusal else walk(mlp, weights, inputs)
+        if network is not None and not is_finite(network):
+            network, refusal = None, "the signal overflows"
+        if network is not None:
+            forecasts, initial_loss, scale, reasons = _by_theory(network, inputs, loss, draw)
+        elif draw is not None:
+            drawn = draw(())
+            forecasts = {name: dict(by) for name, by in drawn.forecasts.items()}
+            initial_loss, scale = drawn.loss, drawn.output_scale
+            reasons = (f"{refusal}: {drawn.draws} initial networks are drawn instead",)
+        else:
+            raise InvalidInput(f"predict: {refusal}")
     measured = {
         "second_moment": float(np.mean(inputs.second.diagonal())),
         "overlap": inputs.overlap,
         "probe_batch": float(inputs.batch),
     }
-    return Prediction(group, tuple(rows), forecasts, loss, scale, phase, reasons, measured)
+    phase, layers = _phase(mlp, weights, forecasts), _describe_layers(mlp, network, forecasts)
+    return Prediction("", layers, forecasts, initial_loss, scale, phase, reasons, measured)
+
+
+def _by_theory(
+    network: Walk, inputs: Inputs, loss: Loss | None, draw: Draw | None
+) -> tuple[Forecasts, Forecast, float, tuple[str, ...]]:
+    """(forecasts, initial loss, size of the outputs, why something is not exact)."""
+    forecasts = _forward(network, inputs)
+    if loss is None:
+        outputs = network.top if network.head is None else network.head.out
+        return forecasts, Forecast(nan, 0.0, "exact"), outputs.p**0.5, ()
+    top = draw_top(network, loss, inputs)
+    # what is simulated further down need not be carried there
+    deltas = carry_back(network, top) if draw is None else carry_back(network, top, ALIGNED)
+    initial_loss = _initial_loss(top, inputs)
+    share = max((delta.aligned for delta in deltas.values()), default=0.0)
+    if share <= ALIGNED:
+        return forecasts | _backward(network, deltas, inputs), initial_loss, top.output_scale, ()
+    if draw is not None:
+        kind, drawn = "simulated", draw(BACKWARD)
+        back = {name: dict(drawn.forecasts.get(name, {})) for name in BACKWARD}
+        initial_loss = drawn.loss
+    else:
+        kind, back = "an order of magnitude", _backward(network, deltas, inputs)
+        back = {name: {n: replace(one, kind="order") for n, one in by.items()} for name, by in back.items()}
+    known = "theory gives only the order of magnitude"
+    reason = f"δ is {kind}, because {100 * share:.0f} % of it points along the signal in some layer, where {known}"
+    return forecasts | back, initial_loss, top.output_scale, (reason,)
+
+
+def _describe_layers(mlp: MLP, network: Walk | None, forecasts: Forecasts) -> tuple[LayerTheory, ...]:
+    streams = {} if network is None else _streams(network)
+    deltas, gradients = forecasts.get("delta_l2", {}), forecasts.get("grad_l2", {})
+    rows, last = [], mlp.layers[-1].number
+    for number in (layer.number for layer in mlp.layers):
+        signal, delta = streams.get(number), deltas.get(number)
+        kind: Kind = "exact" if delta is None else delta.kind
+        ratios = _ratio(deltas, number, last), _ratio(gradients, number, last)
+        if signal is None:
+            rows.append(LayerTheory(number, "simulated" if delta is None else kind, None, None, None, *ratios))
+        else:
+            rows.append(LayerTheory(number, kind, signal.p, signal.m, signal.overlap, *ratios))
+    return tuple(rows)
 
 
 def _ratio(forecasts: Mapping[int, Forecast], number: int, last: int) -> float:
-    own, end = forecasts.get(number), forecasts.get(last)
-    return own.center / end.center if own is not None and end is not None and end.center > 0 else float("nan")
+    here, end = forecasts.get(number), forecasts.get(last)
+    return here.center / end.center if here is not None and end is not None and end.center > 0 else nan
 
 
-def _streams(found: Walk) -> dict[int, Signal]:
+def _streams(network: Walk) -> dict[int, Signal]:
     """What leaves each layer: of a block's last layer, the stream."""
-    signals = {passed.layer.number: passed.out for passed in found.layers}
-    return signals | {block.layers[-1].layer.number: block.out for block in found.blocks}
+    signals = {passed.layer.number: passed.out for passed in network.layers}
+    return signals | {block.layers[-1].layer.number: block.out for block in network.blocks}
 
 
 def _initial_loss(top: Top, inputs: Inputs) -> Forecast:
     """Over the draws of the network, and over those of the batch."""
     logs = np.log(top.losses[np.isfinite(top.losses) & (top.losses > 0)])
     if len(logs) < 2:
-        return Forecast(float("nan"), 0.0, "exact")
+        return Forecast(nan, 0.0, "exact")
     apart = top.losses_by_sample[np.isfinite(top.losses_by_sample)]
     of_batch = float(apart.var(ddof=1) / apart.mean() ** 2) * inputs.chance if len(apart) > 1 else 0.0
     return Forecast(float(np.exp(logs.mean())), sqrt(float(logs.var(ddof=1)) + of_batch), "exact")
 
 
-def _forward(found: Walk, inputs: Inputs) -> Forecasts:
+def _forward(network: Walk, inputs: Inputs) -> Forecasts:
     """Mean and standard deviation at `pre`, `post` and `stream`."""
     out: Forecasts = {
         f"activation_{what}.{place}": {} for place in ("pre", "post", "stream") for what in ("mean", "std")
     }
-    ends = {block.layers[-1].layer.number: block.out for block in found.blocks}
-    if found.stem is not None:
-        ends[found.stem.layer.number] = found.stem.out
-    for passed in found.layers:
+    ends = {block.layers[-1].layer.number: block.out for block in network.blocks}
+    if network.stem is not None:
+        ends[network.stem.layer.number] = network.stem.out
+    for passed in network.layers:
         number = passed.layer.number
         fixed = isinstance(passed.layer.norm, LayerNorm)  # takes the mean out of what enters the function
         leaving, end = _leaving(passed), ends.get(number)
@@ -260,11 +253,11 @@ def _grown(bias: float) -> float:
     return exp(0.5 * min(max(bias, -600.0), 600.0))
 
 
-def _backward(found: Walk, deltas: Mapping[int, Delta], inputs: Inputs) -> Forecasts:
+def _backward(network: Walk, deltas: Mapping[int, Delta], inputs: Inputs) -> Forecasts:
     """Sizes of δ and of the gradients of weights and biases."""
     out: Forecasts = {name: {} for name in BACKWARD}
     batch = inputs.batch
-    for passed in found.layers:
+    for passed in network.layers:
         layer, delta = passed.layer, deltas[passed.layer.number]
         n = layer.fan_out
         sigma = 0.5 * sqrt(max(delta.variance, 0.0))
@@ -304,3 +297,78 @@ def _phase(mlp: MLP, weights: list[Weights], forecasts: Mapping[str, Mapping[int
     if last > first and all(end is not None and end.center > 0 for end in ends):
         factor = exp(2 * log(ends[0].center / ends[1].center) / (last - first))  # type: ignore[union-attr]
     return skip_phase(factor, own.weight, own.bias, first, last)
+
+
+# ---------------------------------------------------------------------- the groups of a study
+
+
+def predict_groups(configs: Mapping[str, Config], catalog: Catalog, root: int) -> dict[str, Prediction]:
+    """Predictions by group; one that fails in a part of the user's own is left out."""
+    known = {name: _predict_once(config, catalog, root) for name, config in configs.items()}
+    return {name: replace(prediction, group=name) for name, prediction in known.items() if prediction is not None}
+
+
+def _predict_once(config: Config, catalog: Catalog, root: int) -> Prediction | None:
+    try:
+        key = _key(config, catalog, root)
+    except GradlabError:  # the data are not there any more
+        return None
+    if key in _KNOWN:
+        return _KNOWN[key]
+    path = None if catalog.files else _path(key)
+    prediction = _read(path)
+    if prediction is None:
+        try:
+            prediction = predict_config(config, catalog, root)
+        except (ArithmeticError, np.linalg.LinAlgError):  # its numbers leave what float64 can hold: no prediction
+            prediction = None
+        except Exception:  # a user part may raise anything; its trials will then fail with that error
+            if not catalog.files and config.data.name != "file":  # whose file may be gone
+                raise
+            prediction = None
+        _write(path, prediction)
+    _KNOWN[key] = prediction
+    return prediction
+
+
+def _key(config: Config, catalog: Catalog, root: int) -> str:
+    task: Task = config.data.build(catalog)
+    probes = config.measure.probes
+    return content_id(
+        [
+            VERSION,
+            config.model.model_dump(mode="json"),
+            config.data.model_dump(mode="json"),
+            task.fingerprint(),
+            config.train.loss.model_dump(mode="json"),
+            config.train.precision,
+            config.train.batch,
+            config.measure.probe.model_dump(mode="json"),
+            probes if isinstance(probes, str) else list(probes),
+            root,
+            catalog_key(catalog),
+        ]
+    )
+
+
+def _path(key: str) -> Path | None:
+    folder = cache_folder("theory")
+    return None if folder is None else folder / f"{key}.json"
+
+
+def _read(path: Path | None) -> Prediction | None:
+    if path is None:
+        return None
+    try:
+        return from_json(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _write(path: Path | None, prediction: Prediction | None) -> None:
+    if path is None or prediction is None:
+        return
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    with suppress(OSError):
+        temporary.write_text(json.dumps(to_json(prediction)), encoding="utf-8")
+        os.replace(temporary, path)

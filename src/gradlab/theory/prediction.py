@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from math import exp, inf, log
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from math import exp, log
 from typing import Any, Literal
+
+from pydantic import TypeAdapter
 
 from gradlab.theory.phase import Phase
 
@@ -31,18 +34,15 @@ class Forecast:
     @property
     def low(self) -> float:
         """Where the band begins."""
-        return self.center - SIGMAS * self.spread if self.signed else self.center * exp(-SIGMAS * min(self.spread, 300))
+        return self._away(-SIGMAS)
 
     @property
     def high(self) -> float:
         """Where the band ends."""
-        return self.center + SIGMAS * self.spread if self.signed else self.center * exp(SIGMAS * min(self.spread, 300))
+        return self._away(SIGMAS)
 
-    def off_by(self, measured: float) -> float:
-        """Measured/predicted; of a number that has a sign, the difference in standard deviations."""
-        if self.signed:
-            return (measured - self.center) / self.spread if self.spread > 0 else 0.0
-        return measured / self.center if self.center > 0 else inf
+    def _away(self, sigmas: float) -> float:
+        return self.center + sigmas * self.spread if self.signed else self.center * exp(sigmas * min(self.spread, 300))
 
 
 @dataclass(frozen=True)
@@ -118,33 +118,16 @@ class Prediction:
 
 def to_json(prediction: Prediction) -> dict[str, Any]:
     """Numbers, words, lists and dicts; infinity stays a float."""
-    return {
-        "group": prediction.group,
-        "layers": [dict(vars(layer)) for layer in prediction.layers],
-        "forecasts": {
-            measure: {str(layer): dict(vars(forecast)) for layer, forecast in by.items()}
-            for measure, by in prediction.forecasts.items()
-        },
-        "loss": dict(vars(prediction.loss)),
-        "output_scale": prediction.output_scale,
-        "phase": dict(vars(prediction.phase)),
-        "reasons": list(prediction.reasons),
-        "inputs": dict(prediction.inputs),
-    }
+    raw = asdict(prediction)
+    forecasts = {name: {str(layer): one for layer, one in by.items()} for name, by in raw["forecasts"].items()}
+    return {**raw, "layers": list(raw["layers"]), "forecasts": forecasts, "reasons": list(raw["reasons"])}
 
 
 def from_json(raw: Mapping[str, Any]) -> Prediction:
     """The prediction that `to_json` wrote."""
-    return Prediction(
-        raw["group"],
-        tuple(LayerTheory(**layer) for layer in raw["layers"]),
-        {
-            measure: {int(layer): Forecast(**forecast) for layer, forecast in by.items()}
-            for measure, by in raw["forecasts"].items()
-        },
-        Forecast(**raw["loss"]),
-        raw["output_scale"],
-        Phase(**raw["phase"]),
-        tuple(raw["reasons"]),
-        raw["inputs"],
-    )
+    return _adapter().validate_python(raw)
+
+
+@cache
+def _adapter() -> TypeAdapter[Prediction]:
+    return TypeAdapter(Prediction)

@@ -1,28 +1,40 @@
-"""How large the initial weights and biases of a layer are: σw² = n_in Var W and σb² = Var b.
+"""The way forward: initial weights, the signal of every layer and block, and how it spreads over draws.
 
-Both are computed from the init's inverse CDF, so an init of the user's own needs no entry here. An init whose entries
-are not independent is drawn a few times and measured.
+The size of weights and biases, σw² = n_in Var W and σb² = Var b, is computed from the init's inverse CDF, so an init of
+the user's own needs no entry here. An init whose entries are not independent is drawn a few times and measured.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from math import sqrt
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gradlab.network.activations import Identity
 from gradlab.network.inits import Init, Orthogonal
 from gradlab.network.mlp import MLP, Layer
 from gradlab.network.norms import DynamicTanh, LayerNorm, NoNorm, RmsNorm
+from gradlab.network.skips import (
+    AddThenActivate,
+    GatedSkip,
+    Highway,
+    IdentitySkip,
+    NoSkip,
+    PreActivation,
+    ReZero,
+    ScaledSkip,
+)
+from gradlab.parts import Catalog
 from gradlab.spec.base import scale_value
 from gradlab.spec.choice import InitChoice
 from gradlab.streams import Streams
 from gradlab.theory.inputs import Inputs, over_pairs
-from gradlab.theory.laws import Elementwise, Law, correlation, law_of
+from gradlab.theory.laws import Elementwise, Law, correlation, law_of, overlap_of
 
 Array = NDArray[Any]
 DRAWS = 8
@@ -47,23 +59,26 @@ class Weights:
     """Whether ‖Wᵀ δ‖ is ‖δ‖ up to a factor: an orthogonal matrix that does not widen."""
 
 
-def weights_of(layer: Layer, mlp: MLP, choice: InitChoice, init: Init) -> Weights:
-    """The distribution of a layer's matrix and bias."""
-    scaled = choice.scale_on == "all" or layer.in_block
-    scale = scale_value(choice.scale, mlp.depth) if scaled else 1.0
-    mean, variance, excess = _entry(init, layer.fan_in, layer.fan_out)
-    has_bias = choice.bias == "same" and any(
-        slot.role == "bias" and slot.group == "layer" and slot.owner == layer.number for slot in mlp.layout.slots
-    )
-    centered = abs(mean) <= 1e-9 * max(variance, 1e-300) ** 0.5
-    return Weights(
-        layer.fan_in * variance * scale**2,
-        variance if has_bias else 0.0,
-        is_centered=centered,
-        excess=excess,
-        keeps_signal=isinstance(init, Orthogonal) and layer.fan_in <= layer.fan_out,
-        keeps_delta=isinstance(init, Orthogonal) and layer.fan_in >= layer.fan_out,
-    )
+def weights_by_layer(mlp: MLP, choice: InitChoice, catalog: Catalog) -> list[Weights]:
+    """The initial distribution of every matrix and its bias."""
+    init: Init = choice.build(catalog)
+    biases = {slot.owner for slot in mlp.layout.slots if (slot.role, slot.group) == ("bias", "layer")}
+    weights = []
+    for layer in mlp.layers:
+        scaled = choice.scale_on == "all" or layer.in_block
+        scale = scale_value(choice.scale, mlp.depth) if scaled else 1.0
+        mean, variance, excess = _entry(init, layer.fan_in, layer.fan_out)
+        weights.append(
+            Weights(
+                layer.fan_in * variance * scale**2,
+                variance if choice.bias == "same" and layer.number in biases else 0.0,
+                is_centered=abs(mean) <= 1e-9 * max(variance, 1e-300) ** 0.5,
+                excess=excess,
+                keeps_signal=isinstance(init, Orthogonal) and layer.fan_in <= layer.fan_out,
+                keeps_delta=isinstance(init, Orthogonal) and layer.fan_in >= layer.fan_out,
+            )
+        )
+    return weights
 
 
 def projection_gain(mlp: MLP, fan_in: int, fan_out: int) -> float:
@@ -213,6 +228,13 @@ class Shifted:
     """d ln of the mean level/d ln q."""
 
 
+def less_orders(whole: Array, taken: tuple[int, ...], c: Array, left: Sequence[Array], right: Sequence[Array]) -> Array:
+    """A covariance over one unit without the Hermite orders that a norm or an orthogonal matrix holds fixed."""
+    for order in taken:
+        whole = whole - left[order - 1][:, None] * right[order - 1] * c**order
+    return whole
+
+
 def shift(law: Law, c: Array, taken: tuple[int, ...]) -> Shifted:
     """Center f at its mean over the batch."""
     middle = float(law.mean.mean())
@@ -222,12 +244,10 @@ def shift(law: Law, c: Array, taken: tuple[int, ...]) -> Shifted:
     squares = law.square - 2 * middle * (law.cube + law.cube.T) + 4 * middle**2 * varying
     with_square = law.square - 2 * middle * law.cube.T
     with_value = law.cube - 2 * middle * varying
-    for order in taken:
-        of_f, of_square = law.orders[order - 1], law.square_orders[order - 1]
-        shifted, power = of_square - 2 * middle * of_f, c**order
-        squares = squares - shifted[:, None] * shifted * power
-        with_square = with_square - of_square[:, None] * shifted * power
-        with_value = with_value - of_f[:, None] * shifted * power
+    shifted = tuple(square - 2 * middle * f for square, f in zip(law.square_orders, law.orders, strict=True))
+    squares = less_orders(squares, taken, c, shifted, shifted)
+    with_square = less_orders(with_square, taken, c, law.square_orders, shifted)
+    with_value = less_orders(with_value, taken, c, law.orders, shifted)
     grown = float(np.mean(v)) * law.growth - middle * float(np.mean(law.inner))
     whole = float(np.mean(level))
     growth = grown / whole if whole > SMALLEST else law.growth
@@ -245,18 +265,7 @@ def behind_function(
     return Deviation(own.level, spread.then(own.growth, 0.0, noise), joint)
 
 
-@dataclass(frozen=True)
-class Stream:
-    """What a sum adds to: p and v of the stream with their spreads."""
-
-    mean: Array
-    second: Array
-    spread: Spread
-    deviation: Deviation
-    width: int
-
-
-def behind_sum(stream: Stream, own: Shifted, p: Array, alpha: float, gain: float, passed_on: float) -> Deviation:
+def behind_sum(stream: Signal, own: Shifted, p: Array, alpha: float, gain: float, passed_on: float) -> Deviation:
     """v of x + α f: p is its new second moment, passed_on = d ln q/d ln p (0 behind a norm)."""
     before = stream.deviation
     level = np.maximum(before.level + alpha**2 * own.level, SMALLEST)
@@ -299,8 +308,6 @@ class Signal:
     width: int
     spread: Spread
     """Of the batch's mean second moment."""
-    is_gaussian: bool = False
-    """Whether a unit's values are jointly Gaussian with mean 0."""
     carries_input: bool = False
     """Whether the network's input is still added in it, unchanged: a stream without a stem."""
     fourth: Array | None = None
@@ -335,9 +342,7 @@ class Signal:
     @cached_property
     def overlap(self) -> float:
         """Mean correlation of two different samples."""
-        c = self.correlation
-        size = len(c)
-        return float((c.sum() - c.trace()) / (size * (size - 1))) if size > 1 else 1.0
+        return overlap_of(self.second)
 
 
 @dataclass(frozen=True)
@@ -394,15 +399,8 @@ class Passed:
         return np.asarray(self.weights.weight * self.entry.second.diagonal() / q)
 
 
-@dataclass(frozen=True)
-class Sum:
-    """A stream behind the sum of a block."""
-
-    out: Signal
-    gain: float
-    """d ln p'/d ln p."""
-    noise: Array
-    """What the block adds to the spread of p'."""
+Sum = tuple[Signal, float, Array]
+"""The stream behind a block, d ln p'/d ln p along it, and what the block adds to the spread of p'."""
 
 
 def linear(entry: Signal, weights: Weights) -> tuple[Array, Spread]:
@@ -436,10 +434,7 @@ def covers_norm(layer: Layer) -> bool:
 
 def noise_of(law: Law, c: Array, taken: tuple[int, ...]) -> Array:
     """κ: relative covariance of f² of one unit over pairs of samples."""
-    covariance = law.square
-    for order in taken:
-        own = law.square_orders[order - 1]
-        covariance = covariance - (own[:, None] * own) * c**order
+    covariance = less_orders(law.square, taken, c, law.square_orders, law.square_orders)
     return relative(covariance, law.second.diagonal())
 
 
@@ -473,10 +468,7 @@ def pass_layer(layer: Layer, weights: Weights, entry: Signal) -> Passed:
     added, n = _excess_behind(law, seen, excess), layer.fan_out
     kappa = noise_of(law, c, taken) + added
     after = spread.then(law.growth, law.growth2, kappa / n)
-
-    def about_mean() -> Deviation:
-        return behind_function(law, c, taken, spread, added, n)
-
+    about_mean = partial(behind_function, law, c, taken, spread, added, n)
     out = Signal(law.mean, law.second, n, after, fourth=1 + kappa, about_mean=about_mean)
     found = Passed(layer, weights, entry, covariance, scale, seen, c, spread, units, law, out, taken, kappa / n, excess)
     return replace(found, out=replace(out, spread=after.moved(found.kurtosis * law.fourths[0])))
@@ -489,10 +481,7 @@ def pass_activated_first(layer: Layer, weights: Weights, stream: Signal) -> Pass
     c = correlation(seen)
     law = law_of(function_of(layer), seen, c)
     kappa, n = noise_of(law, c, taken), layer.fan_in
-
-    def about_mean() -> Deviation:
-        return behind_function(law, c, taken, spread, 0.0, n)
-
+    about_mean = partial(behind_function, law, c, taken, spread, 0.0, n)
     own = spread.then(law.growth, law.growth2, kappa / n)
     entry = Signal(law.mean, law.second, n, own, fourth=1 + kappa, about_mean=about_mean)
     covariance, given = linear(entry, weights)
@@ -500,7 +489,7 @@ def pass_activated_first(layer: Layer, weights: Weights, stream: Signal) -> Pass
     kept = weights.keeps_signal and weights.bias == 0
     drawn = 0.0 * covariance if kept else 2 * correlation(covariance) ** 2 + excess
     after = given.then(1, 0, drawn / layer.fan_out)
-    out = Signal(np.zeros(len(seen)), covariance, layer.fan_out, after, is_gaussian=True)
+    out = Signal(np.zeros(len(seen)), covariance, layer.fan_out, after)
     size = stream.spread
     return Passed(layer, weights, entry, covariance, scale, seen, c, spread, size, law, out, taken, kappa / n, excess)
 
@@ -518,24 +507,21 @@ def add_branch(stream: Signal, last: Passed, alpha: float) -> Sum:
     passed_on = law.growth * part if last.entry is stream and not last.is_normed else 0.0
     gain = (p + alpha * shared + (alpha * shared + alpha**2 * branch.p) * passed_on) / total if total > 0 else 0.0
     c = last.c
-    lean, squares = stream.mean[:, None] * law.cube, law.square
+    times_mean = tuple(stream.mean * of_f for of_f in law.orders)
     moving = stream.second * (law.second - law.mean[:, None] * law.mean)  # of x f over one unit
-    for order in last.taken:
-        of_f, of_square = law.orders[order - 1], law.square_orders[order - 1]
-        moving = moving - ((stream.mean * of_f)[:, None] * (stream.mean * of_f)) * c**order
-        squares = squares - (of_square[:, None] * of_square) * c**order
-        lean = lean - ((stream.mean * of_f)[:, None] * (of_square)) * c**order
+    moving = less_orders(moving, last.taken, c, times_mean, times_mean)
+    squares = less_orders(law.square, last.taken, c, law.square_orders, law.square_orders)
+    lean = less_orders(stream.mean[:, None] * law.cube, last.taken, c, times_mean, law.square_orders)
     covariance = 4 * alpha**2 * moving + alpha**4 * squares + 2 * alpha**3 * (lean + lean.T)
     noise = relative(covariance, second.diagonal()) / stream.width
     spread = stream.spread.then(gain, 0.0, noise)
     fresh = part if last.entry is stream and not last.is_normed else 0.0
 
     def about_mean() -> Deviation:
-        below = Stream(stream.mean, stream.second, stream.spread, stream.deviation, stream.width)
-        return behind_sum(below, shift(law, c, last.taken), second.diagonal(), alpha, gain, fresh)
+        return behind_sum(stream, shift(law, c, last.taken), second.diagonal(), alpha, gain, fresh)
 
     out = Signal(mean, second, stream.width, spread, carries_input=stream.carries_input, about_mean=about_mean)
-    return Sum(out, gain, noise)
+    return out, gain, noise
 
 
 def add_gaussian_branch(stream: Signal, last: Passed) -> Sum:
@@ -553,10 +539,10 @@ def add_gaussian_branch(stream: Signal, last: Passed) -> Sum:
     noise = drawn + part**2 * last.noise + 2 * part * before
     spread = stream.spread.then(gain, 0.0, noise)
     out = Signal(
-        stream.mean, second, stream.width, spread, is_gaussian=True, carries_input=stream.carries_input,
+        stream.mean, second, stream.width, spread, carries_input=stream.carries_input,
         shape=before + part * last.noise,
     )  # fmt: skip
-    return Sum(out, gain, noise)
+    return out, gain, noise
 
 
 def persistence(whole: Array, orders: Sequence[float], taken: tuple[int, ...], c: float) -> float:
@@ -574,4 +560,137 @@ def persistence(whole: Array, orders: Sequence[float], taken: tuple[int, ...], c
 
 def project(stream: Signal, gain: float, width: int) -> Signal:
     """x P, where a skip changes the width: Gaussian with mean 0."""
-    return Signal(np.zeros(len(stream.mean)), gain * stream.second, width, stream.spread, is_gaussian=True)
+    return Signal(np.zeros(len(stream.mean)), gain * stream.second, width, stream.spread)
+
+
+# A network on its way forward: every layer and block with its signal, or why the theory does not cover it.
+
+
+@dataclass(frozen=True)
+class PassedBlock:
+    """One block on the way forward."""
+
+    layers: tuple[Passed, ...]
+    stream: Signal
+    """What enters the sum along the skip."""
+    out: Signal
+    alpha: float | None
+    """What multiplies the branch; None without a skip."""
+    projection: float | None
+    """n_in Var of the matrix in the skip, where the width changes."""
+    gain: float = 1.0
+    """d ln p'/d ln p along the block."""
+    noise: Array | float = 0.0
+    """What the block adds to the spread of p'."""
+
+
+@dataclass(frozen=True)
+class Walk:
+    """The whole network."""
+
+    entry: Signal
+    stem: Passed | None
+    blocks: tuple[PassedBlock, ...]
+    head: Passed | None
+
+    @property
+    def layers(self) -> tuple[Passed, ...]:
+        """In forward order."""
+        inner = [layer for block in self.blocks for layer in block.layers]
+        return tuple(layer for layer in (self.stem, *inner, self.head) if layer is not None)
+
+    @property
+    def top(self) -> Signal:
+        """What the head multiplies, or what the loss sees if there is none."""
+        if self.blocks:
+            return self.blocks[-1].out
+        return self.stem.out if self.stem is not None else self.entry
+
+
+def branch_factor(mlp: MLP, block: int) -> float | None:
+    """α in x + α F of a block (from 0); None without a skip."""
+    skip = mlp.skip
+    if isinstance(skip, NoSkip):
+        return None
+    if isinstance(skip, ScaledSkip):
+        return mlp.constants_of(block)["alpha"]
+    return skip.start if isinstance(skip, ReZero | GatedSkip) else 1.0
+
+
+def why_not_forward(mlp: MLP, weights: list[Weights]) -> str | None:
+    """Why the theory does not cover the signal of a network; None if it does."""
+    skip = mlp.skip
+    if isinstance(skip, AddThenActivate):
+        return "the density of a stream that is activated is not Gaussian, and its theory is not derived"
+    if isinstance(skip, Highway):
+        return "the gate of a Highway skip depends on the signal"
+    if type(skip) not in (NoSkip, IdentitySkip, ScaledSkip, ReZero, GatedSkip, PreActivation):
+        return f"the skip {skip.name!r} has no theory"
+    for layer in mlp.layers:
+        if not covers_norm(layer):
+            return (
+                "batch norm mixes the samples of a batch; its theory is the limit of large batches"
+                if layer.norm.name == "batch"
+                else f"the norm {layer.norm.name!r} has no theory"
+            )
+    if not all(own.is_centered for own in weights):
+        return "the init's weights do not have mean 0"
+    stem = mlp.stem
+    if isinstance(skip, PreActivation) and (
+        stem is None or not (isinstance(stem.activation, Identity) and stem.norm.name == "none")
+    ):
+        return "the stream of a pre-activation network is Gaussian only behind a stem without activation"
+    return None
+
+
+def walk(mlp: MLP, weights: list[Weights], inputs: Inputs) -> Walk:
+    """Carry the inputs' moments through the network."""
+    spread = no_spread(inputs, inputs.spread)
+    entry = _enter(inputs, spread, mlp.stem is None)
+    h, stem = entry, None
+    if mlp.stem is not None:
+        stem = pass_layer(mlp.stem, weights[0], h)
+        h = stem.out
+    blocks = []
+    for index, block in enumerate(mlp.blocks):
+        alpha = branch_factor(mlp, index)
+        stream, gain = h, None
+        before, after = block[0].fan_in, block[-1].fan_out
+        if alpha is not None and before != after:
+            gain = projection_gain(mlp, before, after)
+            stream = project(h, gain, after)
+        passed: list[Passed] = []
+        x = h
+        for layer in block:
+            through = pass_activated_first if layer.activates_first else pass_layer
+            passed.append(through(layer, weights[layer.number - 1], x))
+            x = passed[-1].out
+        if alpha is None:
+            h, slope, noise = x, 1.0, np.zeros_like(x.second)
+        elif isinstance(mlp.skip, PreActivation):
+            h, slope, noise = add_gaussian_branch(stream, passed[-1])
+        else:
+            h, slope, noise = add_branch(stream, passed[-1], alpha)
+        blocks.append(PassedBlock(tuple(passed), stream, h, alpha, gain, slope, noise))
+    head = None if mlp.head is None else pass_layer(mlp.head, weights[-1], h)
+    return Walk(entry, stem, tuple(blocks), head)
+
+
+def _enter(inputs: Inputs, spread: Spread, carries_input: bool) -> Signal:
+    """The task's samples as a signal."""
+    squares = inputs.x**2
+    p = inputs.second.diagonal()
+    fourth = relative(squares @ squares.T / inputs.x.shape[1], p)
+    mean = inputs.x.mean(1)
+
+    def about_mean() -> Deviation:
+        middle = float(mean.mean())
+        return Deviation(p - 2 * middle * mean + middle**2, spread, spread.covariance)
+
+    width = inputs.x.shape[1]
+    return Signal(mean, inputs.second, width, spread, carries_input=carries_input, fourth=fourth, about_mean=about_mean)
+
+
+def is_finite(network: Walk) -> bool:
+    """Whether no second moment overflowed."""
+    return all(bool(np.isfinite(layer.out.p)) for layer in network.layers)

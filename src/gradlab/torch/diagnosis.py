@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import torch.distributed as dist
 
-from gradlab.torch.figure import change_figure
 from gradlab.torch.rules import RULES, Curves, Finding, History, Nonfinite, Pass, join_names
+from gradlab.torch.views import change_figure
 
 if TYPE_CHECKING:
     from gradlab.torch.overfit import Overfit

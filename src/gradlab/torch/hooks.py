@@ -23,6 +23,7 @@ from torch.utils.weak import WeakIdKeyDictionary
 
 from gradlab.engines.torch.tensors import tensors_in
 from gradlab.errors import described
+from gradlab.network.activations import TORCH_NAMES
 
 
 def summarize_error(error: Exception) -> str:
@@ -171,8 +172,9 @@ def _tell_and_run(outputs: Any, *arguments: Any, **options: Any) -> Any:
 
 # ---------------------------------------------------------------------- functions
 
-NONLINEAR = {"relu", "relu_", "leaky_relu", "sigmoid", "sigmoid_", "tanh", "tanh_", "gelu", "silu", "elu", "hardtanh",
-             "clamp", "clamp_min", "clamp_", "threshold", "softplus", "relu6"}  # fmt: skip
+NONLINEAR = TORCH_NAMES | {f"{name}_" for name in TORCH_NAMES} | {
+    "elu", "hardtanh", "clamp", "clamp_min", "clamp_", "threshold", "softplus", "relu6",
+}  # fmt: skip
 SOFTMAX = {"softmax", "_safe_softmax"}
 ATTENTION = {"scaled_dot_product_attention"}
 CHOICE = {"topk", "argmax"}

@@ -23,9 +23,8 @@ from torch import Tensor, jit, nn
 from gradlab.engines.torch.tensors import optimizers_of, scaler_of
 from gradlab.errors import InvalidInput, shortened
 from gradlab.notices import say_once
-from gradlab.torch import statistics, tables
+from gradlab.torch import statistics, views
 from gradlab.torch.diagnosis import Change, Findings, diagnose_probe
-from gradlab.torch.figure import probe_as_html, probe_figure
 from gradlab.torch.hooks import (
     EagerMode,
     Hook,
@@ -35,13 +34,12 @@ from gradlab.torch.hooks import (
     stop_listening,
     summarize_error,
 )
-from gradlab.torch.objective import read_objective
+from gradlab.torch.inspection import read_objective
 from gradlab.torch.overfit import STEPS, NoiseScale, estimate_noise_scale, try_overfitting
 from gradlab.torch.recorder import Recorder, Records
-from gradlab.torch.statistics import ModuleStatistics
-from gradlab.torch.structure import ModelStructure, find_structure, is_called_by_hooks, unwrap_model
-from gradlab.torch.weights import (
+from gradlab.torch.statistics import (
     GradientStatistics,
+    ModuleStatistics,
     Samples,
     Weight,
     collect_weights,
@@ -49,6 +47,8 @@ from gradlab.torch.weights import (
     measure_gradients,
     take_samples,
 )
+from gradlab.torch.structure import ModelStructure, find_structure, is_called_by_hooks, unwrap_model
+from gradlab.torch.views import probe_as_html, probe_figure
 
 MAX_ENTRIES = 32_768
 """Maximum number of entries of an activation that are measured: every k-th of a larger one."""
@@ -358,15 +358,15 @@ class ModuleProbe:
 
         Identity and Dropout are left out unless `whole`.
         """
-        return tables.tabulate_rows(row for row in self.modules.values() if whole or not row.idle)
+        return views.tabulate_rows(row for row in self.modules.values() if whole or not row.idle)
 
     def blocks(self) -> pd.DataFrame:
         """One row per block, by what it returns and what moved inside it: the table, folded."""
-        return tables.tabulate_blocks(self)
+        return views.tabulate_blocks(self)
 
     def operations(self) -> pd.DataFrame:
         """One row per nonlinear function that was called between modules."""
-        return tables.tabulate_rows(self.records.operations.values())
+        return views.tabulate_rows(self.records.operations.values())
 
     def attention(self) -> pd.DataFrame:
         """One row per attention: entropy of its weights and largest logit."""
@@ -375,11 +375,11 @@ class ModuleProbe:
 
     def time_steps(self) -> pd.DataFrame:
         """One row per recurrent module and time step: size of the state, gradient through all later steps."""
-        return tables.tabulate_time(self.records.recurrence.values())
+        return views.tabulate_time(self.records.recurrence.values())
 
     def parameters(self) -> pd.DataFrame:
         """One row per parameter tensor: its gradient, its size, and how far the optimizer moved it."""
-        return tables.tabulate_weights(self.weights)
+        return views.tabulate_weights(self.weights)
 
     def histograms(self) -> dict[str, tuple[list[float], list[int]]]:
         """Edges and counts by module, of activations and (`δ module`) gradients; needs `probe(…, histograms=True)`."""

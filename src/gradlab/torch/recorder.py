@@ -18,10 +18,10 @@ from torch import Tensor, nn
 from gradlab.engines.torch.tensors import tensors_in
 from gradlab.torch import statistics
 from gradlab.torch.hooks import ATTENTION, CHOICE, NONLINEAR, SOFTMAX, FunctionListener, first_tensor
-from gradlab.torch.objective import Objective
-from gradlab.torch.special_modules import (
+from gradlab.torch.inspection import (
     Attention,
     Heads,
+    Objective,
     Recurrence,
     attend_to_arguments,
     attend_to_heads,

@@ -24,12 +24,11 @@ from gradlab.spec.numerals import written
 from gradlab.torch.structure import find_spine
 
 if TYPE_CHECKING:
-    from gradlab.torch.objective import Objective
+    from gradlab.torch.inspection import Objective
     from gradlab.torch.overfit import Overfit
     from gradlab.torch.probe import ModuleProbe
-    from gradlab.torch.statistics import ModuleStatistics
+    from gradlab.torch.statistics import ModuleStatistics, Weight
     from gradlab.torch.watch import Moment
-    from gradlab.torch.weights import Weight
 
 Lasting = Literal["once", "at first", "usually", "always"]
 """At which of a watch's probed steps a problem must show to be told: at any, at the first, at the last or at most of
@@ -233,6 +232,12 @@ class Rule(ABC):
             # what lasts is told as it is now, what passes as it was when it came
             one = hits[0 if self.passes else -1][1]
             yield one.at(_say_when(steps, len(moments)))
+        else:
+            yield from self.find_in_course(history)
+
+    def find_in_course(self, history: History) -> Iterable[Finding]:
+        """Look for the problem in the course of a watch, where its probed steps have not shown it one by one."""
+        return ()
 
     def find_in_attempt(self, attempt: Overfit, model_name: str) -> Iterable[Finding]:
         """Look for the problem in an attempt to overfit one batch."""
@@ -328,13 +333,10 @@ class Nonfinite(Rule):
         elif bad:
             yield self.report(bad[0], "its gradient is not finite", "clip gradients, or lower the loss scale")
 
-    def find_over(self, history: History) -> Iterator[Finding]:
-        """Of the curve of the loss only what no probed step has shown."""
-        found = list(super().find_over(history))
-        yield from found
+    def find_in_course(self, history: History) -> Iterator[Finding]:
         curve = history.curves.get("loss", {})
         bad = next((step for step, value in curve.items() if not math.isfinite(value)), None)
-        if bad is not None and not found:
+        if bad is not None:
             yield self.report(
                 "the loss", f"the loss is {curve[bad]} at step {bad:,}, which was not probed",
                 "probe every step (every=1) from shortly before this one; use a smaller learning rate or clip "
@@ -361,12 +363,10 @@ class WrongSign(Rule):
                 loss=objective.value,
             )  # fmt: skip
 
-    def find_over(self, history: History) -> Iterator[Finding]:
-        """Also a loss that falls without bound."""
-        found = list(super().find_over(history))
-        yield from found
+    def find_in_course(self, history: History) -> Iterator[Finding]:
+        """Find a loss that falls without bound."""
         first, last = history.thirds
-        if not found and first < 0 and last < 10 * first:
+        if first < 0 and last < 10 * first:
             start, end = history.losses[0], history.losses[-1]
             yield self.report(
                 "the loss", f"it falls without bound, from {written(start)} to {written(end)}",
@@ -400,7 +400,7 @@ class GradientsNotCleared(Rule):
     code = "gradients_not_cleared"
     helps = "call optimizer.zero_grad() once per step, on the optimizer that steps"
 
-    def find_over(self, history: History) -> Iterator[Finding]:
+    def find_in_course(self, history: History) -> Iterator[Finding]:
         later = [moment for moment in history.moments if moment.step > history.moments[0].step]
         hits = sum(moment.probe.records.uncleared for moment in later)
         if hits and 2 * hits > len(later):
@@ -895,10 +895,8 @@ class SamplesLookAlike(Rule):
         if seen.alike is not None and seen.moves and first_to_last(seen.gradients[1]) < VANISHED:
             yield self._describe(seen, seen.alike)
 
-    def find_over(self, history: History) -> Iterator[Finding]:
-        found = list(super().find_over(history))
-        yield from found
-        if not found and history.moments and history.has_fallen is False:
+    def find_in_course(self, history: History) -> Iterator[Finding]:
+        if history.moments and history.has_fallen is False:
             last = Pass(history.moments[-1].probe)
             if last.alike is not None and first_to_last(last.gradients[1]) >= VANISHED:
                 yield self._describe(last, last.alike)
@@ -1006,7 +1004,7 @@ class LossRises(Rule):
     code = "loss_rises"
     helps = "use a smaller learning rate; check the sign of the loss and `maximize=True`"
 
-    def find_over(self, history: History) -> Iterator[Finding]:
+    def find_in_course(self, history: History) -> Iterator[Finding]:
         if history.has_risen:
             start, end, count = history.losses[0], history.losses[-1], len(history.losses)
             evidence = f"it goes from {written(start)} to {written(end)} in {count} steps"
@@ -1022,7 +1020,7 @@ class DoesNotGeneralize(Rule):
         "network, or early stopping"
     )
 
-    def find_over(self, history: History) -> Iterator[Finding]:
+    def find_in_course(self, history: History) -> Iterator[Finding]:
         own = history.losses
         for name, curve in history.curves.items():
             other = [value for value in curve.values() if math.isfinite(value)]
@@ -1046,7 +1044,7 @@ class LossDoesNotFall(Rule):
     helps = "check whether the network can learn one batch by heart: diagnose(overfit=…)"
     severity = "note"
 
-    def find_over(self, history: History) -> Iterator[Finding]:
+    def find_in_course(self, history: History) -> Iterator[Finding]:
         if history.has_fallen is False and history.thirds[0] > 0 and not history.has_risen:
             start, end, count = history.losses[0], history.losses[-1], len(history.losses)
             evidence = f"it is {start:.4g} at first and {end:.4g} after {count} steps"
@@ -1060,7 +1058,7 @@ class LossSpikes(Rule):
     helps = "use a smaller learning rate or clip gradients; look at the batch of that step"
     severity = "note"
 
-    def find_over(self, history: History) -> Iterator[Finding]:
+    def find_in_course(self, history: History) -> Iterator[Finding]:
         values, steps = history.losses, list(history.loss_by_step)
         around = [median(values[max(0, i - 5) : i]) for i in range(1, len(values))]
         spikes = [i for i, usual in enumerate(around, 1) if usual > 0 and values[i] > SPIKE * usual and i > 5]

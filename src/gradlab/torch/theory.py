@@ -9,7 +9,7 @@ import operator
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -19,7 +19,7 @@ from torch.nn import functional
 
 from gradlab.analysis.theory import within
 from gradlab.errors import InvalidInput, described
-from gradlab.network.activations import Activation, Gelu, GeluTanh, Identity, LeakyRelu, Relu, Sigmoid, Silu, Tanh
+from gradlab.network.activations import TORCH_NAMES, Activation, Identity, find_torch_activation
 from gradlab.network.layout import Layout
 from gradlab.network.losses import Array, Loss
 from gradlab.network.mlp import MLP, Layer
@@ -29,10 +29,9 @@ from gradlab.tell.predictions import tell
 from gradlab.theory.inputs import represent
 from gradlab.theory.predicting import predict_mlp
 from gradlab.theory.prediction import Forecast, Prediction
-from gradlab.theory.signal import Weights
-from gradlab.theory.walk import why_not_forward
+from gradlab.theory.signal import Weights, why_not_forward
 from gradlab.torch.structure import unwrap_model
-from gradlab.torch.tables import find_layers
+from gradlab.torch.views import find_layers
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,19 +39,6 @@ if TYPE_CHECKING:
     from gradlab.torch.probe import ModuleProbe
 
 
-BY_NAME: dict[str, type[Activation]] = {
-    "relu": Relu,
-    "relu_": Relu,
-    "tanh": Tanh,
-    "tanh_": Tanh,
-    "sigmoid": Sigmoid,
-    "sigmoid_": Sigmoid,
-}
-BY_FUNCTION: dict[Any, type[Activation]] = {
-    torch.relu: Relu, functional.relu: Relu, torch.tanh: Tanh, functional.tanh: Tanh,
-    torch.sigmoid: Sigmoid, functional.sigmoid: Sigmoid, functional.silu: Silu,
-}  # fmt: skip
-BY_MODULE: dict[type[nn.Module], type[Activation]] = {nn.ReLU: Relu, nn.Tanh: Tanh, nn.Sigmoid: Sigmoid, nn.SiLU: Silu}
 ADDS = (operator.add, operator.iadd, torch.add)
 IDLE = (nn.Identity, nn.Flatten)
 
@@ -129,16 +115,10 @@ def _read(node: Node, traced: GraphModule) -> Step | None:
     if node.op == "call_module":
         module = traced.get_submodule(str(node.target))
         return _read_module(str(node.target), module)
+    name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
     made: Activation | None = None
-    if node.op == "call_function" and node.target is functional.gelu:
-        made = GeluTanh() if node.kwargs.get("approximate") == "tanh" else Gelu()
-    elif node.op == "call_function" and node.target is functional.leaky_relu:
-        slope = node.args[1] if len(node.args) > 1 else node.kwargs.get("negative_slope", 0.01)
-        made = LeakyRelu(negative_slope=slope)
-    elif node.op == "call_function" and node.target in BY_FUNCTION:
-        made = BY_FUNCTION[node.target]()
-    elif node.op == "call_method" and node.target in BY_NAME:
-        made = BY_NAME[str(node.target)]()
+    if node.op == "call_method" or node.target in (getattr(torch, name, None), getattr(functional, name, None)):
+        made = find_torch_activation(name.removesuffix("_"), node.kwargs, node.args[1:])
     if made is None:
         raise refuse(f"{_called(node)} is neither a linear layer nor a norm nor an activation that it knows")
     return Step(node.name, made)
@@ -153,13 +133,12 @@ def _read_module(name: str, module: nn.Module) -> Step | None:
         raise refuse(f"{name}: batch norm mixes the samples of a batch")
     if type(module) in (nn.Linear, nn.LayerNorm, nn.RMSNorm):
         return Step(name, module)
-    if isinstance(module, nn.GELU):
-        return Step(name, GeluTanh() if module.approximate == "tanh" else Gelu())
-    if isinstance(module, nn.LeakyReLU):
-        return Step(name, LeakyRelu(negative_slope=module.negative_slope))
-    if type(module) in BY_MODULE:
-        return Step(name, BY_MODULE[type(module)]())
-    raise refuse(f"{name} is a {type(module).__name__}, and the theory is of linear layers, norms and activations")
+    kind = type(module).__name__
+    if type(module) is getattr(nn, kind, None):
+        function = next((one for one in TORCH_NAMES if one.replace("_", "") == kind.lower()), "")
+        if (made := find_torch_activation(function, vars(module))) is not None:
+            return Step(name, made)
+    raise refuse(f"{name} is a {kind}, and the theory is of linear layers, norms and activations")
 
 
 def _called(node: Node) -> str:

@@ -30,12 +30,11 @@ from gradlab.errors import InvalidInput, shortened
 from gradlab.notices import say, say_once
 from gradlab.torch import statistics
 from gradlab.torch.diagnosis import Findings, diagnose_history, diagnose_probe, thin_out
-from gradlab.torch.figure import MEASURES, watch_as_html, watch_figure
 from gradlab.torch.hooks import Hook, listen, stop_listening, summarize_error
 from gradlab.torch.overfit import STEPS, try_overfitting
 from gradlab.torch.probe import ModuleProbe
 from gradlab.torch.structure import ModelStructure, find_structure, is_compiled, unwrap_model
-from gradlab.torch.tables import describe_moment, find_layers, layer_table
+from gradlab.torch.views import MEASURES, describe_moment, find_layers, layer_table, watch_as_html, watch_figure
 from gradlab.trials.outcome import LayerTable
 
 if TYPE_CHECKING:

@@ -2,6 +2,6 @@
 
 from gradlab.trackers.base import Session, Tracker
 
-SUPPORT = ("records", "exporting")
+SUPPORT = ("exporting",)
 
 __all__ = ["Session", "Tracker"]

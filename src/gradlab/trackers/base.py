@@ -1,14 +1,81 @@
-"""The base class of trackers. A tracker writes trials, groups and the study in the format of another tool."""
+"""The base class of trackers, and what a tracker is given: trials, groups and a study as plain names and numbers.
+
+A tracker writes them in the format of another tool. NaN, +inf and −inf are numbers as they are; what is missing is
+absent.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from gradlab.parts import Part
-from gradlab.runs.extras import require_extra
-from gradlab.trackers.records import GroupRecord, StudyRecord, TrialRecord
+from gradlab.runs.executors.base import require_extra
+
+Series = tuple[NDArray[np.int64], NDArray[np.float64]]
+"""Steps and values."""
+Settings = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class TrialRecord:
+    """One trial."""
+
+    id: str
+    group: str
+    seed: int
+    status: str
+    """done, diverged or failed."""
+    digest: str
+    error: str | None
+    settings: Settings
+    """Every parameter by its path, such as `train.lr`."""
+    metrics: Mapping[str, float]
+    curves: Mapping[str, Series]
+    layers: Mapping[str, Series]
+    """`gradient_l2/layer 03` -> its values at the moments at which the layers were measured."""
+
+    @property
+    def series(self) -> dict[str, Series]:
+        """Curves and layer measures under the names that trackers show."""
+        return {**self.curves, **{f"layers/{name}": values for name, values in self.layers.items()}}
+
+
+@dataclass(frozen=True)
+class GroupRecord:
+    """What the seeds of a group have in common."""
+
+    id: str
+    name: str
+    seeds: int
+    digest: str
+    settings: Settings
+    curves: Mapping[str, tuple[NDArray[np.int64], Mapping[str, NDArray[np.float64]]]]
+    """Curve -> steps, and `mean`, `low`, `high` over seeds; NaN if a seed is."""
+    metrics: Mapping[str, Mapping[str, float]]
+    """Metric -> `mean`, `low`, `high`: the interval of the report."""
+
+
+@dataclass(frozen=True)
+class StudyRecord:
+    """The study as a whole."""
+
+    name: str
+    question: str
+    answer: str
+    verdicts: tuple[Mapping[str, str], ...]
+    """claim, outcome, reason."""
+    digest: str
+    report: str
+    """Markdown."""
+    files: tuple[Path, ...] = field(default=())
+    """The report's files in the run folder."""
 
 
 class Session(ABC):

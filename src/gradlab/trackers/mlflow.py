@@ -17,8 +17,7 @@ from pathlib import Path
 from time import time
 from typing import Any, TypeVar
 
-from gradlab.trackers.base import Session, Tracker
-from gradlab.trackers.records import GroupRecord, StudyRecord, TrialRecord
+from gradlab.trackers.base import GroupRecord, Session, StudyRecord, Tracker, TrialRecord
 
 KEY, DIGEST = "gradlab.key", "gradlab.digest"
 PARENT, RUN_NAME = "mlflow.parentRunId", "mlflow.runName"

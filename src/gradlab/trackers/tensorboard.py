@@ -16,8 +16,7 @@ from pathlib import Path
 from time import time
 from typing import Any
 
-from gradlab.trackers.base import Session, Tracker
-from gradlab.trackers.records import GroupRecord, Series, StudyRecord, TrialRecord
+from gradlab.trackers.base import GroupRecord, Series, Session, StudyRecord, Tracker, TrialRecord
 
 NAME = "events.out.tfevents"
 SPREAD = ("mean", "low", "high")

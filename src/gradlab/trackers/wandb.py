@@ -19,8 +19,7 @@ from typing import Any
 
 from gradlab.runs.store.files import write_bytes
 from gradlab.spec.base import plain_json
-from gradlab.trackers.base import Session, Tracker
-from gradlab.trackers.records import GroupRecord, Series, StudyRecord, TrialRecord
+from gradlab.trackers.base import GroupRecord, Series, Session, StudyRecord, Tracker, TrialRecord
 
 INDEX = "written.json"
 

@@ -1,11 +1,10 @@
-"""What the page offers: every part of a kind by its name and what people call it, and the tasks."""
+"""The application of the lab: what the page offers, a page as a study file, and the routes behind both."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import re
-import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
@@ -18,11 +17,11 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from gradlab.errors import DataError, GradlabError, InvalidInput, StoreError, shortened
+from gradlab.errors import DataError, GradlabError, InvalidInput, shortened
 from gradlab.parts import BUILT_IN
 from gradlab.report import page as report_page
 from gradlab.runs.store.files import write_bytes
-from gradlab.spec.base import NAME_PATTERN, PATTERNS
+from gradlab.spec.base import NAME_PATTERN, PATTERNS, plain_json
 from gradlab.spec.stored import read_json
 from gradlab.spec.yaml_text import dump
 from gradlab.web.guard import REPORT_POLICY
@@ -73,7 +72,7 @@ def offer_choices() -> dict[str, Any]:
         "scales": [{"value": value, "label": label} for value, label in SCALES.items()],
         "tasks": TASK_NAMES,
         "defaults": Settings().model_dump(mode="json"),
-        "lessons": [lesson.to_json() for lesson in lessons().values()],
+        "lessons": [lesson.model_dump(mode="json") for lesson in lessons().values()],
         "limits": {"pages": PAGES, "training": TRAINING, "parameters": PARAMETERS, "upload": UPLOAD},
     }
 
@@ -104,28 +103,19 @@ def save_study(settings: Settings, uploads: Uploads, folder: Path, name: Any) ->
     """Write NAME.yaml (and a copy of uploaded data) to the folder; never over another file."""
     if not isinstance(name, str) or re.fullmatch(NAME_PATTERN, name) is None or name.endswith((".yaml", ".yml")):
         raise InvalidInput(f"the name {shortened(name)} cannot be used; {PATTERNS[NAME_PATTERN]}")
-    target, text = folder / f"{name}.yaml", ""
+    data_file, files = "", dict[str, bytes]()
     if settings.task == "upload":
         source = uploads.get(settings.upload).path
-        text = write_study(settings, uploads, f"{name}{source.suffix}")
-        _copy(source, folder / f"{name}{source.suffix}")
-    else:
-        text = write_study(settings, uploads)
-    if target.exists() and target.read_text(encoding="utf8", errors="replace") != text:
-        raise InvalidInput(f"{name}.yaml is already there with other content; choose another name")
-    write_bytes(target, text.encode())
-    return {"file": target.name, "command": f"gradlab run {target.name}", "study": text}
-
-
-def _copy(source: Path, target: Path) -> None:
-    if target.exists():
-        if target.read_bytes() != source.read_bytes():
-            raise InvalidInput(f"{target.name} is already there with other content; choose another name")
-        return
-    try:
-        shutil.copyfile(source, target)
-    except OSError as error:
-        raise StoreError(f"cannot write {target.name}: {error.strerror or error}") from None
+        data_file = f"{name}{source.suffix}"
+        files[data_file] = source.read_bytes()
+    text = write_study(settings, uploads, data_file)
+    files[f"{name}.yaml"] = text.encode()
+    for file, content in files.items():
+        if (folder / file).exists() and (folder / file).read_bytes() != content:
+            raise InvalidInput(f"{file} is already there with other content; choose another name")
+    for file, content in files.items():
+        write_bytes(folder / file, content)
+    return {"file": f"{name}.yaml", "command": f"gradlab run {name}.yaml", "study": text}
 
 
 # The routes of the lab: pages and their files, sessions, runs. Streams are server-sent events, orders small POSTs.
@@ -260,24 +250,20 @@ class Lab:
     async def act(self, request: Request, body: Any) -> Any:
         """Play, pause, step, rewind, speed, change."""
         session = self._sessions.get(request.path_params["id"])
-        tree, action = _mapping(body), request.path_params["action"]
-        answer: dict[str, Any] = {}
-        if action == "play":
-            self._sessions.play(session)
-        elif action == "pause":
-            session.pause()
-        elif action == "step":
-            session.make_step()
-        elif action == "speed":
-            session.set_speed(read_speed(tree.get("speed")))
-        elif action == "rewind":
-            answer = self._sessions.rewind(session)
-        elif action == "change":
-            settings = read_settings(tree.get("settings"))
-            answer = await run_in_threadpool(self._sessions.change, session, settings)
-        else:
+        tree, action, sessions = _mapping(body), request.path_params["action"], self._sessions
+        works: Mapping[str, Callable[[], dict[str, Any] | None]] = {
+            "play": lambda: sessions.play(session),
+            "pause": session.pause,
+            "step": session.make_step,
+            "speed": lambda: session.set_speed(read_speed(tree.get("speed"))),
+            "rewind": lambda: sessions.rewind(session),
+            "change": lambda: sessions.change(session, read_settings(tree.get("settings"))),
+        }
+        if action not in works:
             raise InvalidInput(f"{shortened(action)} is not something that a page can do")
-        return {**answer, "told": session.told}
+        # a change is planned first, which takes too long for the server's own thread; orders keep their order there
+        answer = await run_in_threadpool(works[action]) if action == "change" else works[action]()
+        return {**(answer or {}), "told": session.told}
 
     async def events(self, request: Request) -> Response:
         """The stream of a session: the newest message of every kind, never a queue."""
@@ -338,7 +324,7 @@ class Lab:
         self._sessions.connected += 1
         try:
             while True:
-                text = json.dumps(_plain(await run_in_threadpool(self._runs.listing)))
+                text = json.dumps(plain_json(await run_in_threadpool(self._runs.listing)))
                 yield ": still here\n\n" if text == last else f"event: runs\ndata: {text}\n\n"
                 last = text
                 await asyncio.sleep(LISTING)
@@ -362,7 +348,7 @@ class Lab:
         }
         if action not in works:
             raise InvalidInput(f"{shortened(action)} is not something that can be done with a run")
-        return _plain(await run_in_threadpool(works[action]))
+        return plain_json(await run_in_threadpool(works[action]))
 
 
 def read_speed(value: Any) -> float | None:
@@ -378,12 +364,6 @@ def _mapping(body: Any) -> Mapping[str, Any]:
     if not isinstance(body, Mapping):
         raise InvalidInput("an object was expected")
     return body
-
-
-def _plain(value: Any) -> Any:
-    from gradlab.spec.base import plain_json
-
-    return plain_json(value)
 
 
 def _call(loop: asyncio.AbstractEventLoop, work: Callable[[], None]) -> None:

@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from base64 import b64encode
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, TypedDict
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,7 @@ from gradlab.network.mlp import Layer, Record
 from gradlab.plans.plan import Plan
 from gradlab.probes import rms
 from gradlab.spec.config import Config
-from gradlab.spec.naming import join
+from gradlab.spec.naming import capital, join
 from gradlab.spec.numerals import counted, written
 from gradlab.theory.prediction import Forecast, Prediction
 from gradlab.trials.setup import Setup
@@ -35,19 +35,19 @@ from gradlab.web.pair import ArmState, PairState
 from gradlab.web.settings import Settings, call_setting, name_arms
 
 Array = NDArray[Any]
-ROWS = ("signal", "delta", "gradient", "dead")
-"""Root mean square of the activations (of the residual stream, where there is one), of δ = dL/dz and of dL/dW; the
-share of units whose slope is 0 on the whole probe batch."""
 
 
-@dataclass(frozen=True)
-class Layers:
+class Layers(NamedTuple):
     """One number per layer and row, in forward order."""
 
     signal: list[float]
+    """Root mean square of the activations (of the residual stream, where there is one)."""
     delta: list[float]
+    """Root mean square of δ = dL/dz."""
     gradient: list[float]
+    """Root mean square of dL/dW."""
     dead: list[float]
+    """Share of units whose slope is 0 on the whole probe batch."""
 
 
 class NetworkView:
@@ -106,14 +106,12 @@ PIXELS = 28
 class Scene(ABC):
     """Everything of a task that stays, and what each network makes of it at a moment."""
 
+    inputs: Array
+    """The samples for which a network is asked, (n, input width)."""
+
     @abstractmethod
     def to_json(self) -> dict[str, Any]:
         """What stays: points, pixels, true answers."""
-
-    @property
-    @abstractmethod
-    def inputs(self) -> Array:
-        """The samples for which a network is asked, (n, input width)."""
 
     @abstractmethod
     def show(self, outputs: Array) -> dict[str, Any]:
@@ -134,7 +132,8 @@ class Plane(Scene):
         centers = (np.arange(CELLS) + 0.5) / CELLS
         x = self._low[0] + centers * (self._high[0] - self._low[0])
         y = self._high[1] - centers * (self._high[1] - self._low[1])  # the first row is the upper one
-        self._grid = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2).astype(setup.dtype)
+        # a network is asked at the centers of the cells
+        self.inputs = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2).astype(setup.dtype)
 
     def to_json(self) -> dict[str, Any]:
         """Points with their classes, in the unit square of the picture."""
@@ -146,11 +145,6 @@ class Plane(Scene):
             "points": [[round(float(x), 4), round(float(1 - y), 4)] for x, y in placed],
             "labels": [int(label) for label in self._labels],
         }
-
-    @property
-    def inputs(self) -> Array:
-        """The centers of the cells."""
-        return self._grid
 
     def show(self, outputs: Array) -> dict[str, Any]:
         """Of two classes the probability of the second, as bytes; of more the most probable one."""
@@ -166,7 +160,7 @@ class Digits(Scene):
         data = setup.dataset
         rows = data.test[:DIGITS]
         self._pixels, self._labels = data.inputs[rows], data.targets[rows]
-        self._inputs = data.gather(rows, setup.dtype)[0]
+        self.inputs = data.gather(rows, setup.dtype)[0]
 
     def to_json(self) -> dict[str, Any]:
         """Pixels as bytes, one digit after the other, and the true classes."""
@@ -176,11 +170,6 @@ class Digits(Scene):
             "pixels": b64encode(pixels.tobytes()).decode(),
             "labels": [int(label) for label in self._labels],
         }
-
-    @property
-    def inputs(self) -> Array:
-        """The digits."""
-        return self._inputs
 
     def show(self, outputs: Array) -> dict[str, Any]:
         """The class of each digit and how sure the network is, in percent."""
@@ -399,69 +388,55 @@ class Curve:
         return {"every": every, "y": self._means + last}
 
 
-@dataclass(frozen=True)
 class Stage:
     """What stays the same between two restarts: the two networks as they are looked at, and the scene."""
 
-    settings: Settings
-    plan: Plan
-    setups: tuple[Setup, ...]
-    networks: tuple[NetworkView, ...]
-    curves: tuple[Curve, ...]
-    samples: EvaluatedSamples
-    scene: Scene | None
-    guessing: float
-    """The loss of one answer for all samples."""
+    def __init__(self, settings: Settings, plan: Plan, setups: Sequence[Setup]) -> None:
+        self._settings, self._plan, self._setups = settings, plan, setups
+        self._networks, self._curves = [NetworkView(setup) for setup in setups], [Curve() for _ in setups]
+        self.scene = make_scene(setups[0])
+        self._samples = EvaluatedSamples(setups[0], self.scene)
+        self._guessing = guessing_loss(setups[0])
 
+    def describe(self) -> dict[str, Any]:
+        """What a page is told once per restart."""
+        groups = self._plan.groups
+        models = [planned.config.model for planned in groups]
+        skips = [setup.mlp.skip for setup in self._setups]
+        return {
+            "settings": self._settings.model_dump(mode="json"),
+            "names": list(name_arms(self._settings, self._plan)),
+            "steps": groups[0].cost.steps,
+            "layers": [planned.cost.layers for planned in groups],
+            "parameters": [planned.cost.parameters for planned in groups],
+            "stated": groups[0].stated,
+            "engine": [planned.engine for planned in groups],
+            "formulas": [skip.written(model.width, model.depth) for skip, model in zip(skips, models, strict=True)],
+            "scene": None if self.scene is None else self.scene.to_json(),
+        }
 
-def make_stage(settings: Settings, plan: Plan, setups: Sequence[Setup]) -> Stage:
-    """The stage of two networks."""
-    scene = make_scene(setups[0])
-    networks, curves = tuple(map(NetworkView, setups)), tuple(Curve() for _ in setups)
-    samples = EvaluatedSamples(setups[0], scene)
-    return Stage(settings, plan, tuple(setups), networks, curves, samples, scene, guessing_loss(setups[0]))
+    def frame(self, state: PairState) -> dict[str, Any]:
+        """What a page is told of a moment."""
+        return {"step": state.step, "arms": [self._show(number, arm) for number, arm in enumerate(state.arms)]}
 
-
-def describe_stage(stage: Stage) -> dict[str, Any]:
-    """What a page is told once per restart."""
-    plan = stage.plan
-    return {
-        "settings": stage.settings.model_dump(mode="json"),
-        "names": list(name_arms(stage.settings, plan)),
-        "steps": plan.groups[0].cost.steps,
-        "layers": [planned.cost.layers for planned in plan.groups],
-        "parameters": [planned.cost.parameters for planned in plan.groups],
-        "stated": plan.groups[0].stated,
-        "engine": [planned.engine for planned in plan.groups],
-        "formulas": [setup.mlp.skip.written(planned.config.model.width, planned.config.model.depth)
-                     for setup, planned in zip(stage.setups, plan.groups, strict=True)],
-        "scene": None if stage.scene is None else stage.scene.to_json(),
-    }  # fmt: skip
-
-
-def make_frame(stage: Stage, state: PairState) -> dict[str, Any]:
-    """What a page is told of a moment."""
-    return {"step": state.step, "arms": [_show_arm(stage, number, arm) for number, arm in enumerate(state.arms)]}
-
-
-def _show_arm(stage: Stage, number: int, state: ArmState) -> dict[str, Any]:
-    network = stage.networks[number]
-    network.take(state)
-    layers = network.measure()
-    fact = describe_network(stage.setups[number].trial.config, state, layers, stage.guessing)
-    return {
-        "loss": None if (loss := recent_loss(state)) is None else _number(loss),
-        "curve": stage.curves[number].thin(state.losses),
-        "layers": {row: [_number(value) for value in getattr(layers, row)] for row in ROWS},
-        "state": STATES[fact.code],
-        "code": fact.code,
-        "words": fact.words,
-        "severity": fact.severity,
-        "numbers": {name: _number(value) for name, value in fact.numbers.items()},
-        "ended": state.finished,
-        "digest": state.digest,
-        **stage.samples.evaluate(network),
-    }
+    def _show(self, number: int, state: ArmState) -> dict[str, Any]:
+        network = self._networks[number]
+        network.take(state)
+        layers = network.measure()
+        fact = describe_network(self._setups[number].trial.config, state, layers, self._guessing)
+        return {
+            "loss": None if (loss := recent_loss(state)) is None else _number(loss),
+            "curve": self._curves[number].thin(state.losses),
+            "layers": {row: list(map(_number, values)) for row, values in layers._asdict().items()},
+            "state": STATES[fact.code],
+            "code": fact.code,
+            "words": fact.words,
+            "severity": fact.severity,
+            "numbers": {name: _number(value) for name, value in fact.numbers.items()},
+            "ended": state.finished,
+            "digest": state.digest,
+            **self._samples.evaluate(network),
+        }
 
 
 def _number(value: float) -> float | None:
@@ -508,7 +483,7 @@ def _call_settings(names: Sequence[str]) -> str:
 
 
 def _sentence(words: str) -> str:
-    return f"{words[0].upper()}{words[1:]}{'' if words.endswith('.') else '.'}"
+    return f"{capital(words)}{'' if words.endswith('.') else '.'}"
 
 
 # What theory expects of the two networks before training, with its band over seeds, for the layer view.
@@ -532,40 +507,35 @@ class Expected(TypedDict):
 def predict_layers(plan: Plan) -> tuple[dict[str, Expected], ...] | None:
     """The expected rows of each arm (`signal`, `delta`, `gradient`); None where theory does not cover the networks."""
     try:
-        found = api.predict(plan)
-        return tuple(_read(found[planned.group.name], planned.cost.layers) for planned in plan.groups)
+        predictions = api.predict(plan)
+        return tuple(_read_rows(predictions[planned.group.name], planned.cost.layers) for planned in plan.groups)
     except GradlabError:
         return None
 
 
-def _read(prediction: Prediction, layers: int) -> dict[str, Expected]:
-    """The rows as `layers.py` measures them."""
-    forecasts = prediction.forecasts
+def _read_rows(prediction: Prediction, layers: int) -> dict[str, Expected]:
+    """The rows as `NetworkView.measure` gives them."""
 
-    def find(measure: str, number: int) -> Forecast | None:
-        return forecasts.get(measure, {}).get(number)
+    def find(measure: str) -> list[Forecast | None]:
+        by_layer = prediction.forecasts.get(measure, {})
+        return [by_layer.get(number) for number in range(1, layers + 1)]
 
-    def signal(number: int) -> Forecast | None:
-        for place in PLACES:
-            mean, std = (find(f"activation_{what}.{place}", number) for what in ("mean", "std"))
-            if mean is not None and std is not None:  # the size differs between seeds as the standard deviation does
-                return Forecast(math.hypot(mean.center, std.center), std.spread, std.kind)
-        return None
-
-    rows: dict[str, Callable[[int], Forecast | None]] = {
-        "signal": signal,
-        "delta": lambda number: find("delta_rms", number),
-        "gradient": lambda number: find("grad_rms", number),
-    }
-    return {row: _expect([get(number) for number in range(1, layers + 1)]) for row, get in rows.items()}
+    signal: list[Forecast | None] = [None] * layers
+    for place in PLACES:
+        means, deviations = (find(f"activation_{what}.{place}") for what in ("mean", "std"))
+        for index, (mean, std) in enumerate(zip(means, deviations, strict=True)):
+            if signal[index] is None and mean is not None and std is not None:
+                # the size differs between seeds as the standard deviation does
+                signal[index] = Forecast(math.hypot(mean.center, std.center), std.spread, std.kind)
+    return {"signal": _expect(signal), "delta": _expect(find("delta_rms")), "gradient": _expect(find("grad_rms"))}
 
 
 def _expect(forecasts: list[Forecast | None]) -> Expected:
-    known = [found if found is not None and math.isfinite(found.center) else None for found in forecasts]
-    kinds = {found.kind for found in known if found is not None}
+    known = [one if one is not None and math.isfinite(one.center) else None for one in forecasts]
+    kinds = {one.kind for one in known if one is not None}
     return {
-        "center": [None if found is None else _number(found.center) for found in known],
-        "low": [None if found is None else _number(found.low) for found in known],
-        "high": [None if found is None else _number(found.high) for found in known],
+        "center": [None if one is None else _number(one.center) for one in known],
+        "low": [None if one is None else _number(one.low) for one in known],
+        "high": [None if one is None else _number(one.high) for one in known],
         "kind": next((kind for kind in ("order", "simulated") if kind in kinds), "exact"),
     }

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import ClassVar
 
 from gradlab.errors import InvalidInput, nearest, shortened
 from gradlab.spec import yaml_text
-from gradlab.web.settings import Settings, read_settings
+from gradlab.spec.base import Frozen
+from gradlab.web.settings import Settings
 
 FOLDER = Path(__file__).parent / "lessons"
 
 
-@dataclass(frozen=True)
-class Lesson:
+class Lesson(Frozen):
     """A preset with two sentences, a question and its answer."""
+
+    noun: ClassVar[str] = "a lesson"
 
     name: str
     order: int
@@ -30,16 +31,13 @@ class Lesson:
     speed: float | None = None
     """Steps per second; None: as fast as they come."""
 
-    def to_json(self) -> dict[str, Any]:
-        """All fields."""
-        return {**asdict(self), "settings": self.settings.model_dump(mode="json")}
-
 
 @cache
 def lessons() -> dict[str, Lesson]:
     """All lessons by name, in their order."""
-    found = [_read(path) for path in FOLDER.glob("*.yaml")]
-    return {lesson.name: lesson for lesson in sorted(found, key=lambda lesson: lesson.order)}
+    trees = {path.stem: yaml_text.parse(path.read_text(encoding="utf8"), str(path)) for path in FOLDER.glob("*.yaml")}
+    presets = [Lesson(name=name, **tree) for name, tree in trees.items()]
+    return {lesson.name: lesson for lesson in sorted(presets, key=lambda lesson: lesson.order)}
 
 
 def get_lesson(name: str) -> Lesson:
@@ -48,9 +46,3 @@ def get_lesson(name: str) -> Lesson:
     if name not in known:
         raise InvalidInput(f"there is no lesson {shortened(name)}{nearest(name, known)}")
     return known[name]
-
-
-def _read(path: Path) -> Lesson:
-    tree = yaml_text.parse(path.read_text(encoding="utf8"), str(path))
-    settings = read_settings(tree.pop("settings"))
-    return Lesson(name=path.stem, settings=settings, text=tuple(tree.pop("text")), **tree)

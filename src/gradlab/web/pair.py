@@ -14,11 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradlab.engines.base import Engine
-from gradlab.engines.loop import Course, Trainer, require_denormals, stops_of
+from gradlab.engines.loop import Course, require_denormals, stops_of
 from gradlab.network.norms import Running
 from gradlab.plans.plan import Plan
 from gradlab.trials.outcome import digest
-from gradlab.trials.setup import Setup, prepare
+from gradlab.trials.setup import prepare
+from gradlab.trials.trial import Trial
 
 Array = NDArray[Any]
 
@@ -45,77 +46,66 @@ class PairState:
     arms: tuple[ArmState, ...]
 
 
+class Learner:
+    """One trial: its set-up, its course, and what came of it so far."""
+
+    def __init__(self, trial: Trial) -> None:
+        self.setup = prepare(trial)
+        engine: Engine = trial.config.train.engine.build(trial.catalog)
+        self.trainer = engine.trainer(self.setup)
+        self._course = Course(self.setup, self.trainer, None)
+        self._stops = stops_of([self.setup], self.trainer.longest)
+        self._losses = np.full(self.setup.steps, np.nan)
+        self.step = 0
+        self._digest: str | None = None
+        self._course.begin()
+
+    @property
+    def finished(self) -> bool:
+        """Whether it is at its end, or has diverged."""
+        return self._course.ended or self.step >= self.setup.steps
+
+    def advance(self, to: int) -> None:
+        """Train up to step `to`, or to the end."""
+        while self.step < to and not self.finished:
+            stop = min(to, self._stops[bisect_right(self._stops, self.step)])
+            losses = self._course.advance(self.step, stop).losses
+            end = self.step + len(losses)
+            self._losses[self.step : end] = losses
+            self.step = end
+        if self.finished and self._digest is None:
+            self._digest = digest(self.setup.trial.id, self._course.outcome(), None)
+
+    def state(self) -> ArmState:
+        """The network as it is now."""
+        theta, running = self.trainer.parameters()
+        losses = self._losses[: self.step]
+        return ArmState(theta, running, losses, self._course.diverged_step, self.finished, self._digest)
+
+
 class Pair:
-    """Both trials, each with its set-up and its course. Not safe for several threads: one thread drives it."""
+    """Both trials of a plan. Not safe for several threads: one thread drives it."""
 
     def __init__(self, plan: Plan) -> None:
         require_denormals()
-        self.plan = plan
-        self.setups = tuple(prepare(trial) for trial in plan.trials)
-        self._trainers = [_make_trainer(setup) for setup in self.setups]
-        self._courses = [
-            Course(setup, trainer, None) for setup, trainer in zip(self.setups, self._trainers, strict=True)
-        ]
-        self._stops = [
-            stops_of([setup], trainer.longest) for setup, trainer in zip(self.setups, self._trainers, strict=True)
-        ]
-        self._losses = [np.full(setup.steps, np.nan) for setup in self.setups]
-        self._done = [0 for _ in self.setups]
-        self._digests: list[str | None] = [None for _ in self.setups]
-        for course in self._courses:
-            course.begin()
-
-    @property
-    def steps(self) -> int:
-        """The budget."""
-        return self.setups[0].steps
+        self.learners = tuple(map(Learner, plan.trials))
+        self.setups = tuple(learner.setup for learner in self.learners)
 
     @property
     def step(self) -> int:
         """Steps made by the network that is furthest."""
-        return max(self._done)
+        return max(learner.step for learner in self.learners)
 
     @property
     def finished(self) -> bool:
         """Whether both are at their end, or have diverged."""
-        return all(map(self._has_ended, range(len(self.setups))))
-
-    def _has_ended(self, arm: int) -> bool:
-        return self._courses[arm].ended or self._done[arm] >= self.setups[arm].steps
+        return all(learner.finished for learner in self.learners)
 
     def advance(self, to: int) -> None:
         """Train both up to step `to`, or to their end."""
-        for arm in range(len(self.setups)):
-            self._advance_arm(arm, min(to, self.steps))
-
-    def _advance_arm(self, arm: int, to: int) -> None:
-        while self._done[arm] < to and not self._has_ended(arm):
-            start, stops = self._done[arm], self._stops[arm]
-            stop = min(to, stops[bisect_right(stops, start)])
-            found = self._courses[arm].advance(start, stop)
-            end = start + len(found.losses)
-            self._losses[arm][start:end] = found.losses
-            self._done[arm] = end
-        if self._has_ended(arm) and self._digests[arm] is None:
-            self._digests[arm] = digest(self.plan.trials[arm].id, self._courses[arm].outcome(), None)
+        for learner in self.learners:
+            learner.advance(to)
 
     def state(self) -> PairState:
         """Both networks as they are now."""
-        return PairState(self.step, tuple(map(self._arm_state, range(len(self.setups)))))
-
-    def _arm_state(self, arm: int) -> ArmState:
-        theta, running = self._trainers[arm].parameters()
-        return ArmState(
-            theta,
-            running,
-            self._losses[arm][: self._done[arm]],
-            self._courses[arm].diverged_step,
-            self._has_ended(arm),
-            self._digests[arm],
-        )
-
-
-def _make_trainer(setup: Setup) -> Trainer:
-    trial = setup.trial
-    engine: Engine = trial.config.train.engine.build(trial.catalog)
-    return engine.trainer(setup)
+        return PairState(self.step, tuple(learner.state() for learner in self.learners))

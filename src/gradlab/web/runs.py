@@ -24,8 +24,9 @@ from typing import Any
 from gradlab import api, studies
 from gradlab.errors import GradlabError, InvalidInput, nearest, shortened
 from gradlab.report.tables import Table, summarize_against, tabulate_results, tabulate_settings
-from gradlab.runs.store import lock
-from gradlab.runs.store.folder import RESULTS, move_aside
+from gradlab.runs.store.files import LOCK, describe_holder, holder, is_held
+from gradlab.runs.store.folder import move_aside
+from gradlab.runs.store.records import RESULTS
 from gradlab.runs.store.status import find_runs
 from gradlab.web.settings import RUNNING, Refused
 from gradlab.web.uploads import Scratch
@@ -87,7 +88,7 @@ class Runs:
     def _status(self, path: Path) -> dict[str, Any]:
         """The state of one run; that of one that nobody writes is read once."""
         stamp = tuple(_changed(path / name) for name in (".", "plan.json", RESULTS, "report.html"))
-        alive = lock.is_held(path)
+        alive = is_held(path)
         known = self._known.get(path)
         if known is not None and known[0] == stamp and not alive and not known[1]["alive"]:
             return known[1]
@@ -170,12 +171,12 @@ class Runs:
     def stop(self, identity: Any) -> dict[str, str]:
         """Stop a run as the first Ctrl-C does: finished trials are kept and the report is written."""
         folder = self.find(identity)
-        words = lock.holder(folder)
+        words = holder(folder)
         pid = words.get("pid")
-        if not lock.is_held(folder) or not isinstance(pid, int):
+        if not is_held(folder) or not isinstance(pid, int):
             raise InvalidInput(f"{identity} is not running")
-        if words.get("host") != socket.gethostname() or not _has_open(pid, folder / lock.NAME):
-            raise InvalidInput(f"{identity} is run by {lock.describe_holder(words)}; stop it there")
+        if words.get("host") != socket.gethostname() or not _has_open(pid, folder / LOCK):
+            raise InvalidInput(f"{identity} is run by {describe_holder(folder)}; stop it there")
         if pid in self._stopped:  # a second signal would end the process at once
             raise InvalidInput(f"{identity} is stopping already: it keeps its trials and writes the report")
         try:

@@ -19,7 +19,7 @@ import numpy as np
 from gradlab.errors import GradlabError, InvalidInput, described
 from gradlab.plans.plan import Plan
 from gradlab.spec.naming import join
-from gradlab.web.frames import Stage, audit_page, describe_stage, make_frame, make_stage, predict_layers
+from gradlab.web.frames import Stage, audit_page, predict_layers
 from gradlab.web.pair import Pair, PairState
 from gradlab.web.settings import FRAMES_PER_SECOND, PAGES, TRAINING, Refused, Settings, call_setting, plan_settings
 from gradlab.web.uploads import Uploads
@@ -303,8 +303,8 @@ class Session:
     def _start(self, order: Order, load: int) -> None:
         self._pair = None  # first, so that two pairs never take memory at the same time
         pair = Pair(order.plan)
-        stage = make_stage(order.settings, order.plan, pair.setups)
-        self.messages.publish("stage", {"load": load, "said": order.said, **describe_stage(stage)})
+        stage = Stage(order.settings, order.plan, pair.setups)
+        self.messages.publish("stage", {"load": load, "said": order.said, **stage.describe()})
         with self._change:
             order = self._starting or order  # play or pause may have been pressed meanwhile
             self._current, self._starting = order, None
@@ -420,7 +420,7 @@ class Session:
                 continue
             time, began = monotonic(), thread_time()
             try:
-                frame = make_frame(stage, state)
+                frame = stage.frame(state)
             except Exception as error:
                 self._fail(error)
                 continue

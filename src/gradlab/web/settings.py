@@ -99,14 +99,15 @@ def read_settings(raw: Any) -> Settings:
     if not isinstance(raw, Mapping):
         raise StudyError(f"the settings were expected as an object, not {shortened(raw)}")
     try:
-        found = Settings.model_validate(raw)
+        settings = Settings.model_validate(raw)
     except ValidationError as error:
         raise StudyError("; ".join(map(_say_problem, study_error(error, raw).problems))) from None
-    if found.task not in (*TASKS, "upload"):
-        raise StudyError(f"{shortened(found.task)} is not known{offer(found.task, [*TASKS, 'upload'])}", where="task")
-    if found.task == "upload" and not found.upload:
+    task = settings.task
+    if task not in (*TASKS, "upload"):
+        raise StudyError(f"{shortened(task)} is not known{offer(task, [*TASKS, 'upload'])}", where="task")
+    if task == "upload" and not settings.upload:
         raise StudyError("choose a file first: npz with the arrays x and y, or csv", where="task")
-    return found
+    return settings
 
 
 def _say_problem(problem: Problem) -> str:
@@ -114,12 +115,9 @@ def _say_problem(problem: Problem) -> str:
     words = [call_setting(str(key)) for key in problem.where]
     if words and words[0] in ("a", "b"):
         words = [" of ".join([*words[1:], words[0].upper()])]
-    name = f"the {words[0]}" if words else ""
-    return (
-        f"{name} {problem.message}"
-        if problem.message.startswith("must ")
-        else f"{name}: {problem.message}".lstrip(": ")
-    )
+    if not words:
+        return problem.message
+    return f"the {words[0]}{'' if problem.message.startswith('must ') else ':'} {problem.message}"
 
 
 def call_setting(name: str) -> str:
@@ -127,21 +125,21 @@ def call_setting(name: str) -> str:
     return WORDS.get(name, name)
 
 
-def factor_paths(settings: Settings) -> tuple[str, ...]:
-    """The declared factor as paths of a study."""
-    if settings.factor != "all":
-        return (PATHS[settings.factor],)
-    return tuple(PATHS[name] for name in settings.differing) or (PATHS["skip"],)
-
-
-def make_tree(settings: Settings, data: Mapping[str, Any], *, classes: bool, name: str = "lab") -> dict[str, Any]:
-    """The study of two arms; `data` is the task as a study writes it, `classes` whether it is a classification."""
-    own = ends_of(settings)
+def study_tree(settings: Settings, uploads: Uploads, name: str = "lab") -> dict[str, Any]:
+    """The study of two arms that a page stands for, as a tree."""
+    data = TASKS[settings.task] if settings.task in TASKS else uploads.get(settings.upload).data
+    task: Task = BUILT_IN.make("task", data["task"], {key: value for key, value in data.items() if key != "task"})
+    classes = task.facts().classes is not None
     first, second = ({PATHS[key]: getattr(arm, key) for key in PATHS} for arm in settings.arms)
+    factors = settings.differing or ("skip",) if settings.factor == "all" else (settings.factor,)
+    # the identity of 64 numbers needs neither stem nor head at width 64, as in the study `identity`
+    bare = settings.task == "identity" and all(arm.width == TASKS["identity"]["dim"] for arm in settings.arms)
+    end = "none" if bare else "linear"
     base: dict[str, Any] = {
         "data": dict(data),
         "model": {
-            **own,
+            "stem": end,
+            "head": end,
             "depth": settings.a.depth,
             "width": settings.a.width,
             "activation": settings.a.activation,
@@ -160,8 +158,8 @@ def make_tree(settings: Settings, data: Mapping[str, Any], *, classes: bool, nam
     }
     return {
         "name": name,
-        "question": f"What does the {_what(settings)} change?",
-        "factor": list(factor_paths(settings)),
+        "question": f"What does the {join(list(map(call_setting, factors)))} change?",
+        "factor": [PATHS[factor] for factor in factors],
         "base": base,
         "arms": {"A": {}, "B": {path: value for path, value in second.items() if value != first[path]}},
         "seeds": [settings.seed],
@@ -169,17 +167,6 @@ def make_tree(settings: Settings, data: Mapping[str, Any], *, classes: bool, nam
         "measure": {"layers": ["start", "log", "end"], "evaluate_every": NEVER},
         "headline": {"metric": "test_accuracy" if classes else "final_loss"},
     }
-
-
-def ends_of(settings: Settings) -> dict[str, str]:
-    """Stem and head: the identity of 64 numbers needs none at width 64, as in the study `identity`."""
-    bare = settings.task == "identity" and all(arm.width == TASKS["identity"]["dim"] for arm in settings.arms)
-    return {"stem": "none", "head": "none"} if bare else {"stem": "linear", "head": "linear"}
-
-
-def _what(settings: Settings) -> str:
-    names = settings.differing if settings.factor == "all" else (settings.factor,)
-    return join([call_setting(name) for name in names or ("skip",)])
 
 
 # From what a page sets to the plan of its study, within the limits of the lab.
@@ -206,37 +193,27 @@ class Refused(GradlabError):
     """More than the lab allows at once; the message says what to do."""
 
 
-def check_plan(plan: Plan, others: int) -> None:
-    """Refuse networks that are too large; `others` are the bytes that other pages use."""
-    for planned in plan.groups:
-        found = planned.cost.parameters
-        if found > PARAMETERS:
-            raise Refused(
-                f"network {planned.group.name} would have {found:,} parameters, and the page trains at most "
-                f"{PARAMETERS:,}; make it narrower or shallower, or save it as a study for `gradlab run`"
-            )
-    own = sum(planned.cost.bytes for planned in plan.groups)
-    if own + others > BYTES:
-        raise Refused(
-            f"these networks need about {own / 2**30:.1f} GiB, and {max(BYTES - others, 0) / 2**30:.1f} GiB are left "
-            "for them; make them smaller, or close another page of the lab"
-        )
-
-
-def study_tree(settings: Settings, uploads: Uploads, name: str = "lab") -> dict[str, Any]:
-    """The study that a page stands for, as a tree."""
-    data = TASKS[settings.task] if settings.task in TASKS else uploads.get(settings.upload).data
-    task: Task = BUILT_IN.make("task", data["task"], {key: value for key, value in data.items() if key != "task"})
-    return make_tree(settings, data, classes=task.facts().classes is not None, name=name)
-
-
 def plan_settings(settings: Settings, uploads: Uploads, others: int = 0) -> Plan:
-    """The plan of a page: two trials; a sentence where it cannot be trained or is too large."""
+    """The plan of a page: two trials; a sentence where it cannot be trained or is too large.
+
+    `others` are the bytes that other pages use.
+    """
     try:
         plan = api.plan(study_tree(settings, uploads))
     except StudyError as error:  # a page has settings, not paths of a study
-        raise StudyError("; ".join(dict.fromkeys(found.message for found in error.problems))) from None
-    check_plan(plan, others)
+        raise StudyError("; ".join(dict.fromkeys(problem.message for problem in error.problems))) from None
+    for planned in plan.groups:
+        if planned.cost.parameters > PARAMETERS:
+            raise Refused(
+                f"network {planned.group.name} would have {planned.cost.parameters:,} parameters, and the page trains "
+                f"at most {PARAMETERS:,}; make it narrower or shallower, or save it as a study for `gradlab run`"
+            )
+    needed = sum(planned.cost.bytes for planned in plan.groups)
+    if needed + others > BYTES:
+        raise Refused(
+            f"these networks need about {needed / 2**30:.1f} GiB, and {max(BYTES - others, 0) / 2**30:.1f} GiB are "
+            "left for them; make them smaller, or close another page of the lab"
+        )
     return plan
 
 
@@ -245,7 +222,6 @@ def name_arms(settings: Settings, plan: Plan) -> tuple[str, str]:
     if not settings.differing:
         return "the same", "the same"
     names = Names([planned.group for planned in plan.groups], plan.catalog, arms=True).by_settings
-
     paths = [PATHS[name] for name in settings.differing]
     first, second = (
         ", ".join(names.level(path.removesuffix(".kind"), planned.group.settings[path]) for path in paths)

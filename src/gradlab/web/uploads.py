@@ -1,4 +1,4 @@
-"""Temporary folders of a lab. A lab that is killed leaves its own; the next one removes them."""
+"""Data files that the user gives to a lab, and its temporary folders."""
 
 from __future__ import annotations
 
@@ -17,14 +17,17 @@ from typing import Any
 
 from gradlab.data.file import File
 from gradlab.errors import DataError, shortened
-from gradlab.runs.store.lock import Lock, is_held
+from gradlab.runs.store.files import Lock, is_held
 from gradlab.web.settings import COLUMNS, SAMPLES, UNPACKED, UPLOAD
 
 PREFIX, UNFINISHED = "gradlab-lab-", "gradlab-begun-"
 
 
 class Scratch:
-    """A private folder that this process holds a lock on for as long as it lives."""
+    """A private folder that this process holds a lock on for as long as it lives.
+
+    A lab that is killed leaves its own; the next one removes it.
+    """
 
     def __init__(self) -> None:
         _remove_left()

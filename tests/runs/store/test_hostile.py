@@ -26,8 +26,7 @@ from hostile_runs import (
 
 import gradlab
 from gradlab.errors import StoreError
-from gradlab.runs.store.files import KEY
-from gradlab.runs.store.lock import Lock
+from gradlab.runs.store.files import KEY, Lock
 from gradlab.runs.store.tables import schemas, tables_of
 from gradlab.spec.stored import read_json
 from gradlab.web.runs import Runs

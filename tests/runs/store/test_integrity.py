@@ -269,7 +269,7 @@ def test_a_killed_report_leaves_no_dead_link(
             writes(path, content)
 
         with monkeypatch.context() as patched:
-            patched.setattr("gradlab.runs.store.report_folder.write_bytes", write)
+            patched.setattr("gradlab.runs.store.folder.write_bytes", write)
             try:
                 (other if died_after % 2 else result).rewrite()
                 finished = True
@@ -410,8 +410,8 @@ def test_an_edited_number_in_a_condensed_run_is_seen_by_the_ledger(run: Path) ->
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    from gradlab.runs.store.chunks import Chunk, MemoryChunk, commit
     from gradlab.runs.store.folder import condense
+    from gradlab.runs.store.records import Chunk, MemoryChunk, commit
 
     condense(run)
     (path,) = (run / "results").iterdir()

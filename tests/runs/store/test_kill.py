@@ -15,8 +15,7 @@ from typing import Any
 import pytest
 
 import gradlab
-from gradlab.runs.store.chunks import Chunk
-from gradlab.runs.store.folder import chunk_paths
+from gradlab.runs.store.records import Chunk, chunk_paths
 
 CODE = """
 import json, sys

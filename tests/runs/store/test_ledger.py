@@ -20,7 +20,7 @@ import gradlab
 from gradlab.errors import StoreError
 from gradlab.report.history import History, history_of, read_history
 from gradlab.runs.store import ledger as ledgers
-from gradlab.runs.store.ledger import HEAD, LEDGER, Writer, read_ledger, record_look
+from gradlab.runs.store.ledger import HEAD, LEDGER, LedgerWriter, read_ledger, record_look
 
 
 def kinds(folder: Path) -> list[str]:
@@ -31,7 +31,7 @@ def kinds(folder: Path) -> list[str]:
 
 
 def append_many(folder: str, name: str) -> None:
-    writer = Writer(Path(folder))
+    writer = LedgerWriter(Path(folder))
     for number in range(25):
         writer.append([("look", {"by": name, "number": number})])
 
@@ -77,10 +77,10 @@ def test_processes_that_append_at_the_same_time_make_one_chain(tmp_path: Path) -
 
 @pytest.mark.parametrize("left", [1, 20, -1])
 def test_a_torn_last_line_is_named_and_repaired_by_name(left: int, tmp_path: Path) -> None:
-    Writer(tmp_path).append([("look", {"number": 1})])
+    LedgerWriter(tmp_path).append([("look", {"number": 1})])
     whole = (tmp_path / LEDGER).read_bytes()
     head = (tmp_path / HEAD).read_bytes()
-    Writer(tmp_path).append([("look", {"number": 2})])
+    LedgerWriter(tmp_path).append([("look", {"number": 2})])
     second = (tmp_path / LEDGER).read_bytes()[len(whole) :]
     (tmp_path / LEDGER).write_bytes(whole + second[:left])
     (tmp_path / HEAD).write_bytes(head)
@@ -88,14 +88,14 @@ def test_a_torn_last_line_is_named_and_repaired_by_name(left: int, tmp_path: Pat
     assert torn is not None
     assert torn.torn == second[:left]
     assert "torn" in " ".join(history_of(torn).problems)
-    Writer(tmp_path).append([("look", {"number": 3})])
+    LedgerWriter(tmp_path).append([("look", {"number": 3})])
     whole_line = left == -1  # only the end of the line is missing
     assert kinds(tmp_path) == ["look", *(["look"] if whole_line else []), "repaired", "look"]
     assert any("was torn" in remark for remark in read_history(tmp_path).remarks)
 
 
 def test_every_byte_that_is_flipped_in_a_ledger_is_named(tmp_path: Path) -> None:
-    Writer(tmp_path).append([("look", {"number": 1}), ("look", {"number": 2})])
+    LedgerWriter(tmp_path).append([("look", {"number": 1}), ("look", {"number": 2})])
     whole = (tmp_path / LEDGER).read_bytes()
     for place in range(len(whole)):
         (tmp_path / LEDGER).write_bytes(whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :])
@@ -107,7 +107,7 @@ def test_every_byte_that_is_flipped_in_a_ledger_is_named(tmp_path: Path) -> None
 @pytest.mark.parametrize("data", [{}, {"claims": 1}, {"trials": [3]}, {"trials": {"a": 1}}, {"groups": [[]]}])
 @pytest.mark.parametrize("kind", ["plan", "trials", "look", "missing", "altered", "set_aside", "cut", "begun", "new"])
 def test_an_entry_of_another_shape_is_named_and_breaks_nothing(kind: str, data: Any, tmp_path: Path) -> None:
-    Writer(tmp_path).append([(kind, data), (kind, data)])
+    LedgerWriter(tmp_path).append([(kind, data), (kind, data)])
     history = read_history(tmp_path)
     assert isinstance(history, History)
     assert history.to_json()
@@ -122,7 +122,7 @@ def test_a_ledger_that_is_a_link_or_a_pipe_is_neither_followed_nor_waited_for(
     (tmp_path / "run" / LEDGER).unlink()
     (tmp_path / "run" / LEDGER).symlink_to(tmp_path / "elsewhere")
     with pytest.raises(StoreError, match="cannot write"):
-        Writer(tmp_path / "run").append([("look", {})])
+        LedgerWriter(tmp_path / "run").append([("look", {})])
     assert (tmp_path / "elsewhere").read_text() == "mine"
     (tmp_path / "run" / LEDGER).unlink()
     os.mkfifo(tmp_path / "run" / LEDGER)
@@ -167,7 +167,7 @@ def test_a_look_that_cannot_be_recorded_is_said_and_not_fatal(
     (tmp_path / "run/report.md").unlink()
     lines = (tmp_path / "run" / LEDGER).read_bytes().splitlines(keepends=True)
     (tmp_path / "run" / LEDGER).write_bytes(b"".join(lines[:-1]))
-    monkeypatch.setattr(Writer, "append", refused)
+    monkeypatch.setattr(LedgerWriter, "append", refused)
     assert record_look(tmp_path / "run", {"results": "other"}, {}) == "cannot write ledger.jsonl: Permission denied"
     gradlab.open_run(tmp_path / "run").rewrite(("md",))
     assert "not recorded in the ledger" in (tmp_path / "run/report.md").read_text()
@@ -176,10 +176,8 @@ def test_a_look_that_cannot_be_recorded_is_said_and_not_fatal(
 def test_a_chunk_committed_just_before_a_death_is_recorded_when_the_run_goes_on(
     tree: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from gradlab.runs.store.ledger import Account
-
     with monkeypatch.context() as patched:
-        patched.setattr(Account, "commit", lambda *_, **__: (_ for _ in ()).throw(MemoryError))
+        patched.setattr(LedgerWriter, "commit", lambda *_, **__: (_ for _ in ()).throw(MemoryError))
         with pytest.raises(MemoryError):
             gradlab.run(tree, out=tmp_path / "run", executor="inline")
     verified = gradlab.verify(tmp_path / "run", sample=0)

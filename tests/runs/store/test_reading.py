@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ import pytest
 
 import gradlab
 from gradlab.errors import StoreError
-from gradlab.runs.store import chunks, records
+from gradlab.runs.store import files, records
 from gradlab.runs.store.files import read_regular
 
 
@@ -21,10 +20,11 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     counted = Counter[str]()
 
     def read(path: Path) -> bytes:
-        counted[f"{path.parent.name}/{path.name}"] += 1
+        if path.parent.parent.name == "results":
+            counted[f"{path.parent.name}/{path.name}"] += 1
         return read_regular(path)
 
-    monkeypatch.setattr(chunks, "read_regular", read)
+    monkeypatch.setattr(files, "read_regular", read)
     return counted
 
 
@@ -71,7 +71,7 @@ def test_damage_done_after_a_run_was_opened_is_found_when_it_is_read(
     tree: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Tables that are too large to be read and kept when a run is opened."""
-    monkeypatch.setattr(sys.modules["gradlab.runs.store.status"], "MOST_ROWS", 0)
+    monkeypatch.setattr(records, "MOST_ROWS", 0)
     gradlab.run(tree, out=tmp_path / "run", figures=False)
     result = gradlab.open_run(tmp_path / "run")
     table = tmp_path / "run/results/000001/curves.parquet"

@@ -14,9 +14,8 @@ import pytest
 
 import gradlab
 from gradlab.errors import EnvironmentFault, StoreError
-from gradlab.runs.store.files import read_regular, sealed
+from gradlab.runs.store.files import Lock, read_regular, sealed
 from gradlab.runs.store.folder import RunFolder
-from gradlab.runs.store.lock import Lock
 from gradlab.trials.outcome import TrialResult
 
 
@@ -277,7 +276,7 @@ def test_a_second_coordinator_is_refused_with_the_first_ones_process_id(tree: di
 
 
 def test_the_lock_of_a_dead_process_is_released(tmp_path: Path) -> None:
-    code = "import sys, os; from pathlib import Path; from gradlab.runs.store.lock import Lock; " \
+    code = "import sys, os; from pathlib import Path; from gradlab.runs.store.files import Lock; " \
         "Lock.take(Path(sys.argv[1])); print('held', flush=True); os.kill(os.getpid(), 9)"  # fmt: skip
     dead = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True)
     assert dead.stdout == "held\n"
@@ -539,7 +538,7 @@ def test_a_temporarily_unreadable_chunk_is_not_moved_aside(
             raise OSError(5, "Input/output error")
         return read_regular(path)
 
-    monkeypatch.setattr("gradlab.runs.store.chunks.read_regular", refused)
+    monkeypatch.setattr("gradlab.runs.store.files.read_regular", refused)
     with pytest.raises(StoreError, match=r"cannot read .*curves\.parquet: Input/output error"):
         trained(tree, tmp_path / "run")
     monkeypatch.undo()
@@ -572,9 +571,9 @@ def test_a_path_that_is_not_a_folder_is_refused(tmp_path: Path) -> None:
 def test_too_many_tensors_for_one_file_become_several_chunks(
     tree: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from gradlab.runs.store import chunks
+    from gradlab.runs.store import records
 
-    monkeypatch.setattr(chunks, "MOST_TENSORS", 13)  # a network here has six
+    monkeypatch.setattr(records, "MOST_TENSORS", 13)  # a network here has six
     result = gradlab.run({**tree, "figures": []}, seeds=3)
     result.save(tmp_path / "run")
     assert len(list((tmp_path / "run/results").iterdir())) == 3

@@ -19,9 +19,8 @@ from gradlab.errors import StoreError
 from gradlab.network.layout import Layout, Slot
 from gradlab.report.result import Result
 from gradlab.runs.store import files, tables
-from gradlab.runs.store.chunks import Chunk, DamagedChunk, MemoryChunk, commit
 from gradlab.runs.store.folder import RunFolder
-from gradlab.runs.store.records import Records
+from gradlab.runs.store.records import Chunk, DamagedFile, MemoryChunk, Records, commit
 from gradlab.spec.base import plain_json
 from gradlab.trials.outcome import Curve, LayerTable, Outcome, Snapshot, TrialResult, digest
 
@@ -275,10 +274,10 @@ def test_a_chunk_truncated_at_any_byte_is_reported_as_damaged(chunk: Path) -> No
         whole = file.read_bytes()
         for length in range(len(whole)):
             file.write_bytes(whole[:length])
-            with pytest.raises(DamagedChunk, match=file.name):
+            with pytest.raises(DamagedFile, match=file.name):
                 read_all(chunk)
         file.unlink()
-        with pytest.raises(DamagedChunk, match=file.name):
+        with pytest.raises(DamagedFile, match=file.name):
             read_all(chunk)
         file.write_bytes(whole)
     read_all(chunk)
@@ -292,7 +291,7 @@ def test_a_flipped_bit_anywhere_in_a_chunk_is_reported_or_changes_nothing(chunk:
             file.write_bytes(whole[:place] + bytes([whole[place] ^ (1 << place % 8)]) + whole[place + 1 :])
             if file.name == "chunk.json" and whole[place : place + 1].isspace():
                 continue
-            with pytest.raises(DamagedChunk, match=file.name):
+            with pytest.raises(DamagedFile, match=file.name):
                 read_all(chunk)
         file.write_bytes(whole)
     read_all(chunk)
@@ -329,7 +328,7 @@ def test_a_crash_at_any_moment_of_a_commit_leaves_all_or_nothing(
             except Crash:
                 crashed = True
         with RunFolder.start(path, plan, {}) as folder:
-            there = folder.records().trials.num_rows
+            there = folder.records.trials.num_rows
             assert folder.notes == []
         assert not (path / ".writing").exists()
         seen.add((crashed, there))

@@ -170,12 +170,12 @@ def test_verify_checks_the_choice_and_trains_tuning_trials_again(made: Path) -> 
 
 def test_verify_finds_an_arm_that_is_not_at_the_value_its_tuning_chose(copy: Path) -> None:
     from gradlab.runs.store.files import read_sealed
-    from gradlab.runs.store.report_folder import ReportFolder
+    from gradlab.runs.store.folder import RunFolder
 
     tree = read_sealed(copy / "plan.json")
     assert tree is not None
     tree["tuning"]["chosen"]["plain"] = "plain, lr=0.0001"
-    ReportFolder(copy).write_sealed("plan.json", tree)
+    RunFolder(copy).write_sealed("plan.json", tree)
     findings = " ".join(gradlab.verify(copy, sample=0).findings)
     assert "plain is judged at lr=0.0001, but the tuning trials choose" in findings
     assert "The settings of plain do not have the id" in findings

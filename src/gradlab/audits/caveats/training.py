@@ -12,7 +12,7 @@ from gradlab.audits.tuning import tried_values, tuned_paths
 from gradlab.spec.naming import say_together
 from gradlab.spec.numerals import written
 from gradlab.spec.paths import value_at
-from gradlab.theory.groups import predict_groups
+from gradlab.theory.predicting import predict_groups
 
 # Layers that are measured only after training.
 

@@ -354,9 +354,8 @@ def _compare_hooks(pair: ArmPair, moves: tuple[Mapping[str, Tensor], Mapping[str
 
 def _hooks_act(arm: Arm, moves: Mapping[str, Tensor]) -> bool:
     """Whether the same gradients lead elsewhere without the hooks on parameters and on steps."""
-    holders = [(slot.tensor, PARAMETER_HOOKS) for slot in parameters_of(arm.model)]
-    holders += [(optimizer, tuple(STEP_HOOK_KINDS)) for optimizer in arm.optimizers]
-    places = [getattr(holder, attribute, None) for holder, attributes in holders for attribute in attributes]
+    places = [getattr(slot.tensor, kind, None) for slot in parameters_of(arm.model) for kind in PARAMETER_HOOKS]
+    places += [getattr(optimizer, kind, None) for optimizer in arm.optimizers for kind in STEP_HOOK_KINDS]
     if not any(places):
         return False
     with without_hooks(places):

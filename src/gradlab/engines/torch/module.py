@@ -15,23 +15,12 @@ import torch.nn.functional as nnf
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from gradlab.network.activations import Activation
+from gradlab.network.activations import Activation, Identity
 from gradlab.network.layout import TAKEN, Slot
 from gradlab.network.losses import Loss
 from gradlab.network.mlp import MLP, PROJECTION, Layer
 from gradlab.network.norms import Norm
 from gradlab.network.skips import Skip
-
-NATIVE: dict[str, Callable[..., Tensor]] = {
-    "identity": lambda x: x,
-    "relu": torch.relu,
-    "leaky_relu": lambda x, negative_slope: nnf.leaky_relu(x, negative_slope),
-    "tanh": torch.tanh,
-    "sigmoid": torch.sigmoid,
-    "gelu": nnf.gelu,
-    "gelu_tanh": lambda x: nnf.gelu(x, approximate="tanh"),
-    "silu": nnf.silu,
-}
 
 Named = Mapping[str, Any]
 """Tensors of a norm or a skip by name; a skip's constants are floats among them."""
@@ -60,9 +49,11 @@ def _is_built_in(part: Any) -> bool:
 
 def make_activation(part: Activation) -> Callable[[Tensor], Tensor]:
     """Return f as a function of tensors."""
-    if _is_built_in(part) and part.name in NATIVE:
-        native, parameters = NATIVE[part.name], part.parameters()
-        return lambda x: native(x, **parameters)
+    if type(part) is Identity:
+        return lambda x: x
+    if _is_built_in(part) and part.torch_name:
+        native, options = getattr(nnf, part.torch_name), {**part.torch_options, **part.parameters()}
+        return lambda x: native(x, **options)
     return lambda x: _Elementwise.apply(x, part)
 
 

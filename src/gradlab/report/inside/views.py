@@ -21,7 +21,7 @@ from gradlab.report.look import Dashes, stroke
 from gradlab.spec.config import Config
 from gradlab.spec.naming import join
 from gradlab.spec.numerals import counted, written
-from gradlab.theory.groups import predict_groups
+from gradlab.theory.predicting import predict_groups
 from gradlab.theory.prediction import Forecast, Prediction
 
 Forecasts = Mapping[int, Forecast]

@@ -6,8 +6,7 @@ from collections.abc import Generator, Sequence
 
 from gradlab.engines.base import one_blas_thread
 from gradlab.runs.executors.base import Executor
-from gradlab.runs.monitor import Monitor
-from gradlab.runs.worker import Bundle, run_bundle
+from gradlab.runs.worker import Bundle, Monitor, run_bundle
 from gradlab.trials.outcome import TrialResult
 
 

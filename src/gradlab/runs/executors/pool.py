@@ -10,8 +10,7 @@ from pydantic import Field
 
 from gradlab.engines.base import one_blas_thread
 from gradlab.runs.executors.base import Costs, Executor, workers_for
-from gradlab.runs.monitor import Monitor
-from gradlab.runs.worker import Bundle, run_bundle
+from gradlab.runs.worker import Bundle, Monitor, run_bundle
 from gradlab.trials.outcome import TrialResult
 
 

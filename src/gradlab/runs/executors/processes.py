@@ -6,10 +6,9 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
 from time import sleep
 from typing import Annotated, Any, ClassVar
 
@@ -17,14 +16,13 @@ from pydantic import Field
 
 from gradlab.engines.base import one_blas_thread
 from gradlab.errors import EnvironmentFault
-from gradlab.runs.executors.base import Costs, Executor, workers_for
-from gradlab.runs.monitor import Monitor
+from gradlab.runs.executors.base import INTERRUPTS, Costs, Executor, signals_blocked, workers_for
 from gradlab.runs.remote import pack_results, unpack_results
-from gradlab.runs.worker import Bundle, run_bundle
+from gradlab.runs.worker import Bundle, Monitor, run_bundle
 from gradlab.trials.outcome import TrialResult
 
-POLL_SECONDS = 0.1
-"""Seconds between checks whether to stop."""
+GROUP_SECONDS = 0.2
+"""Seconds that a signal to the whole process group may take to reach this process after its workers."""
 
 
 class Processes(Executor):
@@ -45,13 +43,13 @@ class Processes(Executor):
         if monitor.stopping or not bundles:
             return
         context = multiprocessing.get_context("spawn")
-        stop = context.Event()
+        flag = context.RawValue("b", 0)  # shared memory without a lock: a signal handler may set it
+        monitor.share_flag(flag)
         owners: dict[Any, Bundle] = {}
-        broken, ended = False, threading.Event()
-        threading.Thread(target=_forward_stop, args=(monitor, stop, ended), name="gradlab-stop", daemon=True).start()
-        with ProcessPoolExecutor(self.width(len(bundles)), context, _start_worker, (stop,)) as pool:
+        broken = False
+        with ProcessPoolExecutor(self.width(len(bundles)), context, _start_worker, (flag,)) as pool:
             try:
-                with _signals_blocked():  # workers inherit the mask and change it once they have started
+                with signals_blocked(*INTERRUPTS):  # workers inherit the mask and change it once they have started
                     for bundle in bundles:
                         owners[pool.submit(_run_in_worker, bundle)] = bundle
             except BrokenProcessPool:
@@ -63,10 +61,10 @@ class Processes(Executor):
                         broken = True  # results that others have finished are still to come
                     else:
                         yield unpack_results(future.result(), {trial.id: trial for trial in bundle})
-            finally:
-                stop.set()
-                ended.set()
-        sleep(2 * POLL_SECONDS if broken else 0)  # a signal to the process group may reach this process last
+            except BaseException:  # the caller has stopped, so stop the workers
+                monitor.stop()
+                raise
+        sleep(GROUP_SECONDS if broken else 0)
         if broken and not monitor.stopping:
             raise EnvironmentFault(
                 "a worker process died (killed from outside, or out of memory; or this is a script that does not call "
@@ -75,37 +73,16 @@ class Processes(Executor):
             )
 
 
-@contextmanager
-def _signals_blocked() -> Iterator[None]:
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+_monitor = Monitor()
+"""In a worker process: the coordinator's flag stops it, and its progress stays here."""
 
 
-def _forward_stop(monitor: Monitor, stop: Any, ended: threading.Event) -> None:
-    """Signal the workers to stop when the run is stopping."""
-    while not ended.wait(POLL_SECONDS):
-        if monitor.stopping:
-            stop.set()
-            return
-
-
-_stop: Any = None
-"""In a worker process: the event that signals it to stop."""
-
-
-def _start_worker(stop: Any) -> None:
-    global _stop
-    _stop = stop
+def _start_worker(flag: Any) -> None:
+    _monitor.share_flag(flag)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the coordinator decides what Ctrl-C means
     if hasattr(signal, "pthread_sigmask"):
         signal.signal(signal.SIGHUP, signal.SIG_IGN)  # and what a closed terminal means
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, INTERRUPTS)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
@@ -117,15 +94,7 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-class _WorkerMonitor(Monitor):
-    """The monitor in a worker process: the coordinator's event stops it, and its progress stays here."""
-
-    @property
-    def stopping(self) -> bool:
-        return bool(_stop.is_set())
-
-
 def _run_in_worker(bundle: Bundle) -> bytes:
     """Return the results by trial."""
     with one_blas_thread():
-        return pack_results(run_bundle(bundle, _WorkerMonitor()))
+        return pack_results(run_bundle(bundle, _monitor))

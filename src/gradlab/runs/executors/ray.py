@@ -25,11 +25,17 @@ from pydantic import Field
 
 from gradlab.errors import EnvironmentFault, described
 from gradlab.notices import say, say_once
-from gradlab.runs.executors.base import SECONDS_PER_CORE, SHARES, Costs, Executor, workers_for
-from gradlab.runs.extras import require_extra
-from gradlab.runs.monitor import Monitor
+from gradlab.runs.executors.base import (
+    INTERRUPTS,
+    SECONDS_PER_CORE,
+    SHARES,
+    Costs,
+    Executor,
+    require_extra,
+    workers_for,
+)
 from gradlab.runs.remote import MOST_DEATHS, Answer, Dispatch, Progress, RemoteWorker, TrialBatch
-from gradlab.runs.worker import Bundle
+from gradlab.runs.worker import Bundle, Monitor
 from gradlab.trials.outcome import TrialResult
 
 POLL_SECONDS, LOOK_SECONDS = 0.2, 2.0
@@ -399,8 +405,7 @@ def _signals_kept() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    numbers = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
-    before = {number: signal.getsignal(number) for number in numbers}
+    before = {number: signal.getsignal(number) for number in INTERRUPTS}
     try:
         yield
     finally:

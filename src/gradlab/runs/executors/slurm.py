@@ -18,7 +18,7 @@ import threading
 import uuid
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import partial
 from itertools import count
 from math import ceil
@@ -31,12 +31,10 @@ from pydantic import Field
 from gradlab.cache import why_untrusted
 from gradlab.errors import EnvironmentFault, InvalidInput, StoreError
 from gradlab.notices import say
-from gradlab.runs.executors.base import Costs, Executor
-from gradlab.runs.extras import require_extra
-from gradlab.runs.monitor import Monitor
+from gradlab.runs.executors.base import Costs, Executor, require_extra, signals_blocked
 from gradlab.runs.remote import MOST_DEATHS, Answer, Dispatch, Progress, RemoteWorker, SharedInputs, TrialBatch
-from gradlab.runs.store.lock import Lock
-from gradlab.runs.worker import Bundle
+from gradlab.runs.store.files import Lock
+from gradlab.runs.worker import Bundle, Monitor
 from gradlab.trials.outcome import TrialResult
 
 T = TypeVar("T")
@@ -363,7 +361,7 @@ class _SlurmDispatch(Dispatch):
 
     def _submit(self, jobs: int) -> None:
         try:
-            with _interrupts_blocked():  # local jobs inherit the mask: the coordinator decides what Ctrl-C means
+            with signals_blocked(signal.SIGINT, signal.SIGHUP):  # local jobs inherit the mask
                 submitted = [self._submitter.submit(Job(str(self._spool.path))) for _ in range(jobs * self._per_job)]
         except Exception as error:  # submitit raises what sbatch says in classes of its own
             reason = str(error).strip().splitlines()
@@ -455,15 +453,6 @@ def _take_leftovers(path: Path) -> list[Answer]:
         return []
     finally:
         lock.release()
-
-
-@contextmanager
-def _interrupts_blocked() -> Iterator[None]:
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 # Inside a job.

@@ -66,6 +66,14 @@ def mixed_note(environment: Mapping[str, Any]) -> str | None:
     return f"Trials of different environments are mixed: {'; '.join(others)}." if others else None
 
 
+def together_with(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
+    """The first environment of a run, and the others it was continued in."""
+    others = list(before.get("also", []))
+    if other_numerics(before, now) and now not in others:
+        others.append(dict(now))
+    return {**before, **({"also": others} if others else {})}
+
+
 def _kernels(environment: Mapping[str, Any]) -> str:
     """Return the processors for which the loaded BLAS libraries chose their kernels; packages hold their versions."""
     found = {str(pool.get("architecture")) for pool in environment.get("blas", ()) if pool.get("architecture")}

@@ -14,7 +14,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
@@ -26,9 +26,8 @@ from pydantic import Field
 from gradlab.errors import StoreError, shortened
 from gradlab.plans.freezing import frozen
 from gradlab.plans.plan import Plan
-from gradlab.runs.store import lock
-from gradlab.runs.store.chunks import Chunk
-from gradlab.runs.store.files import DamagedFile, open_own, read_regular, read_sealed, sealed, write_bytes
+from gradlab.runs.store.files import DamagedFile, open_own, read_fitted, read_regular, sealed, try_lock, write_bytes
+from gradlab.runs.store.records import Chunk
 from gradlab.spec.base import canonical_json, plain_json
 from gradlab.spec.stored import Count, Stored, Whole, read_json
 
@@ -206,20 +205,34 @@ def read_ledger(folder: Path) -> Ledger | None:
         entries.append(entry)
     cut = 0
     if head is not None:
-        count, last = head
-        cut = max(0, count - len(lines))
-        if not cut and count and not problems and last not in {entry.sha256 for entry in entries}:
+        cut = max(0, head.entries - len(lines))
+        hashes = {entry.sha256 for entry in entries}
+        if not cut and head.entries and not problems and head.last not in hashes:
             problems.append(f"{path}: the entries are not those that {HEAD} stands for: the ledger was rewritten")
     return Ledger(tuple(entries), tuple(problems), torn, cut)
 
 
-class Writer:
-    """Appends to a run's ledger, from any process; the lines of others are read before."""
+class LedgerWriter:
+    """Appends to a run's ledger, from any process; the lines of others are read before.
+
+    begun      the folder was taken: which attempt it is, and where an earlier run was moved to
+    plan       claims, seeds, groups and settings, before the first trial and whenever they change
+    trials     a committed chunk: hash of its manifest; id, digest and status of each trial
+    tuned      each arm's values were chosen from the tuning trials: which, and the ids under which they are judged
+    look       verdicts were computed: on how many trials, which, and the hashes of the files that show them
+    written    the same verdicts were shown in other files, or the study's own files were written again: their hashes
+    set_aside, missing, altered, cut, repaired
+               what was found when the folder was taken again
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._known: tuple[int, int, str] | None = None
         """Size of the file, entries and last hash after our latest append."""
+        self.earlier: Mapping[str, Any] | None = None
+        """The run that was moved aside to make room for this one."""
+        self.aside: list[Mapping[str, Any]] = []
+        """Damaged chunks that were set aside when the folder was taken."""
 
     def append(self, notes: Sequence[Note]) -> None:
         """Write these entries in one step and sync them; `StoreError` if that is not possible."""
@@ -275,6 +288,73 @@ class Writer:
         self._known = (os.fstat(file.fileno()).st_size, len(lines), last or GENESIS)
         return repairs
 
+    def begin(self, plan: Plan, chunks: Sequence[Chunk]) -> list[str]:
+        """Freeze the plan before its first trial, and record what is not as the ledger left it; gives remarks."""
+        ledger = read_ledger(self._folder)
+        notes, remarks = (self._first(chunks), []) if ledger is None else self._differences(ledger, chunks)
+        now, plans = frozen(plan), ledger.of("plan") if ledger is not None else []
+        if not plans or any(plans[-1].data.get(key) != now[key] for key in ("id", "labels")):
+            notes.append(("plan", now))
+        self.append(notes)
+        return remarks
+
+    def describe(self, files: Mapping[str, str]) -> None:
+        """Record the hashes of the study's own files before they are written again; the first look has them."""
+        ledger = read_ledger(self._folder)
+        before = {} if ledger is None else recorded_files(ledger)
+        if before and any(before.get(name) != hashed for name, hashed in files.items()):
+            self.append([("written", {"files": {**before, **files}})])
+
+    def choose(self, plan: Plan, results: str) -> None:
+        """Record the choice that a tuning came to, unless it is the one that was recorded last."""
+        data, ledger = _choice_data(plan, results), read_ledger(self._folder)
+        before = ledger.of("tuned") if ledger is not None else []
+        if not before or dict(before[-1].data) != data:
+            self.append([("tuned", data)])
+
+    def _first(self, chunks: Sequence[Chunk]) -> list[Note]:
+        beside = len(attempts_beside(self._folder))
+        begun: dict[str, Any] = {"attempt": 1 + beside}
+        if self.earlier is not None:
+            begun = {"attempt": 1 + max(beside, self.earlier.get("attempt", 0)), "earlier": dict(self.earlier)}
+        if chunks:
+            begun["unknown"] = "lost"
+        return [("begun", begun), *(_chunk_note(chunk, "before") for chunk in chunks)]
+
+    def _differences(self, ledger: Ledger, chunks: Sequence[Chunk]) -> tuple[list[Note], list[str]]:
+        """Entries for all that happened to the folder since the last one, and what to tell the user."""
+        notes: list[Note] = []
+        remarks: list[str] = []
+        if ledger.cut:
+            notes.append(("cut", {"entries": ledger.cut}))
+            remarks.append(f"the ledger of {self._folder} lacks its last {_count(ledger.cut, 'entry', 'entries')}")
+        present = {chunk.path.name: chunk for chunk in chunks}
+        known = committed_chunks(ledger)
+        for aside in self.aside:
+            was = known.pop(str(aside["chunk"]), {})
+            notes.append(("set_aside", {**aside, "trials": list(was.get("trials", ()))}))
+        for name, data in known.items():
+            if name not in present:
+                notes.append(("missing", {"chunk": name, "trials": data["trials"]}))
+                trials = _count(len(data["trials"]), "finished trial")
+                remarks.append(f"chunk {name} of {self._folder}, with {trials}, was removed; its trials are run again")
+            elif present[name].sha256 != data["manifest"]:
+                _, now = _chunk_note(present[name], "altered")
+                notes.append(("altered", {**now, "was": data["trials"]}))
+                remarks.append(f"chunk {name} of {self._folder} is not the one that was committed")
+        for name, chunk in present.items():
+            if name not in known:
+                notes.append(_chunk_note(chunk, "later"))
+        return notes, remarks
+
+    def commit(self, chunk: Chunk, origin: str | None = None, replaces: Sequence[str] = ()) -> None:
+        """A chunk was committed; `origin` says where its results come from, if trials were not just run.
+
+        `adopted`: they were there before the plan was frozen; `condensed`: they are those of the chunks it replaces.
+        """
+        kind, data = _chunk_note(chunk, origin)
+        self.append([(kind, {**data, **({"replaces": list(replaces)} if replaces else {})})])
+
 
 def _line(fields: Mapping[str, Any]) -> tuple[bytes, str]:
     """An entry as a line, and its hash."""
@@ -304,20 +384,12 @@ def _claimed(line: bytes) -> str | None:
     return seal[1].decode() if seal else None
 
 
-def _head(folder: Path) -> tuple[tuple[int, str] | None, list[str]]:
+def _head(folder: Path) -> tuple[_Head | None, list[str]]:
     """Number and hash of the last entry; None and why, if that is not known."""
-    path = folder / HEAD
     try:
-        tree = read_sealed(path)
+        return read_fitted(folder / HEAD, _Head.fit), []
     except DamagedFile as error:
         return None, [f"{error}; whether entries at the end of the ledger were removed cannot be seen"]
-    if tree is None:
-        return None, []
-    try:
-        found = _Head.fit(tree)
-    except ValueError as error:
-        return None, [f"{path} is damaged: {error}"]
-    return (found.entries, found.last), []
 
 
 def _content(path: Path) -> bytes | None:
@@ -341,7 +413,7 @@ def _content(path: Path) -> bytes | None:
 def _wait_for(file: IO[bytes], path: Path) -> None:
     """Lock the open file, which unlocks when it is closed."""
     deadline = monotonic() + PATIENCE
-    while not lock.try_lock(file):
+    while not try_lock(file):
         if monotonic() > deadline:
             raise StoreError(f"cannot write {path}: another process is holding it")
         sleep(0.01)
@@ -353,108 +425,7 @@ def _write_all(file: IO[bytes], content: bytes) -> None:
         view = view[file.write(view) :]
 
 
-# What a run's folder writes to its ledger, and when.
-#
-# begun      the folder was taken: which attempt it is, and where an earlier run was moved to
-# plan       claims, seeds, groups and settings, before the first trial and whenever they change
-# trials     a committed chunk: hash of its manifest; id, digest and status of each trial
-# tuned      each arm's values were chosen from the tuning trials: which, and the ids under which they are judged
-# look       verdicts were computed: on how many trials, which, and the hashes of the files that show them
-# written    the same verdicts were shown in other files, or the study's own files were written again: their hashes
-# set_aside, missing, altered, cut, repaired
-#            what was found when the folder was taken again
-
-
-@dataclass
-class Account:
-    """The ledger of a folder that is written to."""
-
-    path: Path
-    earlier: Mapping[str, Any] | None = None
-    """The run that was moved aside to make room for this one."""
-    aside: list[Mapping[str, Any]] = field(default_factory=list)
-    """Damaged chunks that were set aside when the folder was taken."""
-
-    def __post_init__(self) -> None:
-        self._writer = Writer(self.path)
-
-    def begin(self, plan: Plan, chunks: Sequence[Chunk]) -> list[str]:
-        """Freeze the plan before its first trial, and record what is not as the ledger left it; gives remarks."""
-        ledger = read_ledger(self.path)
-        told: list[str] = []
-        if ledger is None:
-            notes = self._first(chunks)
-            ledger = Ledger(())
-        else:
-            notes, told = self._differences(ledger, chunks)
-        now, plans = frozen(plan), ledger.of("plan")
-        if not plans or any(plans[-1].data.get(key) != now[key] for key in ("id", "labels")):
-            notes.append(("plan", now))
-        self._writer.append(notes)
-        return told
-
-    def describe(self, files: Mapping[str, str]) -> None:
-        """Record the hashes of the study's own files before they are written again; the first look has them."""
-        ledger = read_ledger(self.path)
-        before = {} if ledger is None else recorded_files(ledger)
-        if before and any(before.get(name) != found for name, found in files.items()):
-            self._writer.append([("written", {"files": {**before, **files}})])
-
-    def choose(self, plan: Plan, results: str) -> None:
-        """Record the choice that a tuning came to, unless it is the one that was recorded last."""
-        data, ledger = choice_data(plan, results), read_ledger(self.path)
-        before = ledger.of("tuned") if ledger is not None else []
-        if not before or dict(before[-1].data) != data:
-            self._writer.append([("tuned", data)])
-
-    def _first(self, chunks: Sequence[Chunk]) -> list[Note]:
-        beside = len(attempts_beside(self.path))
-        begun: dict[str, Any] = {"attempt": 1 + beside}
-        if self.earlier is not None:
-            begun = {"attempt": 1 + max(beside, self.earlier.get("attempt", 0)), "earlier": dict(self.earlier)}
-        if chunks:
-            begun["unknown"] = "lost"
-        return [("begun", begun), *(recorded(chunk, chunk.table("trials"), found="before") for chunk in chunks)]
-
-    def _differences(self, ledger: Ledger, chunks: Sequence[Chunk]) -> tuple[list[Note], list[str]]:
-        """Entries for all that happened to the folder since the last one, and what to tell the user."""
-        notes: list[Note] = []
-        told: list[str] = []
-        if ledger.cut:
-            notes.append(("cut", {"entries": ledger.cut}))
-            told.append(f"the ledger of {self.path} lacks its last {_count(ledger.cut, 'entry', 'entries')}")
-        there = {chunk.path.name: chunk for chunk in chunks}
-        known = committed_chunks(ledger)
-        for aside in self.aside:
-            was = known.pop(str(aside["chunk"]), {})
-            notes.append(("set_aside", {**aside, "trials": list(was.get("trials", ()))}))
-        for name, data in known.items():
-            if name not in there:
-                notes.append(("missing", {"chunk": name, "trials": data["trials"]}))
-                told.append(
-                    f"chunk {name} of {self.path}, with {_count(len(data['trials']), 'finished trial')}, was removed; "
-                    "its trials are run again"
-                )
-            elif there[name].sha256 != data["manifest"]:
-                _, now = recorded(there[name], there[name].table("trials"), found="altered")
-                notes.append(("altered", {**now, "was": data["trials"]}))
-                told.append(f"chunk {name} of {self.path} is not the one that was committed")
-        for name, chunk in there.items():
-            if name not in known:
-                notes.append(recorded(chunk, chunk.table("trials"), found="later"))
-        return notes, told
-
-    def commit(self, chunk: Chunk, trials: Any, *, adopted: bool = False) -> None:
-        """A chunk was committed; `adopted`: with results that were there before the plan was frozen."""
-        self._writer.append([recorded(chunk, trials, found="adopted" if adopted else None)])
-
-    def condense(self, chunk: Chunk, trials: Any, replaced: Sequence[str]) -> None:
-        """A chunk was committed that holds the results of these others."""
-        kind, data = recorded(chunk, trials, found="condensed")
-        self._writer.append([(kind, {**data, "replaces": list(replaced)})])
-
-
-def choice_data(plan: Plan, results: str) -> dict[str, Any]:
+def _choice_data(plan: Plan, results: str) -> dict[str, Any]:
     """The entry of a choice: the values of each arm, and the groups that are run at the judging seeds."""
     tuning = plan.tuning
     assert tuning is not None
@@ -471,25 +442,24 @@ def choice_data(plan: Plan, results: str) -> dict[str, Any]:
     return plain
 
 
-def recorded(chunk: Chunk, trials: Any, found: str | None = None) -> Note:
-    """The entry of a chunk with this table of trials. `found` says how it came here, if not by being committed."""
-    columns = (trials[name].to_pylist() for name in ("trial", "digest", "status"))
+def _chunk_note(chunk: Chunk, origin: str | None = None) -> Note:
+    """The entry of a chunk. `origin` says how it came here, if not by being committed."""
+    table = chunk.table("trials")
+    columns = (table[name].to_pylist() for name in ("trial", "digest", "status"))
     rows = [[trial, digest, *([how] if how != "done" else [])] for trial, digest, how in zip(*columns, strict=True)]
     data = {"chunk": chunk.path.name, "manifest": chunk.sha256, "trials": rows}
-    return "trials", {**data, **({"found": found} if found else {})}
+    return "trials", {**data, **({"found": origin} if origin else {})}
 
 
 def committed_chunks(ledger: Ledger) -> dict[str, dict[str, Any]]:
     """Chunk -> its latest entry, without those that are known to be gone."""
-    found: dict[str, dict[str, Any]] = {}
+    chunks: dict[str, dict[str, Any]] = {}
     for entry in ledger.of("trials", "altered", "set_aside", "missing"):
-        if entry.kind in ("set_aside", "missing"):
-            found.pop(entry.data["chunk"], None)
-        else:
-            for name in entry.data.get("replaces", ()):
-                found.pop(name, None)
-            found[entry.data["chunk"]] = dict(entry.data)
-    return found
+        for name in (entry.data["chunk"], *entry.data.get("replaces", ())):
+            chunks.pop(name, None)
+        if entry.kind in ("trials", "altered"):
+            chunks[entry.data["chunk"]] = dict(entry.data)
+    return chunks
 
 
 def record_look(folder: Path, look: Mapping[str, Any], files: Mapping[str, str]) -> str | None:
@@ -506,9 +476,9 @@ def record_look(folder: Path, look: Mapping[str, Any], files: Mapping[str, str])
         plans = ledger.of("plan")
         before = {name: value for name, value in looks[-1].data.items() if name != "files"} if looks else {}
         if before != dict(look) or looks[-1].number < (plans[-1].number if plans else 0):
-            Writer(folder).append([("look", {**look, "files": dict(files)})])
+            LedgerWriter(folder).append([("look", {**look, "files": dict(files)})])
         elif recorded_files(ledger) != dict(files):
-            Writer(folder).append([("written", {"files": dict(files)})])
+            LedgerWriter(folder).append([("written", {"files": dict(files)})])
     except StoreError as error:
         return str(error)
     return None
@@ -516,8 +486,8 @@ def record_look(folder: Path, look: Mapping[str, Any], files: Mapping[str, str])
 
 def recorded_files(ledger: Ledger) -> dict[str, str]:
     """File -> the hash with which it was written last; empty of runs whose looks do not say it."""
-    found = [entry for entry in ledger.of("look", "written") if "files" in entry.data]
-    return dict(found[-1].data["files"]) if found else {}
+    entries = [entry for entry in ledger.of("look", "written") if "files" in entry.data]
+    return dict(entries[-1].data["files"]) if entries else {}
 
 
 def look_data(by_group: Mapping[str, Sequence[str]], results: str, verdicts: Iterable[str]) -> dict[str, Any]:
@@ -533,40 +503,37 @@ def look_data(by_group: Mapping[str, Sequence[str]], results: str, verdicts: Ite
     }
 
 
+def attempts_beside(path: Path) -> list[Path]:
+    """Runs that were moved aside from this folder, `NAME~1`, `NAME~2`, …, as far as they still lie beside it."""
+    pattern = re.compile(re.escape(path.name) + r"~(\d+)")
+    try:
+        beside = [(pattern.fullmatch(place.name), place) for place in path.absolute().parent.iterdir()]
+    except OSError:
+        return []
+    return [place for _, place in sorted((int(match[1]), place) for match, place in beside if match)]
+
+
+def attempt_of(folder: Path) -> int:
+    """Which attempt a run is, by its own ledger; 0 where that is not known."""
+    return max((entry.data.get("attempt", 1) for entry in _entries(folder, "begun")), default=0)
+
+
 def seeds_first_seen(folder: Path) -> tuple[int, ...]:
     """The planned seeds in the order in which the ledger first names them; empty where nobody can say.
 
     Tests of the first so many seeds go by it, so that a seed that is added later, however it is numbered, never takes
     the place of one that was there before.
     """
+    return tuple(dict.fromkeys(seed for entry in _entries(folder, "plan") for seed in entry.data["seeds"]))
+
+
+def _entries(folder: Path, kind: str) -> list[Entry]:
+    """The entries of a kind; none where the ledger is missing or cannot be read."""
     try:
         ledger = read_ledger(folder)
     except StoreError:
-        return ()
-    named = (entry.data.get("seeds") for entry in (ledger.of("plan") if ledger else ()))
-    seeds = (seed for row in named if isinstance(row, list) for seed in row if isinstance(seed, int))
-    return tuple(dict.fromkeys(seeds))
-
-
-def attempts_beside(path: Path) -> list[Path]:
-    """Runs that were moved aside from this folder, `NAME~1`, `NAME~2`, …, as far as they still lie beside it."""
-    pattern = re.compile(re.escape(path.name) + r"~(\d+)")
-    try:
-        found = {
-            int(match[1]): each for each in path.absolute().parent.iterdir() if (match := pattern.fullmatch(each.name))
-        }
-    except OSError:
         return []
-    return [found[number] for number in sorted(found)]
-
-
-def attempt_of(folder: Path) -> int:
-    """Which attempt a run is, by its own ledger; 0 where that is not known."""
-    try:
-        ledger = read_ledger(folder)
-    except StoreError:
-        return 0
-    return max((entry.data.get("attempt", 1) for entry in (ledger.of("begun") if ledger else ())), default=0)
+    return ledger.of(kind) if ledger is not None else []
 
 
 def _count(number: int, word: str, words: str | None = None) -> str:

@@ -1,4 +1,7 @@
-"""Two classes of points in the plane: what the toy tasks share. Two numbers in, so that a decision can be drawn."""
+"""Synthetic tasks: vectors to reproduce, one sample, and two classes of points in the plane.
+
+Points have two numbers each, so that a decision can be drawn.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,59 @@ from gradlab.streams import standard_normal
 
 Points = NDArray[np.float64]
 _HALF_STEP = 2.0**-54
+"""Half the step between uniform numbers: none of them is then 0, which has no normal quantile."""
+
+
+class Identity(Task):
+    """x ~ U(−half_range, half_range)^dim, target = x.
+
+    A network that ends in a ReLU cannot output negative numbers; its loss has a floor of E[min(x, 0)²] = half_range²/6,
+    and always predicting 0 costs half_range²/3.
+    """
+
+    name = "identity"
+
+    dim: Annotated[int, Field(ge=1, le=1_000_000)] = 64
+    samples: Annotated[int, Field(ge=1, le=10**9)] = 1024
+    half_range: Annotated[float, Field(gt=0)] = 1.0
+
+    def facts(self) -> Facts:
+        """Input and output have the same width."""
+        return Facts(self.dim, self.dim, self.samples, None, 3 * 8 * self.dim * self.samples)
+
+    def load(self, samples: np.random.Generator, split: np.random.Generator) -> Dataset:
+        """All samples are training samples."""
+        x, y = self.fresh(samples, self.samples)
+        return Dataset(x, y, train=np.arange(self.samples))
+
+    def fresh(self, generator: np.random.Generator, count: int) -> tuple[Array, Array]:
+        """Draw new vectors."""
+        x = self.half_range * (2.0 * generator.random((count, self.dim)) - 1.0)
+        return x, x
+
+
+class OneSample(Task):
+    """x ~ N(0, I) of `dim` numbers, target = a constant of `outputs` numbers."""
+
+    name = "one_sample"
+
+    dim: Annotated[int, Field(ge=1, le=1_000_000)] = 10
+    outputs: Annotated[int, Field(ge=1, le=1_000_000)] = 1
+    target: float = 0.0
+
+    def facts(self) -> Facts:
+        """One sample."""
+        return Facts(self.dim, self.outputs, 1, None, 8 * (self.dim + self.outputs))
+
+    def load(self, samples: np.random.Generator, split: np.random.Generator) -> Dataset:
+        """The one sample is the training set."""
+        x, y = self.fresh(samples, 1)
+        return Dataset(x, y, train=np.arange(1))
+
+    def fresh(self, generator: np.random.Generator, count: int) -> tuple[Array, Array]:
+        """Draw new inputs with the same target."""
+        x = standard_normal(generator.random((count, self.dim)) + _HALF_STEP)
+        return x, np.full((count, self.outputs), self.target)
 
 
 class Plane(Task):

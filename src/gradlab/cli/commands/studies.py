@@ -1,0 +1,213 @@
+"""Commands about studies, before anything is trained: `list`, `show`, `schema`, `audit`, `predict`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer import Argument, Option
+
+from gradlab.cli.commands import AUDIT_FAILED, AsJson, PlainJson, StudyName
+from gradlab.errors import InvalidInput, StoreError, StudyError, described
+
+FORMATS = ("png", "pdf", "svg")
+MOST_TABLES = 4
+"""Groups whose layers `predict` prints unasked."""
+
+
+def list_(
+    parts: Annotated[bool, Option("--parts", help="Also list the parts that studies can name.")] = False,
+    as_json: PlainJson = False,
+) -> None:
+    """List the built-in studies, with question and run time."""
+    from gradlab import api, studies
+    from gradlab.cli.output import emit_json, hang
+    from gradlab.parts import BUILT_IN, HOMES
+
+    questions = {name: api.load(name).study.question for name in api.list_studies()}
+    summaries = {kind: {name: BUILT_IN.get(kind, name).summary() for name in BUILT_IN.names(kind)} for kind in HOMES}
+    collections = studies.collections()
+    seconds = studies.run_times()
+    if as_json:
+        tree = {
+            "studies": questions,
+            "collections": {name: collection.question for name, collection in collections.items()},
+            "seconds": seconds,
+        }
+        emit_json({**tree, "parts": summaries} if parts else tree)
+        return
+    width = max(map(len, (*questions, *collections)))
+
+    def print_line(name: str, time: float | None, question: str) -> None:
+        typer.echo(hang(f"  {name:<{width}}  {_time(time):>6}  ", question))
+
+    for topic, names in studies.topics().items():
+        typer.echo(f"\n{topic}")
+        for name in names:
+            print_line(name, seconds.get(name), questions[name])
+    typer.echo("\nSeveral studies under one name")
+    for name, collection in collections.items():
+        total = sum(seconds.get(member, 0.0) for member in collection.studies)
+        print_line(name, total or None, collection.question)
+    typer.echo("\nTimes are estimates for one core; --quick takes seconds to a minute.")
+    for kind, descriptions in summaries.items() if parts else ():
+        typer.echo(f"\n{kind}")
+        for name, summary in descriptions.items():
+            typer.echo(hang(f"  {name:<26} ", summary))
+
+
+def _time(seconds: float | None) -> str:
+    if seconds is None:
+        return "–"
+    return f"{max(seconds, 1):.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
+
+
+def show(
+    study: StudyName,
+    resolved: Annotated[bool, Option("--resolved", help="Show every group with all defaults.")] = False,
+    as_json: PlainJson = False,
+) -> None:
+    """Show a study as YAML, ready to copy and change.
+
+    Prints the file as written, or (--resolved) every group with every field.
+    """
+    from gradlab import api, studies
+    from gradlab.cli.output import emit_json, visible
+    from gradlab.spec.yaml_text import dump
+
+    loaded = api.load(study)
+    if resolved:
+        groups = {group.name: group.config.model_dump(mode="json") for group in loaded.groups}
+        emit_json(groups) if as_json else typer.echo(visible(dump(groups)), nl=False)
+    elif as_json:
+        emit_json(loaded.study.model_dump(mode="json", exclude_unset=True))
+    else:
+        text = studies.locate(study).read_text(encoding="utf8")
+        typer.echo(visible(text) if sys.stdout.isatty() else text, nl=False)
+
+
+def schema() -> None:
+    """Print the JSON Schema of study files.
+
+    Editors use it to complete and check YAML.
+    """
+    from gradlab.spec.schema import study_schema
+
+    typer.echo(json.dumps(study_schema(), indent=2))
+
+
+def audit(
+    study: Annotated[
+        str, Argument(metavar="STUDY", help="A built-in name, a YAML file, or MODULE:ARMS for code of your own.")
+    ],
+    seeds: Annotated[int | None, Option(help="How many seeds, instead of the study's own.", min=1)] = None,
+    overrides: Annotated[
+        list[str] | None, Option("--set", metavar="PATH=VALUE", help="Change a value, like train.lr=3e-4.")
+    ] = None,
+    suggest: Annotated[
+        Path | None, Option(metavar="FILE", help="Write the factorial study that separates the causes, ready to run.")
+    ] = None,
+    factor: Annotated[
+        str | None,
+        Option(
+            metavar="NAMES",
+            help="For MODULE:ARMS: what the arms are meant to differ in, comma-separated, like optimizer,lr.",
+        ),
+    ] = None,
+    as_json: Annotated[bool, Option("--json", help="Print one JSON object on stdout, with hashes.")] = False,
+) -> None:
+    """Ask whether a comparison is fair, before anything is trained.
+
+    Compares what will actually be trained, for every pair of arms at every seed: initial tensors bit by bit, data,
+    split, batch order, every learning rate, updates, samples, loss, normalization, precision, FLOPs. Two answers: is
+    the set-up the same except for the declared factor (no: exit code 3), and what can the design not attribute even so.
+    Flaws that all arms share are named too: test rows that are trained on, tiny test sets, arms or claims that say the
+    contrary of their settings (exit code 3).
+
+    MODULE:ARMS names a dict of functions in a Python file or module, each of which returns (model, optimizer, loader,
+    loss) in PyTorch. They are called under the same seed, and what they build and compute is compared: initial values,
+    forward passes on the same weights, losses on the same outputs, updates on the same gradients, all samples.
+    """
+    from gradlab import api
+    from gradlab.cli import show
+    from gradlab.cli.loading import is_target, loaded
+    from gradlab.cli.output import answer
+    from gradlab.spec.yaml_text import dump
+
+    if is_target(study):
+        if overrides or seeds is not None or suggest is not None:
+            raise StudyError("--set, --seeds and --suggest belong to studies; the functions decide that themselves")
+        with redirect_stdout(sys.stderr):  # what the module prints is not the answer
+            arms = _call_if_function(study, loaded(study))
+        audited = api.audit_factories(arms, factor=factor)
+    else:
+        if factor is not None:
+            raise StudyError("--factor is for MODULE:ARMS; a study declares its factor in its file (`factor:`)")
+        audited = api.audit(study, overrides=tuple(overrides or ()), seeds=seeds)
+    if suggest is not None:
+        if audited.suggestion is None:
+            raise StudyError(f"--suggest: the audit of {study} found no cause that another study could separate")
+        try:
+            suggest.write_text(dump(audited.suggestion), encoding="utf8")
+        except OSError as error:
+            raise StoreError(f"{suggest}: {error.strerror or error}") from None
+        typer.echo(f"written: {suggest}; run it with gradlab run {suggest}", err=True)
+    answer(audited, show.audit, as_json)
+    if not audited.passed:
+        raise typer.Exit(AUDIT_FAILED)
+
+
+def _call_if_function(target: str, arms: Any) -> Any:
+    """The dict of functions, or what a function without arguments returns."""
+    if not callable(arms):
+        return arms
+    try:
+        return arms()
+    except (Exception, SystemExit) as error:
+        raise InvalidInput(f"{target}: {described(error)}; name a dict of functions") from error
+
+
+def predict(
+    study: StudyName,
+    overrides: Annotated[
+        list[str] | None, Option("--set", metavar="PATH=VALUE", help="Change a value, like model.depth=40.")
+    ] = None,
+    groups: Annotated[
+        list[str] | None, Option(metavar="GROUPS", help="Only these: a group's name, or depth=5|20.")
+    ] = None,
+    layers: Annotated[
+        bool | None, Option("--layers/--no-layers", help="Print every layer [default: if there are few groups].")
+    ] = None,
+    figure: Annotated[
+        Path | None, Option(metavar="FILE", help="Draw signal and δ by layer: .png, .pdf or .svg.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Predict signal, δ and gradients by layer, before training.
+
+    Mean-field theory with its correction for the width, from the configuration and the task's inputs; what it does not
+    cover is simulated by drawing initial networks, and called that. Nothing is trained.
+
+    gradlab predict identity --figure theory.png
+    """
+    from gradlab import api
+    from gradlab.cli import show
+    from gradlab.cli.output import answer, visible
+    from gradlab.notices import say
+
+    kind = "" if figure is None else figure.suffix.removeprefix(".").lower()
+    if figure is not None and kind not in FORMATS:
+        raise InvalidInput(f"--figure {str(figure)!r}: accepted: .{', .'.join(FORMATS)}")
+    predicted = api.predict(study, overrides=overrides or (), groups=groups)
+    few = len(predicted.groups) <= MOST_TABLES
+    answer(predicted, lambda shown: show.predicted(shown, layers=few if layers is None else layers), as_json)
+    if figure is not None:
+        from gradlab.report.draw import render_chart
+        from gradlab.runs.store.files import write_bytes
+
+        write_bytes(figure, render_chart(predicted.chart(), kind))
+        say(f"wrote {visible(str(figure))}")
