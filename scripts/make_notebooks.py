@@ -65,8 +65,8 @@ NOTEBOOKS = {
         "# Look inside a network\n\nWhy does the plain network of the identity study not learn? Two arms, layer "
         "by layer.",
         "import gradlab\nfrom gradlab.report.inside.diagnosis import diagnose\n"
-        "from gradlab.report.inside.drawing import draw_view\nfrom gradlab.report.inside.retrain import record_inside\n"
-        "from gradlab.report.inside.views import make_views\n\nresult = gradlab.run('identity', seeds=1)\n"
+        "from gradlab.report.inside.views import draw_view, make_views\n"
+        "from gradlab.running.inside import record_inside\n\nresult = gradlab.run('identity', seeds=1)\n"
         "recording = record_inside(result.measured, ('plain', 'residual'))\n"
         "[inspection.step for inspection in recording.inspections[0]]",
         "The diagnosis in words, from the numbers:",

@@ -31,7 +31,7 @@ from gradlab.analysis.formatting import number
 from gradlab.analysis.scoreboard import Scoreboard
 from gradlab.plans.freezing import frozen
 from gradlab.plans.saving import saved, saved_files
-from gradlab.report.gallery import first_screen, further_sentences
+from gradlab.report.markdown import first_screen, further_sentences
 from gradlab.report.scoreboard import render_scoreboard
 from gradlab.report.story import Story
 from gradlab.runs.store.folder import AUDIT, PLAN, RunFolder, condense

@@ -25,9 +25,8 @@ from gradlab.parts import blaming
 from gradlab.plans.plan import Plan
 from gradlab.plans.resources import require_address_space
 from gradlab.report.inside.recording import Recording
-from gradlab.report.opening import open_run
 from gradlab.report.predicted import Predicted, choose_planned, predict_plan
-from gradlab.report.result import Result
+from gradlab.report.result import Result, open_run
 from gradlab.running.inside import choose_pair, look_again, record_inside
 from gradlab.running.start import RunOptions, run_plan
 from gradlab.running.verify import Sample, Verification, verify_run

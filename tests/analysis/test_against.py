@@ -7,7 +7,7 @@ from typing import Any
 
 import gradlab
 from gradlab.analysis.against import against
-from gradlab.report.against import summarize, tabulate_results, tabulate_settings, to_json
+from gradlab.report.tables import against_json, summarize_against, tabulate_results, tabulate_settings
 
 
 def test_a_run_does_not_differ_from_itself(tree: dict[str, Any]) -> None:
@@ -15,7 +15,7 @@ def test_a_run_does_not_differ_from_itself(tree: dict[str, Any]) -> None:
     found = against(result.measured, result.measured)
     assert (found.settings, found.only_first, found.only_second) == ((), (), ())
     assert (found.same_trials, found.same_bits) == (4, 4)
-    assert "do not differ" in summarize(found)
+    assert "do not differ" in summarize_against(found)
     assert tabulate_settings(found) is None
     table = tabulate_results(found)
     assert table is not None
@@ -38,9 +38,9 @@ def test_what_differs_in_studies_and_results_is_named(tree: dict[str, Any]) -> N
     assert row.comparison.n == 2
     a, b = (r.trials().query("group == 'plain' and seed < 2").final_loss.to_numpy() for r in (first, second))
     assert abs(row.comparison.difference.value - (b - a).mean()) < 1e-12
-    assert "3 settings differ." in summarize(found)
-    assert "Groups only in the second: extra." in summarize(found)
-    assert to_json(found)["rows"][0]["group"] == "plain"
+    assert "3 settings differ." in summarize_against(found)
+    assert "Groups only in the second: extra." in summarize_against(found)
+    assert against_json(found)["rows"][0]["group"] == "plain"
 
 
 def test_another_root_seed_is_not_paired(tree: dict[str, Any]) -> None:

@@ -9,7 +9,7 @@ import pytest
 from quoted_numbers import NUMBER, agree
 
 import gradlab
-from gradlab.report.gallery import first_screen, further_sentences
+from gradlab.report.markdown import first_screen, further_sentences
 from gradlab.report.story import Story
 
 ROOT = Path(__file__).parents[2]

@@ -8,19 +8,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from figure_boxes import find_collisions, find_names_on_data
+from figure_boxes import find_collisions, find_end_names, find_frames, find_names_on_data
 from sweeps import GRID, measured, mnist
 
 import gradlab
 from gradlab.errors import InvalidInput
-from gradlab.report.charts import AxisChart, HeatChart, Line, LineChart, Panels, ParetoChart
-from gradlab.report.charts.pareto import Offer
+from gradlab.report.charts import AxisChart, HeatChart, Line, LineChart, Offer, Panels, ParetoChart
 from gradlab.report.draw import FORMATS, draw_one, draw_overview, make_chart, make_charts, render_chart
 from gradlab.report.export import render_csv
 from gradlab.report.look import DARK, GROUND, HUES, dark_colors, shade
-from gradlab.report.pictures import all_charts
-from gradlab.report.requests import FigureRequest
-from gradlab.report.scheme import MOST_CURVES, MOST_PANELS, Wish, make_scheme
+from gradlab.report.pictures import FigureRequest, all_charts
+from gradlab.report.scheme import MOST_CURVES, MOST_PANELS, make_scheme
 
 SMALL = {"data.train": 600, "data.test": 200}
 STUDIES: dict[str, dict[str, Any]] = {
@@ -92,7 +90,7 @@ def shown_groups(chart: Any) -> int:
     if isinstance(chart, HeatChart):
         return len(chart.heats)
     inner = chart.charts if isinstance(chart, Panels) else (chart,)
-    return sum(sum(len(d.groups) for d in c.series) if isinstance(c, AxisChart) else len(c.lines) for c in inner)
+    return sum(sum(len(d.groups) for d in c.lines) if isinstance(c, AxisChart) else len(c.lines) for c in inner)
 
 
 def test_every_group_is_shown_or_the_caption_says_which_are_not(result: gradlab.Result) -> None:
@@ -117,7 +115,7 @@ def test_panels_have_at_most_four_curves(result: gradlab.Result) -> None:
 def test_more_panels_than_fit_are_cut_to_extremes_and_named_groups_and_the_caption_says_so() -> None:
     depths = list(range(2, 40, 2))
     found = measured(mnist(axes={"model.depth": depths}), flat)
-    scheme = make_scheme(found, None)
+    scheme = make_scheme(found)
     assert len(scheme.strokes) <= MOST_PANELS < len(depths)
     assert {"depth=2", "depth=38"} <= set(scheme.strokes)
     assert scheme.left_out.startswith(f"Shown are {len(scheme.strokes)} of {len(depths)} groups")
@@ -141,7 +139,7 @@ def test_hue_is_the_factor_dash_the_second_and_panels_the_ordered_axis(grid: gra
 def test_an_ordered_axis_inside_a_panel_goes_from_light_to_dark() -> None:
     axes = {"model.depth": [2, 4, 8], "model.skip": ["none", "identity"]}
     found = measured(mnist(axes=axes), flat)
-    scheme = make_scheme(found, Wish(facet="skip"))
+    scheme = make_scheme(found, facet="skip")
     plain = [scheme.strokes[f"depth={depth}, skip=none"].color for depth in (2, 4, 8)]
     light = [sum(int(color[i : i + 2], 16) for i in (1, 3, 5)) for color in plain]
     assert light == sorted(light, reverse=True)
@@ -237,9 +235,11 @@ def test_names_of_lines_stand_at_their_ends_where_they_fit_and_else_in_a_legend(
         return LineChart("t", "x", "y", tuple(lines))
 
     apart, together = draw_one(chart(1, 5, 9)), draw_one(chart(1, 1.001, 1.002, 1.003, 9))
-    assert {"line 0", "line 1", "line 2"} <= {text.get_text() for text in apart.texts}
-    assert not apart.legends
-    assert [text.get_text() for text in together.legends[0].get_texts()] == [f"line {i}" for i in range(5)]
+    assert {"line 0", "line 1", "line 2"} == {text.get_text() for text in find_end_names(apart)}
+    assert not any(frame.legends for frame in find_frames(apart))
+    (legend,) = (legend for frame in find_frames(together) for legend in frame.legends)
+    assert [text.get_text() for text in legend.get_texts()] == [f"line {i}" for i in range(5)]
+    assert not find_end_names(together)
     assert not find_names_on_data(together)
 
 
@@ -269,7 +269,8 @@ def test_the_frontier_is_labeled_at_its_points_and_its_uncertainty_drawn() -> No
     drawn = [tuple(line.get_xdata()) for line in ax.get_lines()]
     assert (0.08, 0.13) in drawn
     assert (0.25, 0.4) in drawn
-    assert "not settled" in " ".join(text.get_text() for text in canvas.legends[0].get_texts())
+    (legend,) = (legend for frame in find_frames(canvas) for legend in frame.legends)
+    assert "not settled" in " ".join(text.get_text() for text in legend.get_texts())
 
 
 def test_long_names_on_the_frontier_become_numbers_that_the_note_explains() -> None:

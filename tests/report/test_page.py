@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 import gradlab
 from gradlab.cli import app
 from gradlab.errors import StoreError
-from gradlab.report.figures.base import MOST_POINTS, thinned
+from gradlab.report.figures.curves import MOST_POINTS, thinned
 from gradlab.report.markdown import relative_links
 from gradlab.report.story import make_explorer
 from gradlab.testing.base import small_tree

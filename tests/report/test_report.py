@@ -169,13 +169,13 @@ def test_a_result_from_python_says_how_it_was_called() -> None:
 def test_dollars_underscores_and_foreign_letters_are_plain_text_in_figures(
     tree: dict[str, Any], tmp_path: Path
 ) -> None:
+    from matplotlib.text import Text
+
     tree["question"] = "cost $x_{ and $ is 深度?"
     tree["arms"] = {"_hidden": {}, "$a": {"model.skip": "identity"}}
     result = gradlab.run(tree, out=tmp_path / "run")
     canvas = result.figure("training_loss")
-    labels = [
-        text.get_text().strip() for text in (*canvas.texts, *(t for own in canvas.legends for t in own.get_texts()))
-    ]
+    labels = [text.get_text().strip() for text in canvas.findobj(Text)]
     assert {"_hidden", r"\$a"} <= set(labels)
 
 
@@ -249,6 +249,7 @@ def test_a_study_of_no_steps_speaks_of_no_training(tree: dict[str, Any]) -> None
 
 def test_an_unfair_comparison_is_marked_by_a_field_not_by_what_a_note_says() -> None:
     from matplotlib.colors import to_hex
+    from matplotlib.text import Text
 
     from gradlab.report.look import SOFT, WARNING
 
@@ -256,6 +257,6 @@ def test_an_unfair_comparison_is_marked_by_a_field_not_by_what_a_note_says() -> 
     line = Line("a", x, x, x, x, 0)
     for note, warning, color in (("line: median", "UNFAIR", WARNING), ("NOT A CONTROLLED arm, by name", "", SOFT)):
         chart = LineChart("t", "x", "y", (line,), note=note, warning=warning)
-        texts = {text.get_text(): to_hex(text.get_color()) for text in draw_one(chart).texts}
+        texts = {text.get_text(): to_hex(text.get_color()) for text in draw_one(chart).findobj(Text)}
         assert texts[warning or note] == color
         assert texts[note] == SOFT

@@ -13,7 +13,7 @@ from tuned import tuned_tree
 
 import gradlab
 from gradlab.errors import InvalidInput
-from gradlab.report.charts import BesideChart, Panels, SensitivityChart
+from gradlab.report.charts import Panels, SeedChart, SensitivityChart
 from gradlab.spec.base import plain_json
 
 FIGURES = ["tuning_curves", "tuned_beside_untuned"]
@@ -79,11 +79,10 @@ def test_the_report_says_what_was_chosen_what_it_cost_and_where_untuned_numbers_
 def test_the_sensitivity_curve_marks_the_chosen_value(result: gradlab.Result) -> None:
     chart = result.charts["tuning_curves"]
     assert isinstance(chart, SensitivityChart)
-    panel = chart.setting
-    assert panel.log_x
-    assert panel.untuned == 0.01
+    assert chart.log_x
+    assert chart.untuned == 0.01
     chosen = result.measured.plan.tuning.chosen  # type: ignore[attr-defined]
-    for curve in panel.curves:
+    for curve in chart.curves:
         assert curve.chosen is not None
         assert curve.x[curve.chosen] == chosen[curve.arm].values["train.lr"]
         assert (curve.best <= curve.median).all()
@@ -94,13 +93,13 @@ def test_the_sensitivity_curve_marks_the_chosen_value(result: gradlab.Result) ->
 
 def test_tuned_and_untuned_stand_beside_each_other_on_the_same_seeds(result: gradlab.Result) -> None:
     chart = result.charts["tuned_beside_untuned"]
-    assert isinstance(chart, BesideChart)
+    assert isinstance(chart, SeedChart)
     assert chart.seeds == (0, 1, 2)
     untuned = gradlab.run({**tuned_tree(), "tune": None}, executor="inline", seeds=3)
-    for arm in chart.arms:
-        before = untuned.measured.values("final_loss", arm.arm)
-        assert list(arm.before) == list(before.values())
-        assert list(arm.after) == list(result.measured.values("final_loss", arm.arm).values())
+    assert [column.state for column in chart.columns] == ["untuned", "tuned"] * 2
+    for column in chart.columns:
+        run = untuned if column.state == "untuned" else result
+        assert list(column.values) == list(run.measured.values("final_loss", column.group).values())
 
 
 def test_figures_are_drawn_and_the_page_is_made(result: gradlab.Result, tmp_path: Path) -> None:
@@ -120,8 +119,8 @@ def test_several_settings_get_a_panel_each_and_words_get_names(tmp_path: Path) -
     result = tuned(**{"train.lr": [1e-3, 1e-2, 1e-1], "train.optimizer": ["adam", "sgd", "momentum"], "seeds": 1})
     chart = result.charts["tuning_curves"]
     assert isinstance(chart, Panels)
-    assert [panel.setting.name for panel in chart.panels] == ["learning rate", "optimizer"]
-    assert [name for _, name in chart.panels[1].setting.ticks] == ["adam", "sgd", "momentum"]
+    assert [panel.x_label for panel in chart.panels] == ["learning rate", "optimizer"]
+    assert [name for _, name in chart.panels[1].ticks] == ["adam", "sgd", "momentum"]
     result.figure("tuning_curves").savefig(tmp_path / "panels.png")
     assert result.tuning is not None
     assert b"momentum" in result.export("csv", "tuning")
@@ -132,7 +131,7 @@ def test_losses_that_explode_are_off_the_axis_and_diverged_ones_are_told(tmp_pat
     chart = result.charts["tuning_curves"]
     assert isinstance(chart, SensitivityChart)
     assert chart.cap is not None
-    assert any(math.isinf(value) for curve in chart.setting.curves for value in curve.median)
+    assert any(math.isinf(value) for curve in chart.curves for value in curve.median)
     result.figure("tuning_curves").savefig(tmp_path / "diverged.png")
     assert "diverged" in result.report()
 

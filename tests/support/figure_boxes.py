@@ -52,12 +52,24 @@ def find_collisions(canvas: Any) -> list[str]:
     return found
 
 
+def find_frames(canvas: Any) -> list[Any]:
+    """A figure and those nested into it: title, notes and legend stand in one each."""
+    return [canvas, *(inner for nested in canvas.subfigs for inner in find_frames(nested))]
+
+
+def find_end_names(canvas: Any) -> list[Any]:
+    """The names of lines that stand at their ends, outside the axes."""
+    return [text for ax in canvas.axes for text in ax.texts if text.get_annotation_clip() is False]
+
+
 def find_names_on_data(canvas: Any) -> list[str]:
     """Names, titles and notes of the figure itself that stand inside axes, where lines are."""
     from matplotlib.text import Text
 
-    own = [text for text in canvas.texts if text.get_text().strip()]
-    own += [text for legend in canvas.legends for text in legend.findobj(Text) if text.get_text().strip()]
+    frames = find_frames(canvas)
+    own = [*(text for frame in frames for text in frame.texts if text.get_text().strip()), *find_end_names(canvas)]
+    legends = [legend for frame in frames for legend in frame.legends]
+    own += [text for legend in legends for text in legend.findobj(Text) if text.get_text().strip()]
     found = []
     for text in own:
         box = text.get_window_extent()

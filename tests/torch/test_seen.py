@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch_zoo import Transformer, batch, mlp
 
 import gradlab
-from gradlab.report.layer_names import MOST, shorten_names, ticks_of
+from gradlab.report.charts.base import MOST, shorten_names, ticks_of
 
 ENTROPY = nn.functional.cross_entropy
 

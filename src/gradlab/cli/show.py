@@ -28,13 +28,12 @@ from gradlab.cli.output import duration, hang, visible
 from gradlab.comparing.live import Live
 from gradlab.plans.cost import measure_speed
 from gradlab.plans.plan import Plan
-from gradlab.report import against as beside
 from gradlab.report import scoreboard as boards
-from gradlab.report.fairness import tabulate_audit
+from gradlab.report import tables
 from gradlab.report.predicted import Predicted
 from gradlab.report.result import Result
 from gradlab.report.story import QUICK_NOTE, Story
-from gradlab.report.tables import Table
+from gradlab.report.tables import Table, tabulate_audit
 from gradlab.report.tuning import describe_edges
 from gradlab.running.verify import Verification
 from gradlab.runs.store.status import RunStatus
@@ -329,8 +328,8 @@ def runs(states: Sequence[RunStatus]) -> None:
 def against(difference: Against) -> None:
     """Two runs side by side."""
     to = Terminal()
-    to.print(f"[bold]{escape(beside.summarize(difference))}[/bold]\n")
-    for table in (beside.tabulate_settings(difference), beside.tabulate_results(difference)):
+    to.print(f"[bold]{escape(tables.summarize_against(difference))}[/bold]\n")
+    for table in (tables.tabulate_settings(difference), tables.tabulate_results(difference)):
         if table is not None:
             print_table(to, table)
 

@@ -11,13 +11,12 @@ from typing import Any
 
 from gradlab.analysis.measured import Measured
 from gradlab.errors import InvalidInput, described, nearest
-from gradlab.report.axes_ticks import settle_x, settle_y
 from gradlab.report.charts import Chart, Panels
 from gradlab.report.figures.base import Figure
-from gradlab.report.layout import Box, fit_grid, make_grid, place_chart, tip_id
+from gradlab.report.layout import PlacedChart, draw_key, fit_grid, lay_out, make_grid, tip_id
 from gradlab.report.look import SOFT, WARNING, load_matplotlib, look, plain, pt
-from gradlab.report.scheme import Wish, make_scheme
-from gradlab.report.text_size import text_height, wrapped
+from gradlab.report.scheme import make_scheme
+from gradlab.report.ticks import AxisTicks, text_height, wrapped
 
 FORMATS = {"page": (6.8, 4.3, 1.0), "column": (3.4, 2.5, 0.74), "slide": (40 / 3, 7.5, 1.8)}
 """Inches across and down, and the scale of text: across a page, in a column of a paper, on a slide."""
@@ -28,7 +27,7 @@ ROW, HEAD = 1.55, 1.25
 """Inches of a row of panels, and of everything above and below them."""
 
 
-def make_charts(measured: Measured, wish: Wish | None = None) -> tuple[dict[str, Chart], tuple[str, ...]]:
+def make_charts(measured: Measured) -> tuple[dict[str, Chart], tuple[str, ...]]:
     """The charts of the study's figures by name, and a line for each that could not be made.
 
     A study that names no figures gets all that apply.
@@ -39,7 +38,7 @@ def make_charts(measured: Measured, wish: Wish | None = None) -> tuple[dict[str,
     found, missing = {}, []
     for name in names:
         try:
-            chart = make_chart(measured, name, wish)
+            chart = make_chart(measured, name)
         except (Exception, SystemExit) as error:  # a user's figure can fail in any way; the report is still wanted
             missing.append(f"{name}: {described(error)}")
             continue
@@ -50,13 +49,13 @@ def make_charts(measured: Measured, wish: Wish | None = None) -> tuple[dict[str,
     return found, tuple(missing)
 
 
-def make_chart(measured: Measured, name: str, wish: Wish | None = None) -> Chart | None:
+def make_chart(measured: Measured, name: str, facet: str | None = None, color: str | None = None) -> Chart | None:
     """One figure's chart, with names, strokes and panels; None if the study has nothing of the kind."""
     figure: Figure = measured.plan.catalog.make("figure", name, {})
     chart = figure.chart(measured)
     if chart is None:
         return None
-    return chart.arranged(make_scheme(measured, wish, chart.along, each=chart.each_group))
+    return chart.arranged(make_scheme(measured, facet, color, chart.along, each=chart.each_group))
 
 
 # ---------------------------------------------------------------------- drawing
@@ -77,7 +76,7 @@ def _canvas_class() -> Any:
 
 def make_canvas(width: float, height: float) -> Any:
     """An empty figure of this size in inches."""
-    return _canvas_class()(figsize=(width, height))
+    return _canvas_class()(figsize=(width, height), layout="constrained")
 
 
 def draw_one(chart: Chart, ax: Any = None, *, size: str = "page") -> Any:
@@ -93,13 +92,14 @@ def draw_one(chart: Chart, ax: Any = None, *, size: str = "page") -> Any:
             width = max(width, min(3.2 * len(chart.charts), 9.6))
         fixed = size == "slide"
         canvas = make_canvas(width, height if fixed else _natural_height(chart, width, height, scale))
-        place_chart(chart, canvas, grid=fit_grid(chart, width, height) if fixed else None)
+        grid = fit_grid(chart, width, height) if fixed else make_grid(chart, 72 * width)
+        lay_out(canvas, [PlacedChart(chart, canvas, grid)])
         return canvas
 
 
 def _natural_height(chart: Chart, width: float, height: float, scale: float) -> float:
     """Inches that a chart needs: more for several rows of panels or of text."""
-    rows = make_grid(chart, 72 * width).rows
+    rows, _ = make_grid(chart, 72 * width)
     if chart.text_rows:
         return scale * (HEAD + 0.19 * chart.text_rows)
     notes = text_height(wrapped(chart.full_note, 72 * width, pt(8)), pt(8)) / 72
@@ -113,16 +113,13 @@ def _draw_on(chart: Chart, ax: Any) -> None:
     """On axes of somebody's own figure: title, labels, legend and note as matplotlib places them."""
     chart.draw_marks(ax)
     points = ax.get_window_extent().transformed(ax.figure.dpi_scale_trans.inverted())
-    settle_x(ax, 72 * points.width)
-    settle_y(ax, 72 * points.height)
+    AxisTicks(ax.xaxis).settle(72 * points.width)
+    AxisTicks(ax.yaxis).settle(72 * points.height)
     ax.set_title(plain(chart.title))
     ax.set_xlabel(plain(chart.x_label))
     ax.set_ylabel(plain(chart.y_label))
-    if chart.has_key:
-        key = ax.inset_axes((1.02, 0, 0.03, 1))
-        key.yaxis.set_label_position("right")
-        key.set_ylabel(chart.draw_key(key))
-        settle_y(key, 72 * points.height)
+    if chart.key:
+        draw_key(ax, ax, chart.key).settle(72 * points.height)
     if chart.full_note:
         note = wrapped(chart.full_note, 72 * points.width, pt(8))
         ax.annotate(
@@ -146,19 +143,17 @@ def draw_overview(charts: Mapping[str, Chart], title: str) -> Any:
     width, height = SIZE
     with look():
         heights = [max(_natural_height(chart, width, height, 1.0) for chart in row) for row in rows]
-        across = 72 * width * columns
-        heading = wrapped(title, across - 20, 14, bold=True) if title else ""
-        above = text_height(heading, 14) + 10 if title else 0.0
-        canvas = make_canvas(width * columns, sum(heights) + above / 72)
-        top = 72 * sum(heights)
+        heading = wrapped(title, 72 * width * columns - 20, 14, bold=True)
+        canvas = make_canvas(width * columns, sum(heights) + (text_height(heading, 14) + 10) / 72 * bool(title))
         if title:
-            canvas.text(
-                7 / across, 1 - 7 / (top + above), plain(heading), fontsize=14, fontweight="bold", va="top", ha="left"
-            )
-        for row, tall in zip(rows, heights, strict=True):
-            top -= 72 * tall
-            for column, chart in enumerate(row):
-                place_chart(chart, canvas, Box(72 * width * column + 7, top + 7, 72 * width - 16, 72 * tall - 16))
+            canvas.suptitle(plain(heading), x=7 / (72 * width * columns), ha="left", fontsize=14, fontweight="bold")
+        frames = canvas.subfigures(len(rows), columns, squeeze=False, height_ratios=heights)
+        placed = [
+            PlacedChart(chart, frame, make_grid(chart, 72 * width))
+            for row, line in zip(rows, frames, strict=True)
+            for chart, frame in zip(row, line, strict=False)
+        ]
+        lay_out(canvas, placed)
         return canvas
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from gradlab.analysis.measured import Measured
 from gradlab.runs.store.ledger import LEDGER, Entry, Ledger, attempts_beside, read_ledger
+from gradlab.spec.numerals import counted
 from gradlab.trials.trial import trial_id
 
 Tree = Mapping[str, Any]
@@ -142,15 +143,15 @@ def _seeds(old: Frozen, new: Frozen, finished: Collection[str], looks: int) -> _
     if added:
         seen = len({seed for trial, _, seed in old.ids if trial in finished and seed in set(old.seeds)})
         sentence = (
-            f"{_count(len(added), 'seed was', 'seeds were')} added after {seen:,} had been seen; verdicts had been "
-            f"looked at {'once' if looks == 1 else f'{looks:,} times'} before."
+            f"{_counted_were(len(added), 'seed')} added after {seen:,} had been seen; verdicts had been "
+            f"looked at {times(looks)} before."
         )
         yield "seeds added", {"was": list(old.seeds), "is": list(new.seeds), "added": added}, sentence
     if removed:
         lost = sum(trial in finished and seed in set(removed) for trial, _, seed in old.ids)
         sentence = (
-            f"{_count(len(removed), 'seed was', 'seeds were')} removed {AFTER} ({_some(removed)}); "
-            f"{_count(lost, 'finished trial', 'finished trials')} of {'it' if len(removed) == 1 else 'them'} "
+            f"{_counted_were(len(removed), 'seed')} removed {AFTER} ({_listed(removed)}); "
+            f"{counted(lost, 'finished trial')} of {'it' if len(removed) == 1 else 'them'} "
             f"{'is' if lost == 1 else 'are'} not in this report."
         )
         yield "seeds removed", {"was": list(old.seeds), "is": list(new.seeds), "removed": removed}, sentence
@@ -173,13 +174,13 @@ def _groups(old: Frozen, new: Frozen, finished: Collection[str]) -> _Found:
         elif group.id not in names:
             added.append(name)
     if added:
-        word = _count(len(added), "group was", "groups were")
-        yield "groups added", {"added": added}, f"{word} added {AFTER}: {_some(added)}."
+        word = _counted_were(len(added), "group")
+        yield "groups added", {"added": added}, f"{word} added {AFTER}: {_listed(added)}."
     gone = [name for name, group in old.groups.items() if group.id not in kept and name not in settings]
     if gone:
         lost = sum(trial_id(old.groups[name].id, seed) in finished for name in gone for seed in old.seeds)
-        word = _count(len(gone), "group was", "groups were")
-        sentence = f"{word} removed {AFTER}: {_some(gone)} ({_count(lost, 'finished trial', 'finished trials')})."
+        word = _counted_were(len(gone), "group")
+        sentence = f"{word} removed {AFTER}: {_listed(gone)} ({counted(lost, 'finished trial')})."
         yield "groups removed", {"removed": gone}, sentence
 
 
@@ -210,7 +211,7 @@ def _claim(claim: Tree) -> str:
     sides = [str(arm) for arm in arms] if isinstance(arms, list) else [] if arms is None else [str(arms)]
     values = [] if bound is None else [_word(bound)]
     op = f" {claim.get('op')} "
-    words = op.join([*sides, *values]) if len(sides) + len(values) > 1 else f"{claim.get('op')} {_some(sides)}"
+    words = op.join([*sides, *values]) if len(sides) + len(values) > 1 else f"{claim.get('op')} {_listed(sides)}"
     return f"“{claim['text']}” ({claim['metric']}, {words.strip()})"
 
 
@@ -226,15 +227,6 @@ def _word(value: Any) -> str:
     else:
         text = f"{value:g}" if isinstance(value, float) else str(value)
     return text if len(text) <= 160 else f"{text[:159]}…"
-
-
-def _count(number: int, one: str, many: str) -> str:
-    return f"{number:,} {one if number == 1 else many}"
-
-
-def _some(values: list[Any]) -> str:
-    more = len(values) - 5
-    return ", ".join(map(str, values[:5])) + (f" and {more:,} more" if more > 0 else "")
 
 
 # What happened to a run, by its ledger: what was frozen, changed and looked at; and the remarks for its report.
@@ -306,7 +298,7 @@ class History:
         if self.picked:
             count = len(self.picked)
             first = "0" if count == 1 else f"0 to {count - 1:,}"
-            yield f"Seeds were listed by hand ({_listed([str(seed) for seed in self.picked])}), not taken as {first}."
+            yield f"Seeds were listed by hand ({_listed(self.picked)}), not taken as {first}."
 
     def _about_freezing(self) -> Iterable[str]:
         if self.missing:
@@ -337,7 +329,7 @@ class History:
     def _about_results(self) -> Iterable[str]:
         yield from self.happened
         if self.rerun:
-            yield f"{_trials(len(self.rerun))} run twice gave different results: {_listed(self.rerun)}."
+            yield f"{counted(len(self.rerun), 'trial')} run twice gave different results: {_listed(self.rerun)}."
 
     def to_json(self) -> dict[str, Any]:
         """As plain data."""
@@ -464,7 +456,7 @@ class _Walk:
     def _missing(self, entry: Entry) -> None:
         names = self.named(str(trial) for trial, _, *_ in entry.data["trials"])
         self.happened.append(
-            f"{_trials(len(names))} {'was' if len(names) == 1 else 'were'} removed from the folder and run again "
+            f"{_counted_were(len(names), 'trial')} removed from the folder and run again "
             f"({entry.at}): {_listed(names)}."
         )
 
@@ -478,8 +470,8 @@ class _Walk:
     def _set_aside(self, entry: Entry) -> None:
         count = len(entry.data["trials"])
         self.happened.append(
-            f"Chunk {entry.data['chunk']} was damaged and is kept in {entry.data['kept']}; its {_trials(count)} "
-            f"{'was' if count == 1 else 'were'} run again ({entry.at})."
+            f"Chunk {entry.data['chunk']} was damaged and is kept in {entry.data['kept']}; its "
+            f"{_counted_were(count, 'trial')} run again ({entry.at})."
         )
 
     def _cut(self, entry: Entry) -> None:
@@ -527,11 +519,11 @@ def times(count: int) -> str:
     return "once" if count == 1 else f"{count:,} times"
 
 
-def _trials(count: int) -> str:
-    return f"{count:,} trial{'' if count == 1 else 's'}"
+def _counted_were(count: int, noun: str) -> str:
+    """`1 seed was`, `3 seeds were`."""
+    return f"{counted(count, noun)} {'was' if count == 1 else 'were'}"
 
 
-def _listed(names: Sequence[str]) -> str:
-    shown = list(names[:SHOWN])
-    more = len(names) - len(shown)
-    return ", ".join(shown) + (f" and {more:,} more" if more > 0 else "")
+def _listed(values: Sequence[Any]) -> str:
+    more = len(values) - SHOWN
+    return ", ".join(map(str, values[:SHOWN])) + (f" and {more:,} more" if more > 0 else "")

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from gradlab.analysis.measured import Measured
 from gradlab.audits.audit import Audit
-from gradlab.errors import described
+from gradlab.errors import InvalidInput, described, nearest, offer, shortened
 from gradlab.report.charts import Chart
-from gradlab.report.draw import join_images, make_charts, overview_names, render_images
+from gradlab.report.draw import join_images, make_chart, make_charts, overview_names, render_images
 from gradlab.report.export import render_csv
-from gradlab.report.fairness import mark_unfair
 from gradlab.report.inside.diagnosis import Diagnosis, diagnose
-from gradlab.report.inside.drawing import view_chart
 from gradlab.report.inside.recording import Recording
-from gradlab.report.inside.views import View, expect, make_views
-from gradlab.spec.naming import say_inside
+from gradlab.report.inside.views import VIEWS, View, expect, make_views, view_chart
+from gradlab.spec.naming import Names, check_labels, say_inside
+from gradlab.spec.selection import matches
 
 KINDS = ("png", "svg", "pdf", "csv")
 """Files of a picture."""
@@ -122,3 +122,147 @@ def _draw_charts(charts: Mapping[str, Chart], kinds: Sequence[str]) -> Drawn:
         except Exception as error:
             broken[name] = described(error)
     return Drawn(files, broken)
+
+
+def mark_unfair(chart: Chart, audit: Audit | None) -> Chart:
+    """The chart, with a warning if the comparison is not controlled."""
+    if audit is None or audit.mark is None:
+        return chart
+    return replace(chart, warning=f"{audit.mark.upper()} (see the audit)")
+
+
+# A figure as a user asks for it: of some groups, in panels and hues by their settings, under other names.
+
+Groups = str | Sequence[str] | Mapping[str, Any]
+"""Names of groups, settings as text (`depth=5|20, skip=none`), or settings with their values."""
+
+
+@dataclass(frozen=True)
+class FigureRequest:
+    """What to show, and how."""
+
+    groups: Groups | None = None
+    facet: str | None = None
+    color: str | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+    title: str | None = None
+
+    @property
+    def plain(self) -> bool:
+        """Whether nothing but perhaps a title is asked for."""
+        return self.groups is None and self.facet is None and self.color is None and not self.labels
+
+
+def requested_chart(
+    measured: Measured, audit: Audit | None, pictures: Pictures, name: str, request: FigureRequest
+) -> Chart:
+    """The chart of a figure or of a view of the micro-world."""
+    chart = pictures.charts.get(name) if request.plain else None
+    chart = chart or _view(pictures, name, request) or _figure(measured, audit, pictures, name, request)
+    return chart if request.title is None else replace(chart, title=request.title)
+
+
+def list_figures(measured: Measured, pictures: Pictures) -> dict[str, str]:
+    """Every figure that has something to show, with the first line of its description; the report's figures first."""
+    catalog = measured.plan.catalog
+    names = [*pictures.charts, *(name for name in catalog.ranked("figure") if name not in pictures.charts)]
+    found = {}
+    for name in names:
+        if name in pictures.charts or _applies(measured, name):
+            found[name] = catalog.get("figure", name).summary()
+    if pictures.microworld is not None:
+        found |= {view.name: VIEWS[view.name] for view in pictures.microworld.views}
+    return found
+
+
+def _applies(measured: Measured, name: str) -> bool:
+    try:
+        return make_chart(measured, name) is not None
+    except Exception:  # a user's figure can fail in any way; it is then not offered
+        return False
+
+
+def _view(pictures: Pictures, name: str, request: FigureRequest) -> Chart | None:
+    world = pictures.microworld
+    view = next((view for view in world.views if view.name == name), None) if world is not None else None
+    if view is None or world is None:
+        return None
+    if not request.plain:
+        raise InvalidInput(
+            f"{name} shows the two networks of the micro-world: groups, facet, color and labels do not apply; "
+            "gradlab report RUN --pair ARM ARM chooses others"
+        )
+    return view_chart(view, world.recording)
+
+
+def _figure(measured: Measured, audit: Audit | None, pictures: Pictures, name: str, request: FigureRequest) -> Chart:
+    names = measured.plan.catalog.names("figure")
+    if name not in names:
+        there = list(list_figures(measured, pictures))
+        raise InvalidInput(f"there is no figure {name!r}{offer(name, there)}")
+    check_labels(request.labels, [planned.group for planned in measured.plan.groups], measured.plan.catalog)
+    groups = measured.group_names if request.groups is None else choose(measured.names, request.groups)
+    shown = measured if request.plain else measured.only(groups, request.labels)
+    chart = make_chart(shown, name, request.facet, request.color)
+    if chart is None:
+        of = "these groups" if request.groups is not None else "this run"
+        raise InvalidInput(f"{name}: {of} have nothing to show in it" if request.groups else f"{name}: nothing in {of}")
+    return mark_unfair(_say_shared(chart, measured.names, shown.names), audit).with_layers(pictures.layers)
+
+
+def _say_shared(chart: Chart, before: Names, after: Names) -> Chart:
+    """The chart, with a note on settings that all chosen groups share, and that their names therefore leave out."""
+    first = next(iter(after.groups.values()))
+    shared = [path for path in before.axes if path not in after.axes and path in first.settings and not before.arms]
+    said = ", ".join(before.level(path, first.settings[path]) for path in shared)
+    return replace(chart, note="; ".join(text for text in (f"all: {said}" if said else "", chart.note) if text))
+
+
+def choose(names: Names, wanted: Groups) -> tuple[str, ...]:
+    """The groups that a request names, in the study's order; every part of it has to name at least one."""
+    if isinstance(wanted, Mapping):
+        tests = {key: _values(values) for key, values in wanted.items()}
+        found = _matching(names, tests, ", ".join(tests))
+        return tuple(name for name in names.groups if name in found)
+    texts = [wanted] if isinstance(wanted, str) else list(wanted)
+    kept = {name for text in texts for name in _select(names, text)}
+    if not kept:
+        raise InvalidInput("groups: give at least one group")
+    return tuple(name for name in names.groups if name in kept)
+
+
+def _select(names: Names, text: str) -> list[str]:
+    exact = [name for name in names.groups if text in (name, names.group(name))]
+    if exact:
+        return exact
+    pieces = [piece.strip() for piece in text.split(",") if piece.strip()]
+    if not pieces or not all("=" in piece for piece in pieces):
+        known = list(names.groups)
+        raise InvalidInput(
+            f"groups: {shortened(text)} is neither a group nor setting=value{nearest(text, known)}; "
+            f"write depth=5|20, or one of {', '.join(known[:4])}{' …' if len(known) > 4 else ''}"
+        )
+    pairs = (piece.partition("=") for piece in pieces)
+    return _matching(names, {key.strip(): tuple(value.split("|")) for key, _, value in pairs}, text)
+
+
+def _matching(names: Names, tests: Mapping[str, Sequence[Any]], text: str) -> list[str]:
+    paths = {key: names.path(key) for key in tests}
+    for key, values in tests.items():
+        there = names.axes[paths[key]]
+        for value in values:
+            if not any(matches(own, value) for own in there):
+                levels = ", ".join(names.tick(paths[key], own) for own in there[:12])
+                raise InvalidInput(f"groups: no group has {key}={value}; there are {levels}")
+    found = [
+        name
+        for name, group in names.groups.items()
+        if all(any(matches(group.settings[paths[key]], v) for v in values) for key, values in tests.items())
+    ]
+    if not found:
+        raise InvalidInput(f"groups: no group has all of {text}")
+    return found
+
+
+def _values(values: Any) -> tuple[Any, ...]:
+    return tuple(values) if isinstance(values, list | tuple | set | range) else (values,)

@@ -10,9 +10,8 @@ import numpy as np
 
 from gradlab.errors import InvalidInput, offer
 from gradlab.plans.plan import Plan
-from gradlab.report.charts import Line, LineChart
-from gradlab.report.charts.panels import Panels
-from gradlab.report.requests import choose
+from gradlab.report.charts import Line, LineChart, Panels
+from gradlab.report.pictures import choose
 from gradlab.report.tables import Table
 from gradlab.spec.naming import Names
 from gradlab.spec.numerals import written

@@ -1,10 +1,10 @@
-"""A small HTML view of a result for notebooks. Every name is escaped."""
+"""What a study found, whether it was just run or opened from its folder: numbers, tables, figures and report."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from html import escape
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal
@@ -12,22 +12,25 @@ from typing import IO, TYPE_CHECKING, Any, Literal
 from gradlab.analysis.claims.verdict import Verdict
 from gradlab.analysis.measured import Measured
 from gradlab.audits.audit import Audit
-from gradlab.errors import InvalidInput, StoreError, described
+from gradlab.errors import InvalidInput, StoreError, described, shortened
+from gradlab.parts import BUILT_IN, Catalog
+from gradlab.plans.plan import Plan
+from gradlab.plans.saving import load_parts, part_files, restored
 from gradlab.report.charts import Chart
 from gradlab.report.draw import draw_one, draw_overview, render_image
 from gradlab.report.export import check_export, render_latex, render_table_as, summary_rows, write_streamed
-from gradlab.report.history import History
+from gradlab.report.history import History, read_history
 from gradlab.report.inside.recording import Recording
 from gradlab.report.markdown import render_markdown
 from gradlab.report.page import render_page
-from gradlab.report.pictures import draw_page_files
-from gradlab.report.requests import FigureRequest, Groups, list_figures, requested_chart
+from gradlab.report.pictures import FigureRequest, Groups, draw_page_files, list_figures, requested_chart
 from gradlab.report.story import Story
 from gradlab.report.tables import Table
 from gradlab.report.tuning import flat_rows
 from gradlab.report.writing import save_run, write_report
-from gradlab.runs.store.folder import RunFolder
+from gradlab.runs.store.folder import MICROWORLD, PLAN, RunFolder, names_by_group
 from gradlab.runs.store.records import MOST_ROWS
+from gradlab.spec import files
 from gradlab.spec.study import Study
 
 if TYPE_CHECKING:
@@ -269,3 +272,47 @@ class Result:
 
     def _repr_html_(self) -> str:
         return render_notebook(self.story)
+
+
+# A run's folder as a result. Nothing is trained, no data are needed, no code of the run is executed.
+
+
+def open_run(folder: str | Path, *, trust: bool = False) -> Result:
+    """The result of a run in a folder, finished or not.
+
+    Nothing that came with the run is executed, wherever it came from. With `trust`, the user parts it was made with are
+    loaded from its folder (their checksums have to match): for figures they draw, and for looking into networks again.
+    """
+    run = RunFolder.open(Path(folder))
+    plan = _restore_plan(run.plan, run.path, trust)
+    history = read_history(run.path)
+    return Result(
+        Measured(plan, run.records),
+        run.environment,
+        str(run.plan.get("command", "")),
+        folder=run.path,
+        audit=run.audit,
+        recording=run.read(MICROWORLD, partial(_read_recording, plan)),
+        layer_names=names_by_group(plan, run.layer_names),
+        notes=(*run.notes, *history.problems),
+        history=history,
+    )
+
+
+def _read_recording(plan: Plan, tree: Mapping[str, Any]) -> Recording:
+    found = Recording.from_json(tree)
+    if odd := set(found.arms) - {planned.group.name for planned in plan.groups}:
+        raise ValueError(f"arms: {shortened(min(odd))} is not an arm of the study")
+    if plan.own_code:
+        raise ValueError("only networks of the lab are looked into")
+    return found
+
+
+def _restore_plan(tree: Mapping[str, Any], path: Path, trust: bool) -> Plan:
+    """The plan of a saved run; code of its own is run only with `trust`."""
+    try:
+        own = part_files(tree, path)
+        catalog = BUILT_IN if not own else load_parts(own) if trust else Catalog.unread(own)
+        return restored(tree, files.resolve(tree["tree"], str(path), quick=tree["quick"], catalog=catalog))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise StoreError(f"{path / PLAN} is damaged: {described(error)}") from None

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from gradlab.analysis.comparison import ranked
 from gradlab.analysis.measured import Measured
@@ -22,21 +22,14 @@ from gradlab.spec.selection import chosen
 from gradlab.tell.answers import headline_of
 
 if TYPE_CHECKING:
-    from gradlab.report.charts import Line, Points
+    from gradlab.report.charts import Line
 
+AnyLine = TypeVar("AnyLine", bound="Line")
 MOST_CURVES, MOST_PANELS = 4, 16
 ORDERED = 1
 """The hue of ordered levels."""
 ARM = "arm"
 """Stands for the path of groups with names of their own."""
-
-
-@dataclass(frozen=True)
-class Wish:
-    """What a user asks for: the setting that makes panels, and the one that gives the hue."""
-
-    facet: str | None = None
-    color: str | None = None
 
 
 @dataclass(frozen=True)
@@ -79,28 +72,28 @@ class Scheme:
         """What panels differ in, as a column of a table."""
         return ", ".join(self.names.axis(path) for path in self.facets) or "panel"
 
-    def restyle(self, line: Line) -> Line:
+    def restyle(self, line: AnyLine) -> AnyLine:
         """A line with its group's name and stroke."""
         return replace(line, label=self.label(line.group), style=self.strokes[line.group])
 
-    def restyle_points(self, points: Points) -> Points:
-        """Published points with their group's stroke."""
-        return replace(points, style=self.strokes[points.group])
 
+def make_scheme(
+    measured: Measured, facet: str | None = None, color: str | None = None, along: str = "", *, each: bool = False
+) -> Scheme:
+    """The scheme of a study's groups.
 
-def make_scheme(measured: Measured, wish: Wish | None = None, along: str = "", *, each: bool = False) -> Scheme:
-    """The scheme of a study's groups; `along` is the path that the x axis is, `each` gives every group a panel."""
-    wish = wish or Wish()
+    facet, color: the settings that a user wants to make panels and to give the hue.
+    along: the path that the x axis is; each: every group gets a panel of its own.
+    """
     if each:
-        if wish.facet or wish.color:
+        if facet or color:
             raise InvalidInput("facet and color do not apply: in this figure every group has a panel of its own")
         shown, left_out = _choose_panels(measured, (ARM,))
         return Scheme(measured.names, {name: Stroke(HUES[0], MARKERS[0], "-") for name in shown}, left_out=left_out)
     names = measured.names
-    if along or wish.facet or wish.color:  # a curve may then stand for several arms, and is named by what they share
+    if along or facet or color:  # a curve may then stand for several arms, and is named by what they share
         names = names.by_settings
-    facet = _asked(names, wish.facet, along, "facet")
-    color = _asked(names, wish.color, along, "color")
+    facet, color = _path_of(names, facet, along, "facet"), _path_of(names, color, along, "color")
     free = [path for path in names.axes if path != along]
     if names.arms and facet is None and color is None:
         return _scheme_of_arms(measured)
@@ -120,7 +113,7 @@ def make_scheme(measured: Measured, wish: Wish | None = None, along: str = "", *
     )  # fmt: skip
 
 
-def _asked(names: Names, word: str | None, along: str, what: str) -> str | None:
+def _path_of(names: Names, word: str | None, along: str, what: str) -> str | None:
     """The path that a user names for panels or for the hue."""
     if word is None:
         return None

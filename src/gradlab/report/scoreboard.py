@@ -6,9 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from gradlab.analysis.formatting import number
 from gradlab.analysis.scoreboard import Judged, Scoreboard, ScoredClaim, ScoredNumber, ScoredStudy
-from gradlab.report.fairness import HOW
 from gradlab.report.markdown import escape, render_table
-from gradlab.report.tables import Table
+from gradlab.report.tables import HOW, Table
 from gradlab.spec.naming import capital
 
 VERBS = {

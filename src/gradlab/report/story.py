@@ -18,15 +18,22 @@ from gradlab.analysis.theory import predictions_of
 from gradlab.analysis.tuning import Tuning, tuning_of
 from gradlab.audits.audit import Audit
 from gradlab.parts import Catalog
-from gradlab.report.fairness import list_resampling, tabulate_audit, tabulate_claims
+from gradlab.report.charts.base import common_names, shorten_names
 from gradlab.report.figures.base import Figure
 from gradlab.report.history import History, unfinished_remarks
 from gradlab.report.inside.recording import Recording
-from gradlab.report.layer_names import common_names, shorten_names
 from gradlab.report.look import DASHES, MARKERS, Stroke, dark_colors
 from gradlab.report.pictures import Pictures, make_pictures
 from gradlab.report.scheme import Scheme, make_scheme
-from gradlab.report.tables import Table, list_failures, make_tables, tabulate_layer_names
+from gradlab.report.tables import (
+    Table,
+    list_failures,
+    list_resampling,
+    make_tables,
+    tabulate_audit,
+    tabulate_claims,
+    tabulate_layer_names,
+)
 from gradlab.report.tuning import describe_choice, describe_edges, describe_method, tabulate_tuning, tuning_json
 from gradlab.runs.store.environment import mixed_note
 from gradlab.spec.claims import Claim

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
+from gradlab.analysis.against import Against, Row
 from gradlab.analysis.claims.numbers import compare_numbers
+from gradlab.analysis.claims.verdict import Verdict
 from gradlab.analysis.comparison import COSTS, collapse_of, convergence_of, frontier, offers
 from gradlab.analysis.formatting import interval, number, percent_range, where
 from gradlab.analysis.measured import Measured
 from gradlab.analysis.theory import agreements, predictions_of
+from gradlab.audits.audit import Audit
 from gradlab.spec.naming import capital
 from gradlab.spec.numerals import written
+from gradlab.spec.paths import label
 from gradlab.tell.answers import headline_of
 from gradlab.tell.findings import fit_measures
 from gradlab.theory.prediction import Forecast
@@ -283,3 +288,122 @@ def tabulate_theory(measured: Measured) -> Table | None:
 def list_failures(measured: Measured) -> list[str]:
     """One line per distinct error, with the number of trials that ended in it."""
     return [f"{count} × {error}" for error, count in measured.errors().items()]
+
+
+# The audit and the verdicts.
+
+HOW = (
+    "One rule decides each kind of claim, at 5 % after Holm over all claims of the study: t-tests and a sign "
+    "test on differences paired over seeds (log ratios for quantities over decades), a sign test on the median of one "
+    "arm, a binomial test on shares, all valid after any number of looks. Every planned seed counts. Reproduced: the "
+    "contrary is refuted; not reproduced: the claim is refuted; direction only: just its direction is shown. A "
+    "published number is judged apart from its sentence: it is consistent if, at the precision at which it was "
+    "printed, it lies in the 95 % prediction interval of one more seed; it says little if almost any number does; it "
+    "is not comparable if it was published for other data or another method."
+)
+
+
+def tabulate_audit(audit: Audit) -> Table:
+    """What every arm is, side by side."""
+    columns = audit.arms if audit.rows and len(audit.rows[0].cells) == len(audit.arms) else ("all groups",)
+    rows = tuple((row.trait, *row.cells, row.status.text) for row in audit.rows)
+    return Table("Side by side, as realized", ("what", *columns, ""), rows, (f"Compared: {audit.compared}.",))
+
+
+def tabulate_claims(verdicts: Sequence[Verdict]) -> Table | None:
+    """Claim, measured, verdict, reason; the published number and whether it is consistent, if there is any."""
+    if not verdicts:
+        return None
+    if not any(verdict.claim.published for verdict in verdicts):
+        rows = tuple((v.claim.text, v.measured, v.words, v.reason) for v in verdicts)
+        return Table("Claims and verdicts", ("claim", "measured", "verdict", "why"), rows)
+    full = tuple((v.claim.text, v.measured, v.words, v.published, v.number, v.reason) for v in verdicts)
+    header = ("claim", "measured", "verdict", "published", "number", "why")
+    return Table("Claims and verdicts", header, full, numbers=(3,))
+
+
+def list_resampling(verdicts: Sequence[Verdict]) -> list[str]:
+    """Permutation test and bootstrap of every claim that has them; they do not decide."""
+    found = []
+    for verdict in verdicts:
+        for reading in verdict.readings:
+            parts = []
+            if reading.permutation is not None:
+                parts.append(f"paired permutation test p = {number(reading.permutation, 2)}")
+            if reading.bootstrap is not None:
+                low, high = reading.bootstrap
+                parts.append(f"bootstrap [{number(low, 3)}, {number(high, 3)}]")
+            if parts:
+                found.append(f"{verdict.claim.text} ({reading.label}): {', '.join(parts)}")
+    return found
+
+
+# Two runs beside each other.
+
+MOST_COMPARED = 400
+
+
+def summarize_against(found: Against) -> str:
+    """The comparison in one line."""
+    studies = "The studies do not differ." if not found.settings else f"{len(found.settings)} settings differ."
+    bits = "no trial in common"
+    if found.same_trials:
+        bits = f"{found.same_trials:,} trials in common, {found.same_bits:,} of them with the same bits"
+    only = [f"only in the {which}: {', '.join(names)}" for which, names in _only(found) if names]
+    return " ".join([studies, f"{bits[0].upper()}{bits[1:]}.", *(f"Groups {words}." for words in only)])
+
+
+def _only(found: Against) -> list[tuple[str, tuple[str, ...]]]:
+    return [("first", found.only_first), ("second", found.only_second)]
+
+
+def tabulate_settings(found: Against) -> Table | None:
+    """What the studies say differently."""
+    rows = tuple(
+        (s.where, s.path, _format_setting(s.first), _format_setting(s.second)) for s in found.settings[:MOST_COMPARED]
+    )
+    return Table("What differs in the studies", ("where", "path", "first", "second"), rows) if rows else None
+
+
+def tabulate_results(found: Against) -> Table | None:
+    """Every metric that both runs have, with the difference paired over seeds."""
+    rows = tuple(
+        (row.group, row.metric, interval(row.first), interval(row.second), _format_difference(row))
+        for row in found.rows[:MOST_COMPARED]
+    )
+    more = len(found.rows) - MOST_COMPARED
+    notes = (f"and {more:,} rows more",) if more > 0 else ()
+    title = "What differs in the results (median and 95 % interval; difference: second minus first, paired over seeds)"
+    header = ("group", "metric", "first", "second", "difference")
+    return Table(title, header, rows, notes, numbers=(2, 3, 4)) if rows else None
+
+
+def against_json(found: Against) -> dict[str, Any]:
+    """Everything as plain data."""
+    rows = [
+        {
+            "group": row.group,
+            "metric": row.metric,
+            "first": row.first.to_json(),
+            "second": row.second.to_json(),
+            "comparison": None if row.comparison is None else row.comparison.to_json(),
+        }
+        for row in found.rows
+    ]
+    return {**vars(found), "settings": [asdict(setting) for setting in found.settings], "rows": rows}
+
+
+def _format_difference(row: Row) -> str:
+    c = row.comparison
+    if c is None:
+        return "not paired"
+    d = c.difference
+    if c.identical:
+        return "0 in every seed" if c.n > 1 else "0"
+    if d.bounded:
+        return number(d.value, 3)
+    return f"{number(d.value, 3)} [{number(d.low, 3)}, {number(d.high, 3)}]{' *' if d.excludes(0) else ''}"
+
+
+def _format_setting(value: Any) -> str:
+    return "–" if value is None else label(value)

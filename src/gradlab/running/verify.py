@@ -20,8 +20,7 @@ from gradlab.plans.freezing import frozen
 from gradlab.plans.plan import Plan
 from gradlab.plans.saving import part_files, trial_ids
 from gradlab.report.history import Frozen, History, changes_between, read_history
-from gradlab.report.opening import open_run
-from gradlab.report.result import Result
+from gradlab.report.result import Result, open_run
 from gradlab.runs.store.environment import environment, other_numerics
 from gradlab.runs.store.files import describe_holder, is_held, read_regular, read_sealed
 from gradlab.runs.store.folder import AUDIT, ENVIRONMENT, LAYER_NAMES, MICROWORLD, PLAN, plan_of

@@ -20,8 +20,8 @@ import pandas as pd
 
 from gradlab.errors import InvalidInput
 from gradlab.report.charts import HeatChart, HeatPanel, Line, LineChart
+from gradlab.report.charts.base import LAYER
 from gradlab.report.draw import draw_one
-from gradlab.report.layer_names import LAYER
 from gradlab.torch.inspection import Recurrence
 from gradlab.torch.statistics import ModuleStatistics, Weight
 from gradlab.torch.structure import find_spine

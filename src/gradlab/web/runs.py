@@ -23,8 +23,7 @@ from typing import Any
 
 from gradlab import api, studies
 from gradlab.errors import GradlabError, InvalidInput, nearest, shortened
-from gradlab.report.against import summarize, tabulate_results, tabulate_settings
-from gradlab.report.tables import Table
+from gradlab.report.tables import Table, summarize_against, tabulate_results, tabulate_settings
 from gradlab.runs.store.files import LOCK, describe_holder, holder, is_held
 from gradlab.runs.store.folder import move_aside
 from gradlab.runs.store.records import RESULTS
@@ -201,7 +200,7 @@ class Runs:
         return {
             "first": first,
             "second": second,
-            "summary": summarize(found),
+            "summary": summarize_against(found),
             "tables": [_table_json(table) for table in tables if table is not None],
         }
 

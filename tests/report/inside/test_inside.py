@@ -13,9 +13,8 @@ import pytest
 
 import gradlab
 from gradlab.report.inside.diagnosis import diagnose
-from gradlab.report.inside.drawing import draw_view
 from gradlab.report.inside.recording import Recording, _end_to_end, inspect_network
-from gradlab.report.inside.views import _share_above, make_views
+from gradlab.report.inside.views import _share_above, draw_view, make_views
 from gradlab.running.inside import choose_pair, record_inside
 from gradlab.trials.setup import Setup, prepare
 

@@ -79,7 +79,7 @@ def report(
     from gradlab.cli.output import answer, emit_json, say_all
     from gradlab.comparing.live import RUN, is_live, save_live
     from gradlab.notices import say
-    from gradlab.report.against import to_json
+    from gradlab.report.tables import against_json
 
     if is_live(run):
         save_live(run)
@@ -91,7 +91,7 @@ def report(
         other = api.open_run(against)
         say_all(other.notes)
         difference = api.against(result, other)
-        emit_json(to_json(difference)) if as_json else show.against(difference)
+        emit_json(against_json(difference)) if as_json else show.against(difference)
         return
     if form not in (None, "html", "md"):
         raise InvalidInput(f"--format {form!r}: accepted: html, md")
@@ -141,7 +141,7 @@ def figure(
     from gradlab.cli.output import emit_json, hang, say_all, visible
     from gradlab.report.draw import render_chart
     from gradlab.report.export import render_csv
-    from gradlab.report.requests import FigureRequest
+    from gradlab.report.pictures import FigureRequest
     from gradlab.runs.store.files import write_bytes
 
     kind = _choose_format(to, out)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gradlab.errors import InvalidInput
 from gradlab.report.look import GROUND, SOFT, Stroke, plain, pt, stroke
 
 if TYPE_CHECKING:
@@ -85,14 +88,19 @@ class Chart(ABC):
         return ""
 
     @property
-    def shares(self) -> tuple[bool, bool]:
-        """Whether all panels have the same x axis, and the same y axis."""
-        return False, False
-
-    @property
     def each_group(self) -> bool:
         """Whether every group has a panel of its own, however many there are."""
         return False
+
+    @property
+    def key(self) -> str:
+        """The label of the key of colors beside the axes, of the first image drawn on them; empty if there is none."""
+        return ""
+
+    @property
+    def text_rows(self) -> int:
+        """Rows of text upon each other along the y axis, which decide how tall it has to be; 0: any height will do."""
+        return 0
 
     def arranged(self, scheme: Scheme) -> Chart:
         """The chart with the scheme's names, strokes and panels; of most kinds nothing changes."""
@@ -109,23 +117,9 @@ class Chart(ABC):
     def finish(self, ax: Any) -> None:  # noqa: B027 - most charts have nothing to add
         """Write what depends on where the axes stand: called after the layout."""
 
-    @property
-    def text_rows(self) -> int:
-        """Rows of text upon each other along the y axis, which decide how tall it has to be; 0: any height will do."""
-        return 0
-
     def line_ends(self) -> tuple[End, ...]:
         """Where names may stand at the ends of lines; empty if the chart has no such lines."""
         return ()
-
-    def draw_key(self, ax: Any) -> str:
-        """Draw the key of colors on narrow axes and return its label; see `has_key`."""
-        return ""
-
-    @property
-    def has_key(self) -> bool:
-        """Whether there is a key of colors beside the axes."""
-        return False
 
     @abstractmethod
     def table(self) -> Rows:
@@ -139,6 +133,59 @@ class Chart(ABC):
     def description(self) -> str:
         """The alternative text of the picture."""
         return f"{self.title}: {self.y_label} against {self.x_label}. {self.describe()}"
+
+
+@dataclass(frozen=True)
+class Panels(Chart):
+    """Charts in a grid, each under its own title.
+
+    Facets of one figure share labels, and their axes if `same_x` or `same_y`; views of different things have
+    `own_labels`.
+    """
+
+    charts: tuple[Chart, ...]
+    by: str = "panel"
+    """What the panels differ in, in the table."""
+    same_x: bool = False
+    same_y: bool = True
+    own_labels: bool = False
+
+    @property
+    def panels(self) -> tuple[Chart, ...]:
+        """Each chart on axes of its own."""
+        return self.charts
+
+    @property
+    def key(self) -> str:
+        """One key for all panels: they have the same scale."""
+        return next((chart.key for chart in self.charts if chart.key), "")
+
+    def draw_marks(self, ax: Any) -> None:
+        """Several panels need a figure of their own."""
+        raise InvalidInput(
+            f"{self.title!r} has {len(self.charts)} panels, which need a figure of their own; leave out ax, or choose "
+            "groups for one panel"
+        )
+
+    def with_layers(self, names: Sequence[str]) -> Chart:
+        """Every panel with them."""
+        charts = tuple(chart.with_layers(names) for chart in self.charts)
+        same = all(new is old for new, old in zip(charts, self.charts, strict=True))
+        return self if same else replace(self, charts=charts, x_label=charts[0].x_label, y_label=charts[0].y_label)
+
+    def table(self) -> Rows:
+        """The rows of all panels, each with its panel's title."""
+        header: tuple[str, ...] = ()
+        rows: list[tuple[Any, ...]] = []
+        for chart in self.charts:
+            own, found = chart.table()
+            header = header or own
+            rows += [(chart.title, *row) for row in found]
+        return (self.by, *header), rows
+
+    def describe(self) -> str:
+        """Panel by panel."""
+        return " ".join(f"{chart.title}: {chart.describe()}" for chart in self.charts)
 
 
 def _sentence(text: str) -> str:
@@ -167,3 +214,56 @@ def draw_levels(levels: Sequence[Level], ax: Any, color: str = SOFT) -> None:
     dots = ((0, (1, 2)), (0, (3, 2, 1, 2)), (0, (6, 2)))
     for index, (value, name) in enumerate(levels):
         ax.axhline(value, color=color, linewidth=pt(1.1), linestyle=dots[index % 3], label=legend_text(name), zorder=1)
+
+
+def draw_column(ax: Any, place: float, values: Numbers, style: Stroke, **marks: Any) -> None:
+    """The values of all seeds as dots above each other."""
+    marks = {"markersize": pt(5), "alpha": 0.6, "zorder": 2, **marks}
+    ax.plot(np.full(len(values), place), values, linestyle="none", marker=style.marker, color=style.color, **marks)
+
+
+def lift_zeros(values: Numbers, floor: float | None) -> Numbers:
+    """Exact zeros on the floor of a log axis, where they can be seen."""
+    return values if floor is None else np.where(values == 0, floor, values)
+
+
+# Names of modules on axes: short enough to be read, and as many as there is room for.
+
+LAYER, MODULE = "layer", "module"
+"""What the axis is called: layers have numbers, modules have names."""
+MOST, MOST_IN_PANELS = 16, 5
+"""Names along an axis; the modules between them have a place and no name."""
+LONGEST_MODULE = 20
+"""Characters of a name on an axis."""
+BEFORE_NUMBER = re.compile(r"^\D*\.(?=\d)")
+
+
+def common_names(by_group: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+    """Return the modules that are layers 1, 2, …; nothing if they differ between groups."""
+    found = {tuple(names) for names in by_group.values()}
+    return found.pop() if len(found) == 1 else ()
+
+
+def shorten_names(names: Sequence[str]) -> tuple[str, ...]:
+    """Return names that are short and still differ: `encoder.layers.0.linear1` becomes `…0.linear1`.
+
+    What stands before the first number is left out of long names if several share it. Names that are still too long
+    lose their middle; one that would no longer be unique stays as it is.
+    """
+    begins = Counter(found[0] for name in names if (found := BEFORE_NUMBER.match(name)))
+    short = []
+    for name in names:
+        begin = BEFORE_NUMBER.match(name)
+        if begin is not None and len(name) > LONGEST_MODULE and begins[begin[0]] > 1:
+            name = f"…{name[begin.end() :]}"
+        short.append(name if len(name) <= LONGEST_MODULE else f"{name[:6]}…{name[-(LONGEST_MODULE - 7) :]}")
+    times = Counter(short)
+    return tuple(own if times[own] == 1 else name for own, name in zip(short, names, strict=True))
+
+
+def ticks_of(names: Sequence[str], most: int = MOST) -> list[tuple[int, str]]:
+    """Return places, from 1, and names for an axis: all, or some at equal distances, and the last."""
+    step = max(1, -(-(len(names) - 1) // (most - 1)))
+    places = [*range(0, len(names) - step, step), len(names) - 1]
+    short = shorten_names(names)
+    return [(place + 1, short[place]) for place in places]

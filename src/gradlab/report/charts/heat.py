@@ -1,4 +1,4 @@
-"""A layer measure over layers and steps, as colors: one panel per group, on one scale of decades."""
+"""Numbers as colors: a layer measure over layers and steps, or one input on its way through a network."""
 
 from __future__ import annotations
 
@@ -9,17 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gradlab.report.charts.base import Chart, Numbers, Rows
-from gradlab.report.charts.panels import Panels
-from gradlab.report.layer_names import LAYER, MODULE, MOST, MOST_IN_PANELS, ticks_of
-from gradlab.report.log_axis import log_y
+from gradlab.report.charts.base import LAYER, MODULE, MOST, MOST_IN_PANELS, Chart, Numbers, Panels, Rows, ticks_of
 from gradlab.report.look import SOFT, pt
 from gradlab.spec.numerals import written
 
 if TYPE_CHECKING:
     from gradlab.report.scheme import Scheme
-
-COLORS = "viridis"
 
 
 @dataclass(frozen=True)
@@ -46,13 +41,8 @@ class HeatMap(Chart):
 
     panel: HeatPanel
     limits: tuple[float, float]
-    value_label: str = ""
+    key: str = ""
     most_names: int = MOST
-
-    @property
-    def has_key(self) -> bool:
-        """The scale of colors."""
-        return True
 
     def draw_marks(self, ax: Any) -> None:
         """Exact zeros and what does not exist are blank, with a dot for a zero."""
@@ -61,43 +51,26 @@ class HeatMap(Chart):
         values, steps = self.panel.values, self.panel.steps
         layers, moments = values.shape
         shown = np.ma.masked_where(~((values > 0) & np.isfinite(values)), values)
-        norm = LogNorm(*self.limits)
-        extent = (-0.5, moments - 0.5, 0.5, layers + 0.5)
-        ax.imshow(shown, norm=norm, cmap=COLORS, origin="lower", extent=extent, aspect="auto", interpolation="nearest")
+        _draw_image(ax, shown, (-0.5, moments - 0.5, 0.5, layers + 0.5), "viridis", LogNorm(*self.limits))
         zero = np.argwhere(values == 0)
         ax.plot(zero[:, 1], zero[:, 0] + 1, ".", color=SOFT, markersize=pt(2))
         ax.set_xlim(-0.5, moments - 0.5)
         ax.set_ylim(0.5, layers + 0.5)
         ax.set_xticks(range(moments), [f"{step:,}" for step in steps])
-        _set_layers(ax, self.panel.layers, self.most_names)
-        ax.grid(visible=False)
-
-    def draw_key(self, ax: Any) -> str:
-        """The colors from the smallest value to the largest."""
-        low, high = self.limits
-        edges = np.geomspace(low, high, 65)
-        from matplotlib.colors import LogNorm
-
-        ax.pcolormesh(
-            [0, 1], edges, np.sqrt(edges[1:] * edges[:-1])[:, None], cmap=COLORS, norm=LogNorm(low, high),
-            rasterized=True,
-        )  # fmt: skip
-        log_y(ax)
-        ax.set_ylim(low, high)
-        ax.set_xticks([])
-        ax.yaxis.tick_right()
-        ax.grid(visible=False)
-        return self.value_label
+        if self.panel.layers:
+            ax.set_yticks(*zip(*ticks_of(self.panel.layers, self.most_names), strict=True))
+        else:
+            _count_from_one(ax.yaxis)
 
     def table(self) -> Rows:
         """One row per layer and step."""
         names = self.panel.layers or range(1, len(self.panel.values) + 1)
         rows = [
-            (names[layer], step, float(self.panel.values[layer, moment]))
-            for layer in range(len(self.panel.values))
-            for moment, step in enumerate(self.panel.steps)
+            (name, step, float(value))
+            for name, row in zip(names, self.panel.values, strict=True)
+            for step, value in zip(self.panel.steps, row, strict=True)
         ]
-        return (self.y_label, "step", self.value_label), rows
+        return (self.y_label, "step", self.key), rows
 
     def describe(self) -> str:
         """The first layer, from the first step to the last."""
@@ -110,7 +83,7 @@ class HeatChart(Chart):
     """A layer measure over layers and steps: its panels are drawn as `HeatMap`, on one color scale of decades."""
 
     heats: tuple[HeatPanel, ...]
-    value_label: str = ""
+    key: str = ""
     by: str = "group"
 
     @cached_property
@@ -122,10 +95,10 @@ class HeatChart(Chart):
 
     def arranged(self, scheme: Scheme) -> Chart:
         """Every group under its own name."""
-        kept = tuple(
+        shown = tuple(
             replace(panel, names=(scheme.names.group(panel.group),)) for panel in self.heats if panel.group in scheme
         )
-        return replace(self, heats=kept, left_out=scheme.left_out) if kept else self
+        return replace(self, heats=shown, left_out=scheme.left_out) if shown else self
 
     def with_layers(self, names: Sequence[str]) -> Chart:
         """Modules along the y axis; of a panel with other layers their numbers."""
@@ -143,18 +116,9 @@ class HeatChart(Chart):
         """One heat map per group."""
         most = MOST if len(self.heats) == 1 else MOST_IN_PANELS
         return tuple(
-            HeatMap(panel.label, self.x_label, self.y_label, panel, self._limits, self.value_label, most)
+            HeatMap(panel.label, self.x_label, self.y_label, panel, self._limits, self.key, most)
             for panel in self.heats
         )
-
-    @property
-    def has_key(self) -> bool:
-        """The scale of colors."""
-        return True
-
-    def draw_key(self, ax: Any) -> str:
-        """One scale for all panels."""
-        return self.panels[0].draw_key(ax)
 
     def draw_marks(self, ax: Any) -> None:
         """On given axes: a single panel with its key; several panels need a figure of their own."""
@@ -164,20 +128,51 @@ class HeatChart(Chart):
 
     def table(self) -> Rows:
         """One row per group, layer and step."""
-        rows = [
-            (panel.label, *row) for panel, one in zip(self.heats, self.panels, strict=True) for row in one.table()[1]
-        ]
-        return (self.by, self.y_label, "step", self.value_label), rows
+        rows = [(panel.title, *row) for panel in self.panels for row in panel.table()[1]]
+        return (self.by, self.y_label, "step", self.key), rows
 
     def describe(self) -> str:
         """The first layer of every panel, from its first step to its last."""
         return " ".join(f"{panel.title}: {panel.describe()}" for panel in self.panels)
 
 
-def _set_layers(ax: Any, names: Sequence[str], most: int) -> None:
+@dataclass(frozen=True)
+class UnitMap(Chart):
+    """One input on its way through a network: values[layer, unit], colors from −limit to limit."""
+
+    values: Numbers
+    limit: float
+    key: str = "activation"
+
+    def draw_marks(self, ax: Any) -> None:
+        """A column for each layer, a row for each unit."""
+        from matplotlib.colors import Normalize
+
+        layers, units = self.values.shape
+        scale = Normalize(-self.limit, self.limit)
+        _draw_image(ax, self.values.T, (0.5, layers + 0.5, 0.5, units + 0.5), "RdBu_r", scale)
+        ax.invert_yaxis()
+        _count_from_one(ax.xaxis)
+        _count_from_one(ax.yaxis)
+
+    def table(self) -> Rows:
+        """One row per layer and unit."""
+        rows = [(layer, unit, float(v)) for (layer, unit), v in np.ndenumerate(self.values) if not np.isnan(v)]
+        return ("layer", "unit", "value"), [(layer + 1, unit + 1, value) for layer, unit, value in rows]
+
+    def describe(self) -> str:
+        """The sizes in the first layer and in the last."""
+        first, last = (float(np.nanmax(np.abs(self.values[place]), initial=0.0)) for place in (0, -1))
+        return f"largest activation {first:.3g} in the first layer, {last:.3g} in the last."
+
+
+def _draw_image(ax: Any, values: Any, extent: tuple[float, ...], colors: str, scale: Any) -> None:
+    """A cell for each number, the first row at the bottom."""
+    ax.imshow(values, norm=scale, cmap=colors, origin="lower", extent=extent, aspect="auto", interpolation="nearest")
+    ax.grid(visible=False)
+
+
+def _count_from_one(axis: Any) -> None:
     from matplotlib.ticker import MaxNLocator
 
-    if names:
-        ax.set_yticks(*zip(*ticks_of(names, most), strict=True))
-        return
-    ax.yaxis.set_major_locator(MaxNLocator(integer=True))
+    axis.set_major_locator(MaxNLocator(integer=True))

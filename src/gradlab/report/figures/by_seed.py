@@ -1,21 +1,23 @@
-"""The headline, seed by seed."""
+"""The headline seed by seed: arm beside arm, and untuned beside tuned."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
-from numpy.typing import NDArray
 
 from gradlab.analysis.formatting import where
 from gradlab.analysis.measured import Measured
-from gradlab.report.charts import SeedChart
-from gradlab.report.figures.base import Figure, levels_of
-from gradlab.spec.numerals import counted
+from gradlab.report.charts import Column, SeedChart
+from gradlab.report.figures.base import WIDE, Figure, Numbers, levels_of
+from gradlab.report.tuning import base_settings
+from gradlab.spec.naming import join
+from gradlab.spec.numerals import counted, written
+from gradlab.spec.study import Headline
 from gradlab.tell.answers import headline_of
 
-MOST = 10
+MOST, MOST_TUNED = 10, 8
 """Arms that stand side by side."""
-APART = 8
-"""Values so many times apart are drawn by ratios."""
 
 
 class BySeed(Figure):
@@ -29,42 +31,84 @@ class BySeed(Figure):
         headline, groups = headline_of(measured), measured.group_names
         if headline is None or measured.study.arms is None or not 2 <= len(groups) <= MOST or measured.seeds_done < 2:
             return None
-        seeds = measured.study.trial_seeds
-        values = np.full((len(seeds), len(groups)), np.nan)
-        for place, group in enumerate(groups):
-            found = measured.values(headline.metric, group, headline.at)
-            values[:, place] = [np.nan if (v := found.get(seed)) is None else float(v) for seed in seeds]
+        columns = tuple(_column(measured, group, headline, place) for place, group in enumerate(groups))
+        values = np.stack([column.values for column in columns], axis=1)
         finite = values[np.isfinite(values)]
         if not len(finite):
             return None
-        summaries = [measured.summary(headline.metric, group, headline.at) for group in groups]
-        centers = tuple(
-            None if s.value is None or s.low is None or s.high is None or s.bounded else (s.value, s.low, s.high)
-            for s in summaries
-        )
+        name = where(headline.metric, headline.at)
+        joins = ", a line joins a seed" if len(groups) == 2 else ""
         return SeedChart(
-            f"{where(headline.metric, headline.at)} by seed".replace("_", " ").capitalize(),
+            f"{name} by seed".replace("_", " ").capitalize(),
             "arm",
-            where(headline.metric, headline.at).replace("_", " "),
-            groups,
-            seeds,
-            np.where(np.isfinite(values), values, np.nan),
-            centers,
-            log_y=bool(finite.min() > 0 and finite.max() > APART * finite.min()),
+            name.replace("_", " "),
+            columns,
+            measured.study.trial_seeds,
+            log_y=bool(finite.min() > 0 and finite.max() > WIDE * finite.min()),
             levels=levels_of(measured, headline.metric) if headline.at.layer is None else (),
-            note=_note(values, joined=len(groups) == 2),
-            finding=_finding(measured, headline.metric, values),
+            note=f"every dot is a trial{joins}, beside: center and 95 % interval{_say_missing(values)}",
+            finding=_see_winner(measured, headline.metric, values),
         )
 
 
-def _note(values: NDArray[np.float64], *, joined: bool) -> str:
+class TunedBesideUntuned(Figure):
+    """The headline of every arm, untuned and tuned, on the same seeds."""
+
+    name = "tuned_beside_untuned"
+    rank = 3
+
+    def chart(self, measured: Measured) -> SeedChart | None:
+        """Of a study that tunes and trains its arms untuned too."""
+        tuning, headline = measured.plan.tuning, headline_of(measured)
+        if tuning is None or headline is None or tuning.untuned is None or tuning.chosen is None:
+            return None
+        before = Measured(tuning.untuned, measured.records)
+        columns: list[Column] = []
+        arms = list(zip(measured.group_names, before.group_names, strict=True))[:MOST_TUNED]
+        for place, (arm, untuned) in enumerate(arms):
+            called = measured.names.group(arm)
+            base, best = base_settings(tuning, arm), tuning.chosen[arm].settings
+            columns += [
+                replace(_column(before, untuned, headline, place), group=called, state="untuned", settings=base),
+                replace(_column(measured, arm, headline, place), group=called, state="tuned", settings=best),
+            ]
+        values = np.concatenate([column.values for column in columns])
+        finite = values[np.isfinite(values)]
+        if not len(finite):
+            return None
+        positive, by_ratio = finite[finite > 0], measured.metric(headline.metric).on_logs and finite.min() >= 0
+        zeros = "; exact zeros stand at the bottom" if by_ratio and (finite == 0).any() else ""
+        beside = "; beside: center and 95 % interval" if any(column.center for column in columns) else ""
+        name = where(headline.metric, headline.at).replace("_", " ")
+        return SeedChart(
+            f"{name[0].upper()}{name[1:]}, untuned and tuned",
+            "arm",
+            name,
+            tuple(columns),
+            measured.study.trial_seeds,
+            log_y=by_ratio and len(positive) > 0 and bool(positive.max() > WIDE * positive.min()),
+            levels=levels_of(measured, headline.metric) if headline.at.layer is None else (),
+            note=f"hollow: untuned, filled: tuned; a dot is a trial on a judging seed, a line joins a seed{beside}"
+            f"{zeros}{_say_missing(values)}",
+            finding=_see_tuning(name, columns),
+        )
+
+
+def _column(measured: Measured, group: str, headline: Headline, style: int) -> Column:
+    """The headline of a group under every planned seed, NaN where it has no finite number."""
+    by_seed = measured.values(headline.metric, group, headline.at)
+    values = [np.nan if (v := by_seed.get(seed)) is None else float(v) for seed in measured.study.trial_seeds]
+    s = measured.summary(headline.metric, group, headline.at)
+    center = None if s.value is None or s.low is None or s.high is None or s.bounded else (s.value, s.low, s.high)
+    return Column(group, np.where(np.isfinite(values), values, np.nan), center, style)
+
+
+def _say_missing(values: Numbers) -> str:
     missing = int(np.count_nonzero(~np.isfinite(values)))
-    left = f"; {missing} trials have no finite number and are not drawn" if missing else ""
-    joins = ", a line joins a seed" if joined else ""
-    return f"every dot is a trial{joins}, beside: center and 95 % interval{left}"
+    return f"; {missing} trials have no finite number and are not drawn" if missing else ""
 
 
-def _finding(measured: Measured, metric: str, values: NDArray[np.float64]) -> str:
+def _see_winner(measured: Measured, metric: str, values: Numbers) -> str:
     """In how many seeds the arm that is best in most of them is best."""
     sign = measured.metric(metric).sign
     whole = values[np.isfinite(values).all(1)]
@@ -75,3 +119,14 @@ def _finding(measured: Measured, metric: str, values: NDArray[np.float64]) -> st
     names = [measured.names.group(group) for group in measured.group_names]
     against = f"better than {names[1 - best]}" if len(names) == 2 else "the best"
     return f"{names[best]} is {against} in {np.count_nonzero(winners == best)} of {counted(len(whole), 'seed')}."
+
+
+def _see_tuning(name: str, columns: list[Column]) -> str:
+    """What tuning does to the median of each arm."""
+    told = []
+    for before, after in zip(columns[::2], columns[1::2], strict=True):
+        finite = [column.values[np.isfinite(column.values)] for column in (before, after)]
+        if all(map(len, finite)):
+            first, last = (written(float(np.median(values))) for values in finite)
+            told.append(f"from {first} to {last} {'in' if after.group.startswith('the ') else 'for'} {after.group}")
+    return f"With its own setting for each arm, the median {name} goes {join(told)}." if told else ""

@@ -9,16 +9,14 @@ import numpy as np
 
 from gradlab.analysis.measured import Measured
 from gradlab.analysis.tuning import Tried, Tuning, tuning_of
-from gradlab.report.charts import Chart, Panels, SensitivityChart, SensitivityCurve, SensitivityPanel
-from gradlab.report.figures.base import Figure
+from gradlab.report.charts import Chart, Panels, SensitivityChart, SensitivityCurve
+from gradlab.report.figures.base import WIDE, Figure
 from gradlab.spec.naming import Names, join
 from gradlab.spec.numerals import written
 from gradlab.spec.paths import label, value_at
 from gradlab.spec.study import spoken
 
 MOST_LINES = 8
-APART = 8
-"""Values so many times apart are drawn by ratios."""
 FAR = 300
 """Losses so many times above the best of the worst arm are off the axis."""
 
@@ -36,53 +34,47 @@ class TuningCurves(Figure):
             return None
         paths = [path for path in tuning.stage.tune.paths if len(_values(tuning, path)) > 1]
         arms = measured.group_names[:MOST_LINES]
-        panels = tuple(_panel(tuning, path, arms, measured.names) for path in paths)
-        if not panels:
-            return None
         cap = _cap(tuning) or np.inf
         finite = [v for t in tuning.tried for v in (t.best, t.worst) if v is not None and np.isfinite(v) and v <= cap]
-        if not finite:
+        if not paths or not finite:
             return None
         metric, seeds = tuning.metric, tuning.stage.tune.seeds
-        name = metric.name.replace("_", " ")
-        what = " and ".join(panel.name for panel in panels)
+        name, what = metric.name.replace("_", " "), " and ".join(map(spoken, paths))
         note = f"line: median, band: range of {seeds} tuning seeds; none of these trials enters a verdict"
-        note += "; at each value, the best of the other settings" if len(panels) > 1 else ""
+        note += "; at each value, the best of the other settings" if len(paths) > 1 else ""
         hidden = len(measured.group_names) - len(arms)
         note += f"; the first {MOST_LINES} of {len(measured.group_names)} arms" if hidden else ""
-        finding = _finding(panels, name)
+        title = f"Sensitivity to the {what}"
         charts = tuple(
             SensitivityChart(
-                panel.name if len(panels) > 1 else f"Sensitivity to the {what}",
-                panel.name,
+                spoken(path) if len(paths) > 1 else title,
+                spoken(path),
                 f"{name} (tuning)",
-                panel,
-                log_y=metric.on_logs and min(finite) > 0 and max(finite) > APART * min(finite),
+                log_y=metric.on_logs and min(finite) > 0 and max(finite) > WIDE * min(finite),
                 lower_is_better=metric.sign < 0,
                 cap=_cap(tuning) if metric.on_logs and metric.sign < 0 else None,
-                note=note,
-                finding=finding,
+                **_setting(tuning, path, arms, measured.names),
             )
-            for panel in panels
+            for path in paths
         )
+        told: dict[str, str] = {"note": note, "finding": _finding(charts, name)}
         if len(charts) == 1:
-            return charts[0]
-        title = f"Sensitivity to the {what}"
-        return Panels(title, what, f"{name} (tuning)", charts, "setting", own_labels=True, note=note, finding=finding)
+            return replace(charts[0], **told)  # type: ignore[arg-type]
+        return Panels(title, what, f"{name} (tuning)", charts, "setting", own_labels=True, **told)  # type: ignore[arg-type]
 
 
-def _finding(panels: tuple[SensitivityPanel, ...], metric: str) -> str:
+def _finding(charts: tuple[SensitivityChart, ...], metric: str) -> str:
     """Where each arm is best along each setting, and whether that is an end of what was tried."""
     told: list[str] = []
-    for panel in panels:
-        ticks = dict(panel.ticks)
-        for curve in panel.curves:
+    for chart in charts:
+        ticks = dict(chart.ticks)
+        for curve in chart.curves:
             if curve.chosen is not None:
                 x, y = float(curve.x[curve.chosen]), float(curve.median[curve.chosen])
                 edge = ", an end of the range" if curve.edge else ""
                 value = ticks.get(x) or written(x)
                 verb = "" if told else "is best "
-                told.append(f"{curve.arm} {verb}at {panel.name} {value} ({metric} {written(y)}{edge})")
+                told.append(f"{curve.arm} {verb}at {chart.x_label} {value} ({metric} {written(y)}{edge})")
     return f"In tuning, {join(told)}." if told else ""
 
 
@@ -106,21 +98,21 @@ def _are_numbers(values: list[Any]) -> bool:
     return all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
 
 
-def _panel(tuning: Tuning, path: str, arms: tuple[str, ...], names: Names) -> SensitivityPanel:
+def _setting(tuning: Tuning, path: str, arms: tuple[str, ...], names: Names) -> dict[str, Any]:
+    """The curves of all arms along one tuned setting, its axis, and the value of the base."""
     values = _values(tuning, path)
     numeric = _are_numbers(values)
-    found = (_curve(tuning, path, values, arm, index) for index, arm in enumerate(arms))
-    curves = tuple(replace(curve, arm=names.group(curve.arm)) for curve in found)
-    base = [value_at(each.config.model_dump(mode="json"), path) for each in tuning.stage.base.groups]
+    base = [value_at(planned.config.model_dump(mode="json"), path) for planned in tuning.stage.base.groups]
     shared = base[0] if numeric and all(value == base[0] for value in base) else None
-    by_ratio = numeric and min(values) > 0 and max(values) > APART * min(values)
-    ticks = () if numeric else tuple((float(place), label(value)) for place, value in enumerate(values))
-    return SensitivityPanel(
-        spoken(path), curves, ticks, by_ratio, float(shared) if isinstance(shared, int | float) else None
-    )
+    return {
+        "curves": tuple(_curve(tuning, path, values, arm, index, names) for index, arm in enumerate(arms)),
+        "ticks": () if numeric else tuple((float(place), label(value)) for place, value in enumerate(values)),
+        "log_x": numeric and min(values) > 0 and max(values) > WIDE * min(values),
+        "untuned": float(shared) if isinstance(shared, int | float) else None,
+    }
 
 
-def _curve(tuning: Tuning, path: str, values: list[Any], arm: str, style: int) -> SensitivityCurve:
+def _curve(tuning: Tuning, path: str, values: list[Any], arm: str, style: int, names: Names) -> SensitivityCurve:
     """An arm along a setting; of several candidates with the same value there, the best."""
     sign, numeric = tuning.metric.sign, _are_numbers(values)
     best: dict[int, Tried] = {}
@@ -135,7 +127,7 @@ def _curve(tuning: Tuning, path: str, values: list[Any], arm: str, style: int) -
     numbers = np.array(rows, float).reshape(-1, 3)
     x = np.array([float(values[place]) if numeric else float(place) for place in places])
     return SensitivityCurve(
-        arm,
+        names.group(arm),
         x,
         numbers[:, 0],
         numbers[:, 1],

@@ -10,8 +10,8 @@ import numpy as np
 from gradlab.audits.start import Gain, gain_of
 from gradlab.errors import PartError
 from gradlab.parts import BUILT_IN
+from gradlab.report.figures.by_layer import say_gain
 from gradlab.report.inside.recording import Inspection, Recording
-from gradlab.report.seeing import say_gain
 from gradlab.spec.config import Config
 from gradlab.spec.naming import capital, join
 from gradlab.spec.numerals import counted, written
