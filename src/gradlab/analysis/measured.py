@@ -459,8 +459,9 @@ class Measured:
         """Group -> seed -> an earlier seed whose results are the same: one network, not two.
 
         All seeds of a group are copies if they agree to 5 digits in everything: the order in which a full batch is
-        summed is rounded differently. Some of them are if they agree to the last bit in a number of at least 8 digits:
-        few digits may agree by chance, and one dead network gives the same zeros as another.
+        summed is rounded differently. NaN under every seed is no agreement. Some of them are if they agree to the last
+        bit in a number of at least 8 digits: few digits may agree by chance, and one dead network gives the same zeros
+        as another.
         """
         names = [name for name in self.metrics if self.metric(name).kind != "time"]
         found: dict[str, dict[int, int]] = {}
@@ -471,7 +472,8 @@ class Measured:
                 if self.status(trial) == "done"
             }
             ran = [seed for seed in self.planned_seeds[group] if seed in rows]
-            if len({tuple(map(_rounded, row)) for row in rows.values()}) == 1 and self._curves_agree(group, ran):
+            same = len({tuple(map(_rounded, row)) for row in rows.values()}) == 1
+            if same and any(map(_is_number, rows[ran[0]])) and self._curves_agree(group, ran):
                 found[group] = dict.fromkeys(ran[1:], ran[0])
                 continue
             first: dict[tuple[Any, ...], int] = {}
@@ -584,6 +586,10 @@ class Measured:
 
 def _rounded(value: float | int | None) -> str | None:
     return None if value is None else f"{value:.4e}"
+
+
+def _is_number(value: float | int | None) -> bool:
+    return value is not None and bool(np.isfinite(value))
 
 
 def _is_fine(value: float | int | None) -> bool:
