@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "make_error_rates.py"
-DRAWS = 150
-"""Of the fast version: enough to see a rate of 15 % where 6 % are promised."""
+DRAWS = 80
+"""Of the fast version: enough to see a rate of 18 % where 6 % are promised."""
 
 
 def _loaded() -> ModuleType:
@@ -36,8 +36,8 @@ def test_few_verdicts_are_wrong_and_intervals_cover(case: Any, n: int) -> None:
     rates = [SIMULATION.two_arm_rates(case, n, DRAWS, rng)]
     rates += [SIMULATION.one_arm_rates(case, n, DRAWS, rng)] if case.one else []
     for rate in rates:
-        assert rate.wrong <= 0.1
-        assert rate.covered >= 0.9
+        assert rate.wrong <= 0.125
+        assert rate.covered >= 0.875
 
 
 def test_what_people_would_see_is_settled() -> None:
@@ -57,7 +57,7 @@ def test_shares_cover(share: float) -> None:
 
 
 def test_following_the_advice_seed_by_seed_settles_nothing_that_is_not_there() -> None:
-    assert SIMULATION.follow_advice(200, np.random.default_rng(0)) <= 0.1
+    assert SIMULATION.follow_advice(80, np.random.default_rng(0)) <= 0.1
 
 
 def test_fifty_claims_share_their_errors_also_where_every_direction_is_clear() -> None:

@@ -79,7 +79,7 @@ def test_the_published_batch_sweep_has_unequal_updates() -> None:
 
 @pytest.mark.parametrize("name", gradlab.list_studies())
 def test_every_built_in_study_passes_but_the_one_that_is_there_to_fail(name: str) -> None:
-    found = audit_plan(gradlab.plan(name, quick=True), seeds=1, pairs=12)
+    found = audit_plan(gradlab.plan(name, quick=True), seeds=1, pairs=4)
     assert found.fair == (name != "identity-unfair")
 
 
@@ -289,7 +289,7 @@ def random_fair_study(number: int) -> dict[str, Any]:
     return {"question": "Fair?", "factor": factor, "base": base, "arms": arms, "seeds": seeds, "seed": number}
 
 
-@pytest.mark.parametrize("block", [*range(4), *(pytest.param(n, marks=pytest.mark.slow) for n in range(4, 10))])
+@pytest.mark.parametrize("block", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(1, 10))])
 def test_five_hundred_random_fair_studies_raise_no_alarm(block: int) -> None:
     for number in range(50 * block, 50 * block + 50):
         found = api.audit(random_fair_study(number))

@@ -93,15 +93,9 @@ def test_a_verdict_at_an_edge_fails_the_check(folder: Path) -> None:
     assert "is the largest that was tried" in done.stdout
 
 
-def test_the_built_in_studies_run_in_their_reduced_form(tmp_path: Path) -> None:
-    done = gradlab("run", "identity-tuned", "--quick", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert (tmp_path / "runs/identity-tuned-quick/figures/tuning_curves.png").is_file()
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("study", ["depth-tuned", "init-tuned"])
-def test_the_other_built_in_studies_run_in_their_reduced_form(study: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("study", ["identity-tuned", "depth-tuned", "init-tuned"])
+def test_the_built_in_studies_run_in_their_reduced_form(study: str, tmp_path: Path) -> None:
     done = gradlab("run", study, "--quick", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / f"runs/{study}-quick/figures/tuning_curves.png").is_file()

@@ -294,6 +294,7 @@ def test_the_cache_is_outside_the_package_and_reused_by_the_next_process(tmp_pat
     assert any(folders[0].rglob("*.nbc"))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="only Linux tells what a process holds now")
 def test_memory_does_not_grow_over_many_calls() -> None:
     def resident() -> int:

@@ -70,6 +70,7 @@ def check_texts(result: gradlab.Result) -> None:
     assert not find_collisions(overview) + find_names_on_data(overview)
 
 
+@pytest.mark.thorough
 def test_no_text_of_any_figure_overlaps_another_or_leaves_the_canvas(result: gradlab.Result) -> None:
     check_texts(result)
 

@@ -148,7 +148,7 @@ class Sleepy(Activation):
 """
 
 
-@pytest.mark.parametrize("executor", [pytest.param("inline", marks=pytest.mark.shipped), "pool", "processes"])
+@pytest.mark.parametrize("executor", [*(pytest.param(name, marks=pytest.mark.shipped) for name in ("inline", "processes")), "pool"])
 def test_a_second_ctrl_c_stops_at_once(executor: str, tree: dict[str, Any], tmp_path: Path) -> None:
     """Promise 8. One long trial never ticks, so the first Ctrl-C waits for it; the second does not."""
     (tmp_path / "sleepy.py").write_text(SLEEPY)
@@ -225,7 +225,7 @@ def test_a_pool_does_not_keep_results_that_were_consumed(tree: dict[str, Any]) -
     ("executor", "number"),
     [
         ("pool", signal.SIGTERM),
-        ("processes", signal.SIGINT),
+        pytest.param("processes", signal.SIGINT, marks=pytest.mark.slow),
         pytest.param("pool", signal.SIGINT, marks=pytest.mark.slow),
         pytest.param("processes", signal.SIGTERM, marks=pytest.mark.slow),
     ],

@@ -70,24 +70,24 @@ def test_thousands_of_malformed_messages_are_answered_and_no_memory_stays(
 
 
 @pytest.mark.parametrize(
-    ("field", "value"),
+    ("field", "value", "named"),
     [
-        ("lr", "Infinity"),
-        ("lr", "1" * 40),
-        ("lr", "NaN"),
-        ("scale", "[1]"),
-        ("depth", "1" * 40),
-        ("activation", '"\\ud800"'),
-        ("batch", "[]"),
-        ("skip", '{"kind": [1]}'),
+        ("lr", "Infinity", "Infinity"),
+        ("lr", "1" * 40, "the learning rate of A"),
+        ("lr", "NaN", "NaN"),
+        ("scale", "[1]", "scale"),
+        ("depth", "1" * 40, "depth"),
+        ("activation", '"\\ud800"', "not Unicode"),
+        ("batch", "[]", "batch"),
+        ("skip", '{"kind": [1]}', "skip"),
     ],
 )
-def test_a_setting_that_is_none_is_refused_by_name(field: str, value: str, lab: Lab) -> None:
+def test_a_setting_that_is_none_is_refused_by_name(field: str, value: str, named: str, lab: Lab) -> None:
     with lab.page() as page:
         for path in ("/api/sessions", "/api/study"):
             answer = page.post(path, content=f'{{"settings": {{"a": {{"{field}": {value}}}}}}}'.encode())
             assert answer.status_code == 422
-            assert answer.json()["error"]
+            assert named in answer.json()["error"]
 
 
 def test_a_connection_that_is_dropped_in_the_middle_of_a_message_prints_nothing(

@@ -149,9 +149,9 @@ def within(forecast: Forecast, value: float) -> bool:
 def _half_width(values: np.ndarray) -> float:
     if len(values) < 2:
         return 0.0
-    from scipy.stats import t
+    from scipy.special import stdtrit  # scipy.stats takes a second to import
 
-    return float(t.ppf(0.975, len(values) - 1)) * float(values.std(ddof=1)) / sqrt(len(values))
+    return float(stdtrit(len(values) - 1, 0.975)) * float(values.std(ddof=1)) / sqrt(len(values))
 
 
 def theory_sentence(measured: Measured) -> str:

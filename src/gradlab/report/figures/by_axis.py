@@ -54,7 +54,7 @@ class AxisFigure(Figure):
         note += f"; {counted(missing, 'trial')} without a finite number not drawn" if missing else ""
         name, label = measured.names.axis(view.path), metric.replace("_", " ")
         classes = measured.plan.groups[0].classes
-        chance = ((1 / classes, "chance"),) if classes and metric.endswith("accuracy") else ()
+        chance = ((1 / classes, "chance"),) if classes and measured.metric(metric).kind == "accuracy" else ()
         return AxisChart(
             f"{label[0].upper()}{label[1:]} by {name}",
             name,
