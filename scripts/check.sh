@@ -24,8 +24,8 @@ tests() {
 suites() {
     local suite
     for suite in shipped thorough browser docs; do
-        echo "+ pytest -m $suite"
-        python -m pytest -q -m "$suite"
+        echo "+ pytest -m '$suite and not slow'"
+        python -m pytest -q -m "$suite and not slow"
     done
 }
 

@@ -88,7 +88,9 @@ def test_the_pages_name_no_other_site() -> None:
 
 
 @pytest.mark.shipped
-@pytest.mark.parametrize("page", RUNNABLE)
+@pytest.mark.parametrize(
+    "page", [pytest.param(p, marks=pytest.mark.slow) if p == "reference/python.md" else p for p in RUNNABLE]
+)
 def test_the_examples_of_a_page_run_from_top_to_bottom(page: str, tmp_path: Path) -> None:
     if "torch" in (text := (DOCS / page).read_text(encoding="utf8")):
         pytest.importorskip("torch")

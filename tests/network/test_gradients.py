@@ -118,7 +118,7 @@ def levels(case: tuple[dict[str, Any], str]) -> list[str]:
     return [*parts.values(), loss, str(shape)]
 
 
-@pytest.mark.parametrize(("model", "loss"), pairwise(CASES, levels, lambda case: f"{named(case[0])}-{case[1]}"))
+@pytest.mark.parametrize(("model", "loss"), pairwise(CASES, levels, lambda case: f"{named(case[0])}-{case[1]}", "slow"))
 def test_gradient_agrees_with_central_differences_and_with_autograd(model: dict[str, Any], loss: str) -> None:
     """At one of four points: a wrong formula is wrong at all of them, an unlucky point only amplifies rounding."""
     mlp = network(model)

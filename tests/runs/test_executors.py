@@ -148,7 +148,9 @@ class Sleepy(Activation):
 """
 
 
-@pytest.mark.parametrize("executor", [*(pytest.param(name, marks=pytest.mark.shipped) for name in ("inline", "processes")), "pool"])
+@pytest.mark.parametrize(
+    "executor", [*(pytest.param(name, marks=pytest.mark.shipped) for name in ("inline", "processes")), "pool"]
+)
 def test_a_second_ctrl_c_stops_at_once(executor: str, tree: dict[str, Any], tmp_path: Path) -> None:
     """Promise 8. One long trial never ticks, so the first Ctrl-C waits for it; the second does not."""
     (tmp_path / "sleepy.py").write_text(SLEEPY)

@@ -29,7 +29,7 @@ from long_study import committed_trials, long_tree
 from ray_cluster import Nodes, ray_cluster, run_on
 
 
-@pytest.mark.shipped
+@pytest.mark.clusters
 def test_of_two_nodes_one_is_killed_and_no_trial_is_lost_or_doubled(tmp_path: Path) -> None:
     study = long_tree(seeds=40, steps=200)
     with ray_cluster(nodes=2) as cluster:

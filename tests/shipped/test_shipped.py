@@ -16,6 +16,9 @@ from gradlab.report.markdown import relative_links
 
 EXPECTED = {"identity-unfair": 3}
 """Exit codes other than 0: this comparison is not fair, and the audit must say so."""
+EACH_KIND = {"identity", "identity-unfair", "gradflow", "scaling-batch", "recipe", "init-tuned"}
+"""A task, an answer, a grid, a tuning and an unfair design of each kind; the others run in the slow suite."""
+ALL = [n if n in EACH_KIND else pytest.param(n, marks=pytest.mark.slow) for n in studies.names()]
 
 
 class Page(HTMLParser):
@@ -65,7 +68,7 @@ def check(study: str, folder: Path, words: tuple[str, ...], run: str, timeout: f
 
 
 @pytest.mark.shipped
-@pytest.mark.parametrize("study", studies.names())
+@pytest.mark.parametrize("study", ALL)
 def test_a_built_in_study_runs_through_the_command_line_in_its_quick_form(study: str, tmp_path: Path) -> None:
     check(study, tmp_path, ("--quick",), f"runs/{study}-quick", 600)
 
