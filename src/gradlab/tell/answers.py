@@ -20,7 +20,7 @@ from gradlab.analysis.measured import Measured
 from gradlab.analysis.rules.base import FEWEST
 from gradlab.spec.claims import ALONG_AN_AXIS, BEST, At, Claim, describe_layer
 from gradlab.spec.metric import Metric
-from gradlab.spec.naming import SETTING_NOUNS, capital, join, say_levels, say_settings, with_article
+from gradlab.spec.naming import capital, join, name_setting, say_levels, with_article
 from gradlab.spec.numerals import counted, rounded, written
 from gradlab.spec.selection import chosen
 from gradlab.spec.study import Answers, Headline
@@ -162,7 +162,7 @@ def _tell_order(verdict: Verdict, scene: _Scene, places: Mapping[str, str]) -> s
     known = [value for value in values if value is not None]
     steps = [b - a for a, b in pairwise(known)]
     verb = "falls" if all(s < 0 for s in steps) else "rises" if all(s > 0 for s in steps) else "goes up and down"
-    along = f" with {SETTING_NOUNS.get(scene.apart[0], say_settings(scene.apart))}" if len(scene.apart) == 1 else ""
+    along = f" with {name_setting(scene.measured.names, scene.apart[0])}" if len(scene.apart) == 1 else ""
     told = join([f"{rounded(r.estimate.value)} {places.get(r.label) or r.label}" for r in readings])
     what = scene.noun if verdict.outcome == "reproduced" else f"the median {scene.noun.removeprefix('the ')}"
     return f"{scene.begin(what)} {verb}{along}: {told} ({_medians(readings[0].estimate)})."

@@ -72,7 +72,7 @@ def mutate(made: dict[str, Path], folder: Path, count: int, seed: int) -> dict[s
 def test_mutated_tables_and_json_give_a_result_or_a_typed_error(
     made: dict[str, Path], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    ends = mutate(made, tmp_path, 6, seed=3)
+    ends = mutate(made, tmp_path, 16, seed=3)
     assert ends["result"]
     assert ends["error"]
     assert "Traceback" not in capfd.readouterr().err
