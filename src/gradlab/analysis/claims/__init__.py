@@ -132,7 +132,7 @@ def _decided(test: Test, condition: str, level: Level) -> tuple[Outcome, str, Ne
     ways = (holds, fails, direction) if test.order else (holds, direction, fails)
     for outcome, p, needed, words in ways:
         if 2 * p <= needed:
-            return outcome, f"{words} (p {_p(2 * p)}){test.remarks}", None
+            return outcome, f"{words} (p {_p(2 * p)}){test.copies and f'; {test.copies}'}{test.remarks}", None
     lost = f"; {test.unknown} of {test.seeds} seeds have no number and count against any answer" if test.unknown else ""
     lost = _lost_cells(test) or lost
     alone = any(2 * p <= ALPHA for outcome, p, _, _ in (holds, fails))
