@@ -223,6 +223,31 @@ def test_seeds_that_are_added_in_front_do_not_become_the_first(tmp_path: Path) -
     assert list(opened.measured.planned_seeds["plain"]) == order
 
 
+@pytest.mark.parametrize(("seeds", "claims", "settled"), [(3, 1, 0), (3, 10, 0), (5, 1, 1), (5, 10, 0), (10, 10, 10)])
+def test_few_pairs_that_differ_equally_settle_nothing_among_many_claims(seeds: int, claims: int, settled: int) -> None:
+    """Collapsed networks give equal large differences by chance; t has no bound, so a smaller level did not help."""
+    claim = {"metric": "test_accuracy", "arms": ["a", "b"], "op": ">"}
+    arms = {"a": {}, "b": {"model.skip": "identity"}}
+    tree = mnist(arms=arms, factor="model.skip", claims=[{**claim, "text": f"{i}"} for i in range(claims)])
+    verdicts = judge(ended(tree, "test_accuracy", {"a": [0.97] * seeds, "b": [0.1] * seeds}))
+    assert [verdict.outcome for verdict in verdicts].count("reproduced") == settled
+
+
+@pytest.mark.parametrize("size", [1e-170, 1e-300, 1e170, 1e300])
+def test_numbers_whose_squares_are_none_are_compared(size: float) -> None:
+    def train(seed: int, shift: float) -> dict[str, float]:
+        number = size * (0.25 + shift) * (1 + float(np.random.default_rng(seed).random()))
+        return {"loss": number, "x": number, "delta": -number}
+
+    claims = [
+        {"text": "t", "metric": "loss", "arms": ["b", "a"], "op": "<", "published": "0.33"},
+        {"text": "t", "metric": "x", "arms": ["b", "a"], "op": "<"},
+        {"text": "t", "metric": "delta", "arms": "a", "op": "<", "value": 0.0, "assume": "symmetric"},
+    ]
+    result = gradlab.compare(train, {"a": {"shift": 0.5}, "b": {"shift": 0.0}}, seeds=10, metric="loss", claims=claims)
+    assert [verdict.outcome for verdict in result.verdicts] == ["reproduced"] * 3
+
+
 @pytest.mark.parametrize(
     ("share", "rows", "accuracy", "collapsed"),
     [
