@@ -475,11 +475,14 @@ def contrasts(measured: Measured, name: str) -> Iterator[Contrast]:
 
 def control_variates() -> list[str]:
     """What the loss before training would add, in the results that are kept in docs/results."""
-    lines = ["", "## Control variates: differences less what the losses before training explain", ""]
+    lines = ["", "## Control variates", ""]
     lines += [
-        "Every two groups of a kept run that differ in the skip only. R² of noise alone is 0.11 with 10 seeds.",
-        "",
+        "Of every two groups of a run in [results](results/README.md) that differ in the skip only: how much of their"
     ]
+    lines += [
+        "differences the losses before training explain (R²; noise alone 0.11 with 10 seeds), and how many are settled"
+    ]
+    lines += ["as they are and if that is taken out, by a slope that earlier seeds decide.", ""]
     lines += ["| | pairs | R², median | settled as they are | settled if adjusted |", "| --- " * 5 + "|"]
     for folder in sorted((OUT.parent / "results").glob("*/run")):
         measured = gradlab.open_run(folder).measured
@@ -557,7 +560,13 @@ def tables(draws: int, seed: int = 0) -> tuple[list[str], list[str]]:
         lines.append(f"| {name} | {_percent(rate)} |")
         if rate > WRONG + 3 * math.sqrt(0.06 / fewer):
             broken.append(f"{name}: {rate}")
-    lines += ["", "## Conceded: always exactly one of two equal arms fails, either as often; any wrong verdict, %", ""]
+    lines += [
+        "",
+        "## Conceded",
+        "",
+        "Any wrong verdict, %, if always exactly one of two equal arms fails, either as often:",
+    ]
+    lines += [f"{draws:,} draws of one claim, {max(draws // 5, 200):,} of 5, {max(draws // 30, 200):,} of 30.", ""]
     lines += [f"| | {' | '.join(_claims(m) for m in CONCEDED)} |", "| --- " * (len(CONCEDED) + 1) + "|"]
     for n in FAMILY_SEEDS:
         rates = [family(m, (n,), _exclusive_pairs, max(draws // m, 200), rng) for m in CONCEDED]
