@@ -180,7 +180,7 @@ def assemble(base: Plan, candidates: Sequence[Candidate], tried: Plan) -> Plan:
     assert tune is not None
     tuning = TuningPlan(tune, tuple(candidates), tried, _renamed(base) if tune.untuned else None, base)
     groups = tuple(map(_placeholder, base.groups))
-    return Plan(base.resolved, groups, list_trials(base.resolved, [planned.id for planned in groups]), tuning)
+    return Plan(base.resolved, groups, list_trials(base.resolved, groups), tuning)
 
 
 def judge_at(pending: Plan, chosen: Mapping[str, Candidate]) -> Plan:
@@ -246,7 +246,7 @@ def _renamed(base: Plan) -> Plan:
     named = tuple(replace(group, name=untuned_name(group.name)) for group in base.resolved.groups)
     resolved = replace(base.resolved, groups=named)
     groups = tuple(replace(planned, group=group) for planned, group in zip(base.groups, named, strict=True))
-    return Plan(resolved, groups, list_trials(resolved, [planned.id for planned in groups]))
+    return Plan(resolved, groups, list_trials(resolved, groups))
 
 
 def _check_metric(plan: Plan, tune: Tune) -> None:

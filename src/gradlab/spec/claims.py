@@ -224,6 +224,8 @@ class Claim(Frozen):
     """The number that the write-up gives: of the arm, of the ratio of two, or one per arm."""
     note: Text | None = None
     """How the sentence was turned into numbers, where that is not obvious."""
+    matters: Annotated[float, Field(gt=0, lt=1)] | None = None
+    """The smallest difference between two sides that would matter, instead of the study's."""
     primary: bool = False
     """Whether it is one of the claims that the study is made for: they are tested first, at the full level, and the
     others share what is left."""
