@@ -74,13 +74,15 @@ def plan(planned: Plan, stream: TextIO, done: int = 0) -> None:
     to = Terminal(stream)
     study = planned.resolved.study
     to.print(f"[bold]{escape(study.question)}[/bold]")
-    seeds = len(study.trial_seeds)
+    seeds, until = len(study.trial_seeds), study.until_settled
     to.print(
         f"{len(planned.groups)} groups × {seeds} seeds = {len(planned.trials):,} trials, "
         f"{_say_flops(planned.flops)}, {planned.bytes / 2**20:,.0f} MiB each, "
         f"about {duration(planned.seconds())} on one core" + (" (reduced budget)" if planned.resolved.quick else "")
     )
     to.say(*tuning_lines(planned))
+    if until is not None:
+        to.print(f"until settled: more seeds in rounds, up to {until.most:,} per group, where a claim is open")
     distinct = len({trial.id for trial in planned.all_trials})
     if distinct < len(planned.all_trials):
         to.print(f"{distinct:,} of them are distinct: groups with the same settings share their trials")

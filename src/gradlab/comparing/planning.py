@@ -316,7 +316,9 @@ Arguments = Mapping[str, tuple[tuple[Any, ...], dict[str, Any]]]
 """Arm -> positional and keyword arguments of its calls."""
 
 
-def plan_comparison(train: Train, arms: Arms, seeds: int | Sequence[int] = 5, **options: Any) -> Plan:
+def plan_comparison(
+    train: Train, arms: Arms, seeds: int | Sequence[int] | Mapping[str, Any] = 5, **options: Any
+) -> Plan:
     """Plan every trial of a comparison without calling the function; `InvalidInput` if a call would not be valid."""
     if not callable(train):
         raise InvalidInput(f"compare: the first argument must be a training function, not {shortened(train)}")

@@ -196,9 +196,8 @@ def with_choice(plan: Plan, pending: Plan, chosen: Mapping[str, Candidate]) -> P
 
 
 def judged_phase(plan: Plan) -> Plan:
-    """Everything that is run after the choice: the judged arms, then the same arms untuned."""
-    assert plan.tuning is not None
-    untuned = plan.tuning.untuned
+    """Everything that is judged: the arms and, of a study that tunes, the same arms untuned."""
+    untuned = None if plan.tuning is None else plan.tuning.untuned
     if untuned is None:
         return plan
     judged = {trial.id for trial in plan.trials}  # an arm whose best value is that of the base is trained once

@@ -14,6 +14,7 @@ VERBS = {
     "reproduced": ("holds", "hold"),
     "direction only": ("holds in direction only", "hold in direction only"),
     "not reproduced": ("does not hold", "do not hold"),
+    "no difference": ("shows no difference that matters", "show no difference that matters"),
     "not settled": ("is not settled", "are not settled"),
     "not tested": ("is not tested", "are not tested"),
 }

@@ -129,11 +129,12 @@ def find_figure(claim: Claim, drawn: Sequence[str], catalog: Catalog) -> str | N
 
 MOST_CAVEATS = 2
 """Caveats that one line names; the report has all."""
-NAMED, MOST_NAMED = ("direction only", "not reproduced"), 2
+NAMED, MOST_NAMED = ("direction only", "not reproduced", "no difference"), 2
 """Outcomes whose claims the tally names, if they are few."""
 OUTCOMES = (
     ("direction only", "in direction only"),
     ("not reproduced", "refuted"),
+    ("no difference", "without a difference that matters"),
     ("not settled", "not settled"),
     ("not tested", "not tested"),
 )

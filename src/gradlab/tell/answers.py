@@ -409,6 +409,8 @@ def _word(outcomes: set[Outcome], says: str | None) -> str:
         return "Partly" if outcomes & {"reproduced", "direction only"} else no
     if outcomes <= {"reproduced", "direction only"}:
         return "Partly"
+    if "no difference" in outcomes and outcomes <= {"reproduced", "direction only", "no difference"}:
+        return "Partly" if len(outcomes) > 1 else "No difference that matters"
     return "Not settled" if "not settled" in outcomes else "Not tested"
 
 

@@ -22,6 +22,8 @@ GLOSSARY: Mapping[str, str] = {
     "gain": "By what factor a size changes from one layer to the next.",
     "Jacobian": "The matrix of derivatives of a layer's output with respect to its input; products of them carry "
     "gradients.",
+    "no difference that matters": "A verdict: the difference is shown to be smaller than what the study says would "
+    "matter; by default 0.005 of an accuracy and 5 % of a loss, an error or a time.",
     "not settled": "A verdict: the numbers refute neither the claim nor its contrary; more seeds would.",
     "probe batch": "The samples on which the inside of a network is measured; probes change no bit of training.",
     "reproduced": "A verdict: the contrary of the claim is refuted at 5 %, after Holm over the study's claims.",

@@ -84,6 +84,11 @@ class _Plan(Stored):
     labels: dict[str, str] = Field(default_factory=dict)
 
 
+class _Round(Stored):
+    round: Count
+    seeds: dict[str, Count]
+
+
 class _Tuned(_Tuning):
     chosen: dict[str, dict[str, Any]]
 
@@ -130,8 +135,8 @@ class _Head(Stored):
 
 
 KINDS: Mapping[str, type[Stored]] = {
-    "begun": _Begun, "plan": _Plan, "trials": _Trials, "tuned": _Tuned, "look": _Look, "written": _Written,
-    "set_aside": _SetAside, "missing": _Chunk, "altered": _Altered, "cut": _Cut,
+    "begun": _Begun, "plan": _Plan, "trials": _Trials, "round": _Round, "tuned": _Tuned, "look": _Look,
+    "written": _Written, "set_aside": _SetAside, "missing": _Chunk, "altered": _Altered, "cut": _Cut,
 }  # fmt: skip
 """Kind of an entry -> what its data have to be; what is not named here is not read."""
 
@@ -218,6 +223,7 @@ class LedgerWriter:
     begun      the folder was taken: which attempt it is, and where an earlier run was moved to
     plan       claims, seeds, groups and settings, before the first trial and whenever they change
     trials     a committed chunk: hash of its manifest; id, digest and status of each trial
+    round      seeds were added by the study's own rule, because claims were open: how many each group has now
     tuned      each arm's values were chosen from the tuning trials: which, and the ids under which they are judged
     look       verdicts were computed: on how many trials, which, and the hashes of the files that show them
     written    the same verdicts were shown in other files, or the study's own files were written again: their hashes
@@ -311,6 +317,13 @@ class LedgerWriter:
         before = ledger.of("tuned") if ledger is not None else []
         if not before or dict(before[-1].data) != data:
             self.append([("tuned", data)])
+
+    def extend(self, plan: Plan, number: int) -> None:
+        """Record the seeds of a round, unless an earlier process did."""
+        seeds = {planned.group.name: plan.seed_count(planned) for planned in plan.groups}
+        data, ledger = {"round": number, "seeds": seeds}, read_ledger(self._folder)
+        if ledger is None or all(dict(entry.data) != data for entry in ledger.of("round")):
+            self.append([("round", data)])
 
     def _first(self, chunks: Sequence[Chunk]) -> list[Note]:
         beside = len(attempts_beside(self._folder))
