@@ -26,6 +26,7 @@ from gradlab.runs.store.tables import COLUMNS
 from gradlab.spec.claims import At, ClaimAt
 from gradlab.spec.metric import FRACTION, Metric, Metrics
 from gradlab.spec.naming import Names
+from gradlab.spec.numerals import counted
 from gradlab.spec.study import Study
 from gradlab.trials.recorder import FROM_CURVES, METRICS, declared_metrics, rises
 from gradlab.trials.setup import moments_of
@@ -240,6 +241,33 @@ class Measured:
     def only(self, groups: Collection[str], labels: Mapping[str, str] | None = None) -> Measured:
         """The same results seen through a plan of some groups only, with further labels."""
         return Measured(self.plan.choose(groups, labels), self.records)
+
+    def first(self, seeds: int) -> Measured:
+        """The same results after the first so many seeds of every group."""
+        counts = {name: min(len(planned), seeds) for name, planned in self.planned_seeds.items()}
+        order = {(name, seed): place for name, own in self.planned_seeds.items() for place, seed in enumerate(own)}
+        trials = tuple(trial for trial in self.plan.trials if order[trial.group, trial.seed] < counts[trial.group])
+        found = Measured(replace(self.plan, trials=trials), self.records)
+        # what was read of the tables is the same for any number of seeds
+        found.__dict__.update(_rows=self._rows, _columns=self._columns, _layers=self._layers)
+        return found
+
+    @cached_property
+    def seed_counts(self) -> tuple[int, int]:
+        """The fewest and the most seeds that a group is planned with."""
+        counts = [len(seeds) for seeds in self.planned_seeds.values()]
+        return min(counts), max(counts)
+
+    @property
+    def seed_words(self) -> str:
+        """`10 seeds`, `10 to 84 seeds`."""
+        fewest, most = self.seed_counts
+        return counted(most, "seed") if fewest == most else f"{fewest} to {counted(most, 'seed')}"
+
+    @cached_property
+    def all_seeds(self) -> tuple[int, ...]:
+        """The seeds of the group that has most."""
+        return max(self.planned_seeds.values(), key=len)
 
     @cached_property
     def entries(self) -> Mapping[str, PlannedGroup]:

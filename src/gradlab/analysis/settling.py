@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from gradlab.analysis.claims import judge
 from gradlab.analysis.claims.verdict import Verdict
@@ -79,7 +80,7 @@ def next_round(measured: Measured, number: int = 1) -> Round:
     rule = measured.study.until_settled
     assert rule is not None
     verdicts = judge(measured)
-    unsettled = list(_open_claims(measured, verdicts))
+    unsettled = list(open_claims(measured, verdicts))
     settled = sum(verdict.outcome != "not tested" for verdict in verdicts) - len(unsettled)
     hopeful = [claim for claim in unsettled if claim.wanted is not None and claim.seeds < claim.wanted <= rule.most]
     given_up = tuple(claim for claim in unsettled if claim not in hopeful)
@@ -98,8 +99,20 @@ def next_round(measured: Measured, number: int = 1) -> Round:
     return Round(number, seeds, settled, tuple(hopeful), given_up)
 
 
-def _open_claims(measured: Measured, verdicts: Sequence[Verdict]) -> Iterator[OpenClaim]:
+def open_claims(measured: Measured, verdicts: Sequence[Verdict]) -> Iterator[OpenClaim]:
+    """Claims that are not settled, or only in direction."""
     for number, verdict in enumerate(verdicts, 1):
         if verdict.outcome == "not settled" or (verdict.outcome == "direction only" and verdict.needs):
             seeds = min((len(measured.planned_seeds[group]) for group in verdict.groups), default=0)
             yield OpenClaim(number, verdict, seeds, None if verdict.needs is None else seeds + verdict.needs)
+
+
+def price_open(measured: Measured, verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
+    """The open claims as plain data, with the seconds on one core that settling each would take if things go well."""
+    found = []
+    for claim in open_claims(measured, verdicts):
+        trial_seconds = sum(measured.entries[group].rough_seconds for group in claim.verdict.groups)
+        known = claim.wanted is not None and not measured.plan.own_code
+        seconds = trial_seconds * ((claim.wanted or 0) - claim.seeds) if known else None
+        found.append({"claim": claim.number, "seeds": claim.seeds, "wanted": claim.wanted, "seconds": seconds})
+    return found

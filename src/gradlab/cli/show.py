@@ -6,7 +6,7 @@ import math
 import sys
 import textwrap
 import webbrowser
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TextIO
@@ -37,6 +37,7 @@ from gradlab.report.tables import Table, tabulate_audit
 from gradlab.report.tuning import describe_edges
 from gradlab.running.verify import Verification
 from gradlab.runs.store.status import RunStatus
+from gradlab.spec.numerals import counted
 from gradlab.spec.paths import label
 
 MOST_ROWS = 60
@@ -282,7 +283,19 @@ def status(run: RunStatus) -> None:
         to.print("finished" if not run.failed else "finished; run the same command to retry the failed trials")
     else:
         to.print("not running; run the same command to resume")
+    to.say(*map(_say_open, run.open))
+    if any(claim["wanted"] for claim in run.open) and not run.alive:
+        to.print("run the same command with --until settled to train them")
     to.say(*run.damaged, soft_wrap=True)
+
+
+def _say_open(claim: Mapping[str, Any]) -> str:
+    """`claim 3 is open with 10 seeds: 24 may settle it, about 2 min on one core`."""
+    words = f"claim {claim['claim']} is open with {counted(claim['seeds'], 'seed')}: "
+    if claim["wanted"] is None:
+        return words + "no number of seeds would settle it if they go on like this"
+    price = "" if claim["seconds"] is None else f", about {duration(claim['seconds'])} on one core"
+    return f"{words}{claim['wanted']:,} may settle it{price}"
 
 
 def running_lines(running: Any) -> list[str]:

@@ -232,7 +232,7 @@ def _restored_plan(saved_groups: Sequence[Mapping[str, Any]], seeds: Sequence[in
 
 def saved_phases(tree: Mapping[str, Any]) -> dict[str, list[tuple[Mapping[str, Any], Sequence[int]]]]:
     """Phase -> its groups with their seeds, in a saved plan. A study that tunes nothing has one phase, `judging`."""
-    judged = [(group, _extended(tree["seeds"], group.get("extra", 0))) for group in tree["groups"]]
+    judged = [(group, seeds_of(tree, group)) for group in tree["groups"]]
     tuning = tree.get("tuning")
     if tuning is None:
         return {JUDGING: judged}
@@ -244,9 +244,10 @@ def saved_phases(tree: Mapping[str, Any]) -> dict[str, list[tuple[Mapping[str, A
     }
 
 
-def _extended(seeds: Sequence[int], extra: int) -> Sequence[int]:
-    """The seeds 0, 1, 2, … with so many more: seeds are added only where a study numbers them so."""
-    return [*seeds, *range(len(seeds), len(seeds) + extra)]
+def seeds_of(tree: Mapping[str, Any], group: Mapping[str, Any]) -> Sequence[int]:
+    """The seeds of a judged group: seeds are added only to studies that number them 0, 1, 2, …"""
+    seeds = tree["seeds"]
+    return [*seeds, *range(len(seeds), len(seeds) + group.get("extra", 0))]
 
 
 def trial_ids(tree: Mapping[str, Any]) -> dict[str, tuple[str, int]]:

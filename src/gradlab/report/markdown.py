@@ -113,7 +113,7 @@ def _design(design: Design) -> list[str]:
     return [
         "## Design",
         "",
-        f"Declared factor: {factor}. {design.seeds} seeds, {design.sharing}.",
+        f"Declared factor: {factor}. {design.seeds}, {design.sharing}.",
         "",
         *render_table(design.groups),
         *(f"\nData: {escape(text)}." for text in design.data),

@@ -189,7 +189,7 @@ def render_scoreboard(board: Scoreboard, links: dict[str, str]) -> str:
 
 def _render_study(entry: ScoredStudy, link: str | None) -> Iterator[str]:
     title = f"[{entry.study}]({link})" if link else entry.study
-    yield from (f"### {title} ({entry.role}, {entry.seeds} seeds)", "", escape(entry.question), "")
+    yield from (f"### {title} ({entry.role}, {entry.seeds})", "", escape(entry.question), "")
     yield from (f"Same set-up except the factor? {escape(_describe_fairness(entry))}.", "")
     for kind, scored in (("Sentences of the write-up", entry.sentences), ("Statements of our own", entry.statements)):
         if scored:

@@ -50,7 +50,7 @@ class Design:
     """In what the arms are allowed to differ, and what each of them is."""
 
     factor: tuple[str, ...]
-    seeds: int
+    seeds: str
     sharing: str
     """What the seeds have in common across groups, in words."""
     groups: Table
@@ -84,7 +84,7 @@ def describe_design(measured: Measured) -> Design:
         rows.append((planned.group.name, settings, *sizes))
     return Design(
         study.factor,
-        len(study.trial_seeds),
+        measured.seed_words,
         "shared by all groups (common random numbers)" if known else "the same for all groups",
         Table("Design", header, tuple(rows), numbers=(2, 3, 4) if known else ()),
         tuple(dict.fromkeys(planned.stated for planned in plan.groups if planned.stated)),

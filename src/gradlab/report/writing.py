@@ -7,6 +7,7 @@ from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
+from gradlab.analysis.settling import price_open
 from gradlab.errors import StoreError
 from gradlab.report.export import render_latex
 from gradlab.report.inside.views import VIEWS
@@ -61,7 +62,7 @@ def _record_look(story: Story, folder: RunFolder, contents: Mapping[str, bytes],
     """
     measured = story.measured
     statuses = {name: [measured.status(trial) for trial in own] for name, own in measured.by_group.items()}
-    look = look_data(statuses, measured.hash, [verdict.outcome for verdict in story.verdicts])
+    look = look_data(statuses, measured.hash, [v.outcome for v in story.verdicts], price_open(measured, story.verdicts))
     try:
         ledger = read_ledger(folder.path)
     except StoreError as error:

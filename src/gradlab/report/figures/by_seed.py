@@ -43,7 +43,7 @@ class BySeed(Figure):
             "arm",
             name.replace("_", " "),
             columns,
-            measured.study.trial_seeds,
+            measured.all_seeds,
             log_y=bool(finite.min() > 0 and finite.max() > WIDE * finite.min()),
             levels=levels_of(measured, headline.metric) if headline.at.layer is None else (),
             note=f"every dot is a trial{joins}, beside: center and 95 % interval{_say_missing(values)}",
@@ -85,7 +85,7 @@ class TunedBesideUntuned(Figure):
             "arm",
             name,
             tuple(columns),
-            measured.study.trial_seeds,
+            measured.all_seeds,
             log_y=by_ratio and len(positive) > 0 and bool(positive.max() > WIDE * positive.min()),
             levels=levels_of(measured, headline.metric) if headline.at.layer is None else (),
             note=f"hollow: untuned, filled: tuned; a dot is a trial on a judging seed, a line joins a seed{beside}"
@@ -97,7 +97,7 @@ class TunedBesideUntuned(Figure):
 def _column(measured: Measured, group: str, headline: Headline, style: int) -> Column:
     """The headline of a group under every planned seed, NaN where it has no finite number."""
     by_seed = measured.values(headline.metric, group, headline.at)
-    values = [np.nan if (v := by_seed.get(seed)) is None else float(v) for seed in measured.study.trial_seeds]
+    values = [np.nan if (v := by_seed.get(seed)) is None else float(v) for seed in measured.all_seeds]
     s = measured.summary(headline.metric, group, headline.at)
     center = None if s.value is None or s.low is None or s.high is None or s.bounded else (s.value, s.low, s.high)
     return Column(group, np.where(np.isfinite(values), values, np.nan), center, style)

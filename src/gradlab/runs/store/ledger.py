@@ -119,8 +119,16 @@ class _Written(Stored):
     files: dict[str, str] = Field(default_factory=dict)
 
 
+class _OpenClaim(Stored):
+    claim: Count
+    seeds: Count
+    wanted: Count | None
+    seconds: float | None
+
+
 class _Look(_Written):
     results: str = ""
+    open: list[_OpenClaim] = Field(default_factory=list)
 
 
 class _Cut(Stored):
@@ -503,7 +511,12 @@ def recorded_files(ledger: Ledger) -> dict[str, str]:
     return dict(entries[-1].data["files"]) if entries else {}
 
 
-def look_data(by_group: Mapping[str, Sequence[str]], results: str, verdicts: Iterable[str]) -> dict[str, Any]:
+def look_data(
+    by_group: Mapping[str, Sequence[str]],
+    results: str,
+    verdicts: Iterable[str],
+    open_claims: Sequence[Mapping[str, Any]] = (),
+) -> dict[str, Any]:
     """What a look saw: finished trials of every group (one number if all have as many), failures, verdicts."""
     counts = {name: sum(status != "failed" for status in statuses) for name, statuses in by_group.items()}
     failed = Counter(status for statuses in by_group.values() for status in statuses)["failed"]
@@ -513,6 +526,7 @@ def look_data(by_group: Mapping[str, Sequence[str]], results: str, verdicts: Ite
         "finished": same.pop() if len(same) == 1 else counts,
         "failed": failed,
         "verdicts": list(verdicts),
+        **({"open": list(open_claims)} if open_claims else {}),
     }
 
 
@@ -529,6 +543,12 @@ def attempts_beside(path: Path) -> list[Path]:
 def attempt_of(folder: Path) -> int:
     """Which attempt a run is, by its own ledger; 0 where that is not known."""
     return max((entry.data.get("attempt", 1) for entry in _entries(folder, "begun")), default=0)
+
+
+def open_claims(folder: Path) -> tuple[Mapping[str, Any], ...]:
+    """What the latest look left open, by claim."""
+    looks = _entries(folder, "look")
+    return tuple(looks[-1].data.get("open", ())) if looks else ()
 
 
 def seeds_first_seen(folder: Path) -> tuple[int, ...]:
