@@ -260,7 +260,7 @@ class Measured:
 
     @property
     def seed_words(self) -> str:
-        """`10 seeds`, `10 to 84 seeds`."""
+        """`10 seeds`; `10 to 84 seeds`, where seeds are added until the claims are settled."""
         fewest, most = self.seed_counts
         return counted(most, "seed") if fewest == most else f"{fewest} to {counted(most, 'seed')}"
 

@@ -284,8 +284,8 @@ def status(run: RunStatus) -> None:
     else:
         to.print("not running; run the same command to resume")
     to.say(*map(_say_open, run.open))
-    if any(claim["wanted"] for claim in run.open) and not run.alive:
-        to.print("run the same command with --until settled to train them")
+    if (most := max((claim["wanted"] or 0 for claim in run.open), default=0)) and not run.alive:
+        to.print(f"run the same command with --until settled --most-seeds {max(most, 200)} to train them")
     to.say(*run.damaged, soft_wrap=True)
 
 

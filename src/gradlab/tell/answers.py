@@ -452,7 +452,8 @@ def describe_headline(measured: Measured) -> list[str]:
     if len(shown) > MOST_GROUPS:
         first += f"; and {len(shown) - MOST_GROUPS} more"
     few = all(measured.summary(headline.metric, name, headline.at).bounded for name in shown[:MOST_GROUPS])
-    how = f"median and {'range' if few else '95 % interval'} over {seeds} seeds" if seeds > 1 else "1 seed: no interval"
+    over = f"{seeds} seeds" if measured.study.until_settled is None else measured.seed_words
+    how = f"median and {'range' if few else '95 % interval'} over {over}" if seeds > 1 else "1 seed: no interval"
     sentences = [f"{first} ({how})."]
     if len(groups) <= 4:
         for other in groups[1:]:

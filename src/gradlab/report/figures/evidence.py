@@ -20,7 +20,7 @@ WEAKEST, STRONGEST = 1.0, 1e-6
 
 
 class Evidence(Figure):
-    """p of every claim after so many seeds, one panel each; below the dashed line it is settled."""
+    """p of every claim after so many seeds, one panel each; below the dotted line it is settled."""
 
     name = "evidence"
     rank = 60
@@ -47,7 +47,7 @@ class Evidence(Figure):
             panels,
             "claim",
             same_y=False,
-            note="p after so many seeds of the claim's groups, valid at every number of them; dashed: the level at "
+            note="p after so many seeds of the claim's groups, valid at every number of them; dotted: the level at "
             "which it is settled now",
             finding=f"{len(shown) - unsettled} of {counted(len(shown), 'claim')} settled, with up to "
             f"{counted(measured.seed_counts[1], 'seed')}.",
@@ -67,7 +67,7 @@ def _panel(measured: Measured, index: int, verdict: Verdict, counts: list[int], 
     own = max(len(measured.planned_seeds[group]) for group in verdict.groups)
     points = [(n, min(max(v.p, STRONGEST), WEAKEST)) for n, v in zip(counts, course, strict=True) if v.p and n <= own]
     x, y = np.array(points, float).reshape(-1, 2).T
-    line = Line(f"claim {index + 1}", x, y, y, y, index, markers=True)
+    line = Line("p", x, y, y, y, 0, markers=True)
     return LineChart(
         f"{index + 1}: {verdict.words.partition(' (')[0]}",
         "seeds",
