@@ -13,7 +13,8 @@ from typing import Any, Literal
 import numpy as np
 
 from gradlab.analysis.tuning import choose
-from gradlab.engines.base import Engine, one_blas_thread
+from gradlab.arithmetic import one_blas_thread
+from gradlab.engines.base import Engine
 from gradlab.errors import GradlabError, StoreError, described
 from gradlab.network.layout import Layout
 from gradlab.plans.freezing import frozen

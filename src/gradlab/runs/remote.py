@@ -24,9 +24,10 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
 
+from gradlab.arithmetic import one_blas_thread
 from gradlab.cache import cache_folder
 from gradlab.data.base import Task, place
-from gradlab.engines.base import Engine, one_blas_thread
+from gradlab.engines.base import Engine
 from gradlab.errors import PartError
 from gradlab.parts import BUILT_IN, Catalog
 from gradlab.runs.store.environment import environment, other_numerics
