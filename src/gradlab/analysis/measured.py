@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,16 +20,18 @@ from numpy.typing import NDArray
 from gradlab.analysis.estimate import Estimate
 from gradlab.analysis.rules import ALPHA, FLOAT, one_arm
 from gradlab.analysis.sample import Sample, as_first_planned, divided, sample_of
-from gradlab.plans.plan import Plan, PlannedGroup
 from gradlab.runs.store.records import Records, results_hash
 from gradlab.runs.store.tables import COLUMNS
 from gradlab.spec.claims import At, ClaimAt
 from gradlab.spec.metric import FRACTION, Metric, Metrics
 from gradlab.spec.naming import Names
 from gradlab.spec.study import Headline, Study
-from gradlab.trials.recorder import FROM_CURVES, METRICS, declared_metrics, rises
+from gradlab.trials.metrics import FROM_CURVES, METRICS, declared_metrics, rises
 from gradlab.trials.setup import moments_of
 from gradlab.trials.trial import TrialLabel
+
+if TYPE_CHECKING:
+    from gradlab.plans.plan import Plan, PlannedGroup
 
 HEADLINES = ("test_accuracy", "test_loss", "validation_loss", "final_loss", "initial_loss")
 """The usual metrics, the one that says most first."""

@@ -59,8 +59,8 @@ from gradlab.testing.base import (
 )
 from gradlab.trackers.base import Tracker
 from gradlab.trackers.exporting import export_run
+from gradlab.trials.metrics import EVALUATED
 from gradlab.trials.outcome import TrialResult
-from gradlab.trials.recorder import EVALUATED
 
 
 def check_activation(part: Activation) -> Iterator[Check]:
