@@ -188,12 +188,12 @@ class StandIn(Part):
 
 def parts_of(module: ModuleType) -> dict[tuple[str, str], type[Part]]:
     """The parts that a module itself defines, by kind and name."""
-    found: dict[tuple[str, str], type[Part]] = {}
+    parts: dict[tuple[str, str], type[Part]] = {}
     for value in vars(module).values():
-        own = isinstance(value, type) and issubclass(value, Part) and value.__module__ == module.__name__
-        if own and getattr(value, "name", None) is not None:
-            found[getattr(value, "part", ""), value.name] = value
-    return found
+        defined_here = isinstance(value, type) and issubclass(value, Part) and value.__module__ == module.__name__
+        if defined_here and getattr(value, "name", None) is not None:
+            parts[getattr(value, "part", ""), value.name] = value
+    return parts
 
 
 def with_article(kind: str) -> str:
@@ -277,20 +277,20 @@ def load_file(path: Path) -> tuple[PartFile, dict[tuple[str, str], type[Part]]]:
                 raise
             raise PartError(f"parts file {path}: {described(error)}") from error
     helpers = imported_modules(source, path)
-    found = parts_of(module)
-    for kind, name in found:
+    parts = parts_of(module)
+    for kind, name in parts:
         if kind not in HOMES:
             raise PartError(f"parts file {path}: {shortened(name)} extends no base; see docs/parts.md for the bases")
         if not isinstance(name, str) or not NAME.fullmatch(name):
             raise PartError(
                 f"parts file {path}: {shortened(name)} is not a name for {with_article(kind)}; use a-z, 0-9 and _"
             )
-    if not found:
+    if not parts:
         raise PartError(
             f"parts file {path}: defines no part; a part is a class with a `name` that extends one of "
             f"the bases for {', '.join(HOMES)} (see docs/parts.md)"
         )
-    return PartFile(str(path), digest, helpers), found
+    return PartFile(str(path), digest, helpers), parts
 
 
 # What a part's file imports of the user's own. Imports are found by parsing, not by running: import statements at the
@@ -314,21 +314,21 @@ def is_own(path: Path) -> bool:
 
 def imported_modules(source: bytes, path: Path) -> tuple[tuple[str, str], ...]:
     """Modules of the user's own that a source uses, directly or not: (name, SHA-256 of the file), by name."""
-    found: dict[str, str] = {}
+    hashes: dict[str, str] = {}
     todo = [(source, "")]
     while todo:
         for name in sorted(_imported(*todo.pop())):
             file = _file_of(name)
-            if file is None or name in found or file == path.resolve():
+            if file is None or name in hashes or file == path.resolve():
                 continue
             try:
                 content = file.read_bytes()
             except OSError:
                 continue
-            found[name] = sha256(content).hexdigest()
-            _require_unchanged(name, file, found[name])
+            hashes[name] = sha256(content).hexdigest()
+            _require_unchanged(name, file, hashes[name])
             todo.append((content, name if file.name == "__init__.py" else name.rpartition(".")[0]))
-    return tuple(sorted(found.items()))
+    return tuple(sorted(hashes.items()))
 
 
 def _require_unchanged(name: str, file: Path, digest: str) -> None:
@@ -414,17 +414,17 @@ class Catalog:
     @staticmethod
     def with_files(paths: Iterable[str | Path]) -> Catalog:
         """Load the user's files (this runs their code) and add their parts to the built-in ones."""
-        files, own = [], {}
+        files, users = [], {}
         for path in map(Path, paths):
-            file, found = load_file(path)
-            for key, part in found.items():
-                if key in own or key[1] in built_in_names(key[0]):
+            file, parts = load_file(path)
+            for key, part in parts.items():
+                if key in users or key[1] in built_in_names(key[0]):
                     raise PartError(
                         f"{path}: there already is {with_article(key[0])} named {key[1]!r}; choose another name"
                     )
-                own[key] = part
+                users[key] = part
             files.append(file)
-        return Catalog(tuple(files), own)
+        return Catalog(tuple(files), users)
 
     def names(self, kind: str) -> list[str]:
         """All names of a kind, sorted."""

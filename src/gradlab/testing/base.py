@@ -318,7 +318,7 @@ def _compare(engine: Engine, part: Part, batch: int | str) -> None:
     if refusal is not None:
         require(bool(refusal.strip()), f"the engine {engine.name!r} refuses it without a reason")
         return
-    ours, reference = (each.train(prepare(trial)).theta for each in (engine, Reference()))
+    ours, reference = (trainer.train(prepare(trial)).theta for trainer in (engine, Reference()))
     error = float(np.linalg.norm(ours - reference) / np.linalg.norm(reference))
     both_diverge = not (np.isfinite(ours).all() or np.isfinite(reference).all())
     require(

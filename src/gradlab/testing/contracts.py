@@ -175,9 +175,9 @@ def check_norm(part: Norm) -> Iterator[Check]:
             x, dy, p, running = given(dtype)
             y, cache, after = part.forward(x, p, running, True)
             dx, _ = part.backward(dy, p, cache)
-            for what, found in (("forward", y), ("backward", dx)):
-                fits = found.shape == (6, 4) and found.dtype == dtype
-                require(fits, f"{what} gives {found.dtype} {found.shape} for {x.dtype} (6, 4)")
+            for what, array in (("forward", y), ("backward", dx)):
+                fits = array.shape == (6, 4) and array.dtype == dtype
+                require(fits, f"{what} gives {array.dtype} {array.shape} for {x.dtype} (6, 4)")
             require((after is not None) == part.has_memory, "running statistics do not agree with `has_memory`")
 
     def evaluates() -> None:
@@ -233,10 +233,10 @@ def check_skip(part: Skip) -> Iterator[Check]:
             y, cache = part.forward(x, branch, p)
             require(y.shape == (3, 4) and y.dtype == dtype, f"forward gives {y.dtype} {y.shape} for {x.dtype} (3, 4)")
             along, to_branch, _ = part.backward(dy, p, cache)
-            for what, found in (("dx", along), ("dF", to_branch)):
-                if found is not None:
-                    fits = found.shape == (3, 4) and found.dtype == dtype
-                    require(fits, f"backward gives {what} {found.dtype} {found.shape} for {x.dtype} (3, 4)")
+            for what, array in (("dx", along), ("dF", to_branch)):
+                if array is not None:
+                    fits = array.shape == (3, 4) and array.dtype == dtype
+                    require(fits, f"backward gives {what} {array.dtype} {array.shape} for {x.dtype} (3, 4)")
 
     yield check("states its formula", lambda: require(bool(part.formula), "formula is empty"))
     yield check("declares its tensors and gives a gradient of each", declares)
@@ -306,9 +306,9 @@ def check_schedule(part: Schedule) -> Iterator[Check]:
             return
         require(first.metric in EVALUATED, f"it reacts to {first.metric!r}, which is not a metric of an epoch")
         values = [1.0, 0.5, 0.5, math.nan, math.inf, 0.4, *[0.4] * 30]
-        found = [first.update(value) for value in values]
-        require(all(math.isfinite(factor) and factor >= 0 for factor in found), f"its reactions are {found}")
-        require(found == [again.update(value) for value in values], "another trial's reactions are different")
+        factors = [first.update(value) for value in values]
+        require(all(math.isfinite(factor) and factor >= 0 for factor in factors), f"its reactions are {factors}")
+        require(factors == [again.update(value) for value in values], "another trial's reactions are different")
 
     yield check("finite and not negative", finite)
     yield check("reacts the same in every trial", reacts)
@@ -369,9 +369,9 @@ def check_task(part: Task) -> Iterator[Check]:
 
     def facts() -> None:
         data, said = load(), part.facts()
-        found = (data.input_width, data.output_width, len(data.train), data.classes)
+        loaded = (data.input_width, data.output_width, len(data.train), data.classes)
         stated = (said.input_width, said.output_width, said.samples, said.classes)
-        require(found == stated, f"facts say {stated} (inputs, outputs, samples, classes), the data are {found}")
+        require(loaded == stated, f"facts say {stated} (inputs, outputs, samples, classes), the data are {loaded}")
         rest = (len(data.validation), len(data.test))
         stated_rest = (said.validation, said.test)
         require(stated_rest == rest, f"facts say {stated_rest} (validation, test), the data are {rest}")
@@ -486,8 +486,9 @@ def check_executor(part: Executor) -> Iterator[Check]:
 
     def complete() -> None:
         wanted = [trial.id for bundle in _bundles() for trial in bundle]
-        found = [result.trial.id for result in _run(part, _bundles(), Monitor())]
-        require(Counter(found) == Counter(wanted), f"{len(wanted)} trials were handed over, {len(found)} came back")
+        returned = [result.trial.id for result in _run(part, _bundles(), Monitor())]
+        same = Counter(returned) == Counter(wanted)
+        require(same, f"{len(wanted)} trials were handed over, {len(returned)} came back")
 
     def same_bits() -> None:
         ours = sorted(result.digest for result in _run(part, _bundles(), Monitor()))
