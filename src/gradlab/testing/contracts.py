@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -46,6 +47,7 @@ from gradlab.testing.base import (
     random,
     require,
     require_declared,
+    require_like,
     require_right_gradient,
     small_comparison,
     small_model,
@@ -70,11 +72,8 @@ def check_activation(part: Activation) -> Iterator[Check]:
         for dtype in (np.float32, np.float64):
             x = random((5, 3)).astype(dtype)
             y = part.forward(x)
-            require(
-                y.shape == x.shape and y.dtype == dtype, f"forward gives {y.shape} {y.dtype} for {x.shape} {x.dtype}"
-            )
-            slope = part.slope(x, y)
-            require(slope.shape == x.shape and slope.dtype == dtype, f"slope gives {slope.shape} {slope.dtype}")
+            for what, array in (("forward", y), ("slope", part.slope(x, y))):
+                require_like(what, array, x)
 
     def slope_is_derivative() -> None:
         x = np.linspace(-3.03, 3.01, 200)
@@ -92,7 +91,7 @@ def check_activation(part: Activation) -> Iterator[Check]:
     yield check("does not change its input", lambda: unchanged([x], lambda: part.slope(x, part.forward(x))))
     yield check("slope is the derivative of forward", slope_is_derivative)
     yield check("NaN goes through", nan_goes_through)
-    yield check("a network's gradient is right with it", lambda: require_right_gradient(small_model(part)))
+    yield check("a network's gradient is right with it", partial(require_right_gradient, part))
     yield engines_agree(part)
 
 
@@ -176,8 +175,7 @@ def check_norm(part: Norm) -> Iterator[Check]:
             y, cache, after = part.forward(x, p, running, True)
             dx, _ = part.backward(dy, p, cache)
             for what, array in (("forward", y), ("backward", dx)):
-                fits = array.shape == (6, 4) and array.dtype == dtype
-                require(fits, f"{what} gives {array.dtype} {array.shape} for {x.dtype} (6, 4)")
+                require_like(what, array, x)
             require((after is not None) == part.has_memory, "running statistics do not agree with `has_memory`")
 
     def evaluates() -> None:
@@ -193,11 +191,7 @@ def check_norm(part: Norm) -> Iterator[Check]:
     yield check("keeps shape and dtype (float32, float64)", keeps_shape)
     yield check("evaluation of a sample does not depend on its batch", evaluates)
     for skip in ("none", "identity", "add_then_activate", "pre_activation"):
-
-        def right(skip: str = skip) -> None:
-            require_right_gradient(small_model(part, skip=skip))
-
-        yield check(f"gradient is right, skip {skip}", right)
+        yield check(f"gradient is right, skip {skip}", partial(require_right_gradient, part, skip=skip))
     yield engines_agree(part)
 
 
@@ -231,12 +225,10 @@ def check_skip(part: Skip) -> Iterator[Check]:
         for dtype in (np.float32, np.float64):
             (x, branch, dy), p = given(dtype)
             y, cache = part.forward(x, branch, p)
-            require(y.shape == (3, 4) and y.dtype == dtype, f"forward gives {y.dtype} {y.shape} for {x.dtype} (3, 4)")
             along, to_branch, _ = part.backward(dy, p, cache)
-            for what, array in (("dx", along), ("dF", to_branch)):
+            for what, array in (("forward", y), ("backward's dx", along), ("backward's dF", to_branch)):
                 if array is not None:
-                    fits = array.shape == (3, 4) and array.dtype == dtype
-                    require(fits, f"backward gives {what} {array.dtype} {array.shape} for {x.dtype} (3, 4)")
+                    require_like(what, array, x)
 
     yield check("states its formula", lambda: require(bool(part.formula), "formula is empty"))
     yield check("declares its tensors and gives a gradient of each", declares)
@@ -244,12 +236,8 @@ def check_skip(part: Skip) -> Iterator[Check]:
     yield check("keeps shape and dtype (float32, float64)", keeps_shape)
     for layers in (1, 2):
         for norm in ("none", "layer"):
-            what = f"gradient is right, {layers} per block, norm {norm}"
-
-            def right(layers: int = layers, norm: str = norm) -> None:
-                require_right_gradient(small_model(part, layers_per_block=layers, norm=norm))
-
-            yield check(what, right)
+            right = partial(require_right_gradient, part, layers_per_block=layers, norm=norm)
+            yield check(f"gradient is right, {layers} per block, norm {norm}", right)
     yield engines_agree(part)
 
 
