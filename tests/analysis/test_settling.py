@@ -103,8 +103,6 @@ def test_a_claim_of_every_depth_names_the_one_that_holds_it_back(tree: dict[str,
     assert "3 layers" in following.open[0].verdict.reason
 
 
-
-
 def run(out: Path | None, **options: Any) -> Any:
     claim = {**LOWER, "metric": "initial_loss", "op": "<", "matters": 1e-6, "budget": "any"}
     tree = study({"train.epochs": 1}, claims=[claim], seeds={"from": 5, "to": 30, "until": "settled"})

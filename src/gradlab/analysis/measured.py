@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,17 +20,24 @@ from numpy.typing import NDArray
 from gradlab.analysis.estimate import Estimate
 from gradlab.analysis.rules import ALPHA, FLOAT, one_arm
 from gradlab.analysis.sample import Sample, as_first_planned, divided, sample_of
-from gradlab.plans.plan import Plan, PlannedGroup
 from gradlab.runs.store.records import Records, results_hash
 from gradlab.runs.store.tables import COLUMNS
 from gradlab.spec.claims import At, ClaimAt
 from gradlab.spec.metric import FRACTION, Metric, Metrics
 from gradlab.spec.naming import Names
 from gradlab.spec.numerals import counted
-from gradlab.spec.study import Study
-from gradlab.trials.recorder import FROM_CURVES, METRICS, declared_metrics, rises
+from gradlab.spec.study import Headline, Study
+from gradlab.trials.metrics import FROM_CURVES, METRICS, declared_metrics, rises
 from gradlab.trials.setup import moments_of
 from gradlab.trials.trial import TrialLabel
+
+if TYPE_CHECKING:
+    from gradlab.plans.plan import Plan, PlannedGroup
+
+HEADLINES = ("test_accuracy", "test_loss", "validation_loss", "final_loss", "initial_loss")
+"""The usual metrics, the one that says most first."""
+BESIDES = ("last_loss", "collapsed", "diverged_step", "parameters", "flops", "seconds_per_epoch")
+"""Metrics that answer nothing by themselves."""
 
 # The columns of a trials table as lists, each converted when it is first asked for: a list of a million numbers takes
 # eight times the memory of the column, and a summary asks for a few columns only.
@@ -225,6 +232,15 @@ class Measured:
         if what not in self._remembered:
             self._remembered[what] = compute(self)
         return self._remembered[what]
+
+    @cached_property
+    def headline(self) -> Headline | None:
+        """What the study names as its headline, or the first of the usual metrics that exists."""
+        if self.study.headline is not None:
+            return self.study.headline
+        usual = [metric for metric in HEADLINES if metric in self.metrics]
+        others = [metric for metric in self.metrics if metric not in BESIDES]
+        return next((Headline(metric=metric) for metric in [*usual, *others]), None)
 
     @cached_property
     def group_names(self) -> tuple[str, ...]:

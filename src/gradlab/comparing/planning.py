@@ -30,7 +30,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from gradlab.errors import InvalidInput, StudyError, shortened
-from gradlab.parts.imports import is_own
+from gradlab.parts import is_own
 from gradlab.plans.plan import Plan, plan_code
 from gradlab.spec.base import plain_json
 from gradlab.spec.files import Source

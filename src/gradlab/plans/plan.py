@@ -9,7 +9,6 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from gradlab.data.base import Facts, Task
-from gradlab.engines.base import Engine
 from gradlab.errors import InvalidInput, StudyError, Where, nearest, offer, shortened
 from gradlab.network.initial import check_bias
 from gradlab.network.losses import Loss
@@ -25,11 +24,12 @@ from gradlab.spec.files import Resolved
 from gradlab.spec.metric import Metric, split_of
 from gradlab.spec.selection import chosen
 from gradlab.spec.study import Code, Study, list_seeds
-from gradlab.trials.recorder import EVALUATED, FROM_CURVES, METRICS, OPTIONAL, epoch_metrics
+from gradlab.trials.metrics import EVALUATED, FROM_CURVES, METRICS, OPTIONAL, epoch_metrics
 from gradlab.trials.setup import make_horizon, moments_of, snapshot_steps
 from gradlab.trials.trial import Trial, group_content, group_id, trial_id
 
 if TYPE_CHECKING:
+    from gradlab.engines.base import Engine
     from gradlab.plans.tuning import TuningPlan
 
 MAX_TRIALS = 1_000_000

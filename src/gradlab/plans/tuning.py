@@ -18,7 +18,7 @@ from gradlab.spec.metric import Metric
 from gradlab.spec.paths import label, value_at
 from gradlab.spec.study import DIGITS, Interval, Study, Tune
 from gradlab.streams import Streams
-from gradlab.trials.recorder import METRICS, epoch_metrics
+from gradlab.trials.metrics import METRICS, epoch_metrics
 from gradlab.trials.trial import group_id
 
 # The values: a grid, or random points from the study's own seed.

@@ -40,7 +40,7 @@ from gradlab.spec.claims import Claim
 from gradlab.spec.naming import Names, say_settings
 from gradlab.spec.numerals import counted
 from gradlab.spec.paths import label
-from gradlab.tell.answers import Answer, answer, headline_of, verdicts_of
+from gradlab.tell.answers import Answer, answer, verdicts_of
 from gradlab.tell.findings import findings
 from gradlab.tell.methods import describe_methods
 
@@ -494,7 +494,7 @@ class Story:
     def _summarize_group(self, group: str) -> dict[str, Any]:
         measured, study = self.measured, self.measured.study
         found = {metric: measured.summary(metric, group).to_json() for metric in measured.metrics}
-        for named in (headline_of(measured), *study.claims, *study.published):
+        for named in (measured.headline, *study.claims, *study.published):
             if named is None or named.metric is None or named.at.layer is None or "/" in named.metric:
                 continue
             for at in measured.places(named.at, group):

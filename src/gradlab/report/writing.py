@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gradlab.analysis.settling import price_open
 from gradlab.errors import StoreError
@@ -14,9 +15,11 @@ from gradlab.report.inside.views import VIEWS
 from gradlab.report.markdown import relative_links, render_markdown
 from gradlab.report.page import render_page
 from gradlab.report.pictures import KINDS, Drawn, Pictures, draw_files
-from gradlab.report.story import Story
 from gradlab.runs.store.folder import RunFolder
 from gradlab.runs.store.ledger import look_data, read_ledger, record_look, recorded_files
+
+if TYPE_CHECKING:
+    from gradlab.report.story import Story
 
 UNRECORDED = "that this report was made is not recorded in the ledger of the run"
 

@@ -10,7 +10,8 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
 from gradlab.errors import offer, shortened
-from gradlab.spec.base import LABEL_PATTERN, Frozen, refuse, spec_error
+from gradlab.spec.base import Frozen, refuse, spec_error
+from gradlab.spec.messages import LABEL_PATTERN
 
 Label = Annotated[str, Field(min_length=1, max_length=80, pattern=LABEL_PATTERN)]
 Text = Annotated[str, Field(min_length=1, max_length=2000)]

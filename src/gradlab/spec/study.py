@@ -17,10 +17,10 @@ from pydantic import (
     model_validator,
 )
 
-from gradlab.spec.base import NAME_PATTERN, Frozen, refuse, spec_error
+from gradlab.spec.base import Frozen, refuse, spec_error
 from gradlab.spec.claims import At, Claim, Label, Published, Text
 from gradlab.spec.config import BASE_SECTIONS, Measure, Target
-from gradlab.spec.messages import first_problem
+from gradlab.spec.messages import NAME_PATTERN, first_problem
 
 # The values of an axis: a list, or a rule that generates one.
 #

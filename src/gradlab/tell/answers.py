@@ -336,20 +336,6 @@ def _is_narrow(estimate: Estimate) -> bool:
 
 MOST_GROUPS = 6
 """Groups that an answer names one by one."""
-PREFERRED = ("test_accuracy", "test_loss", "validation_loss", "final_loss", "initial_loss")
-
-BESIDES = ("last_loss", "collapsed", "diverged_step", "parameters", "flops", "seconds_per_epoch")
-"""Metrics that answer nothing by themselves."""
-
-
-def headline_of(measured: Measured) -> Headline | None:
-    """What the study names as its headline, or the first of the usual metrics that exists."""
-    if measured.study.headline is not None:
-        return measured.study.headline
-    for metric in PREFERRED:
-        if metric in measured.metrics:
-            return Headline(metric=metric)
-    return next((Headline(metric=metric) for metric in measured.metrics if metric not in BESIDES), None)
 
 
 @dataclass(frozen=True)
@@ -429,7 +415,7 @@ def _tell_course(measured: Measured, headline: Headline) -> str | None:
 
 def describe_headline(measured: Measured) -> list[str]:
     """Every group's number, then each other group against the first."""
-    headline = headline_of(measured)
+    headline = measured.headline
     if headline is None:
         return ["Nothing was measured that could answer the question."]
     groups, names = measured.group_names, measured.names

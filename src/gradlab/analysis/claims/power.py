@@ -12,7 +12,7 @@ from gradlab.analysis.rules.component import clearest_component
 from gradlab.analysis.rules.paired import clearest_pairs
 from gradlab.spec.claims import ALONG_AN_AXIS, BEST, Claim
 from gradlab.spec.study import Study
-from gradlab.trials.recorder import METRICS
+from gradlab.trials.metrics import METRICS
 
 # All claims of a study share 5 %.
 

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from html import escape
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from gradlab.analysis.claims.numbers import Comparison
 from gradlab.analysis.claims.reading import Reading
 from gradlab.analysis.formatting import number
 from gradlab.analysis.measured import Measured
-from gradlab.plans.tuning import TuningPlan
 from gradlab.spec.claims import Claim, list_stated
 from gradlab.spec.paths import label
 from gradlab.spec.selection import chosen
 from gradlab.spec.study import spoken
+
+if TYPE_CHECKING:
+    from gradlab.plans.tuning import TuningPlan
 
 Outcome = Literal["reproduced", "direction only", "not reproduced", "no difference", "not settled", "not tested"]
 OWN: dict[str, str] = {

@@ -14,7 +14,6 @@ from gradlab.report.tuning import base_settings
 from gradlab.spec.naming import join
 from gradlab.spec.numerals import counted, written
 from gradlab.spec.study import Headline
-from gradlab.tell.answers import headline_of
 
 MOST, MOST_TUNED = 10, 8
 """Arms that stand side by side."""
@@ -28,7 +27,7 @@ class BySeed(Figure):
 
     def chart(self, measured: Measured) -> SeedChart | None:
         """Of arms with names of their own, under several seeds; along an axis other figures show it."""
-        headline, groups = headline_of(measured), measured.group_names
+        headline, groups = measured.headline, measured.group_names
         if headline is None or measured.study.arms is None or not 2 <= len(groups) <= MOST or measured.seeds_done < 2:
             return None
         columns = tuple(_column(measured, group, headline, place) for place, group in enumerate(groups))
@@ -59,7 +58,7 @@ class TunedBesideUntuned(Figure):
 
     def chart(self, measured: Measured) -> SeedChart | None:
         """Of a study that tunes and trains its arms untuned too."""
-        tuning, headline = measured.plan.tuning, headline_of(measured)
+        tuning, headline = measured.plan.tuning, measured.headline
         if tuning is None or headline is None or tuning.untuned is None or tuning.chosen is None:
             return None
         before = Measured(tuning.untuned, measured.records)
