@@ -18,7 +18,6 @@ from gradlab.audits.audit import Audit
 from gradlab.spec.naming import capital
 from gradlab.spec.numerals import written
 from gradlab.spec.paths import label
-from gradlab.tell.answers import headline_of
 from gradlab.tell.findings import fit_measures
 from gradlab.theory.prediction import Forecast
 
@@ -156,7 +155,7 @@ def _format_time(value: float) -> str:
 
 def tabulate_groups(measured: Measured) -> Table:
     """Every group with its main metrics: center and 95 % interval over seeds."""
-    headline = headline_of(measured)
+    headline = measured.headline
     metrics = [metric for metric in MAIN if metric in measured.metrics]
     if measured.plan.own_code:  # user code may return any metrics
         metrics = [metric for metric in measured.metrics if metric != "diverged_step"][:MOST_COLUMNS]
@@ -212,7 +211,7 @@ def _format_zeros(zeros: int, n: int) -> str:
 
 def tabulate_layers(measured: Measured) -> Table | None:
     """The headline's measure by layer and group, if it is a layer measure."""
-    headline = headline_of(measured)
+    headline = measured.headline
     if headline is None or headline.at.layer is None:
         return None
     step = headline.at.step

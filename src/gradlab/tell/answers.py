@@ -336,20 +336,6 @@ def _is_narrow(estimate: Estimate) -> bool:
 
 MOST_GROUPS = 6
 """Groups that an answer names one by one."""
-PREFERRED = ("test_accuracy", "test_loss", "validation_loss", "final_loss", "initial_loss")
-
-BESIDES = ("last_loss", "collapsed", "diverged_step", "parameters", "flops", "seconds_per_epoch")
-"""Metrics that answer nothing by themselves."""
-
-
-def headline_of(measured: Measured) -> Headline | None:
-    """What the study names as its headline, or the first of the usual metrics that exists."""
-    if measured.study.headline is not None:
-        return measured.study.headline
-    for metric in PREFERRED:
-        if metric in measured.metrics:
-            return Headline(metric=metric)
-    return next((Headline(metric=metric) for metric in measured.metrics if metric not in BESIDES), None)
 
 
 @dataclass(frozen=True)
@@ -409,6 +395,8 @@ def _word(outcomes: set[Outcome], says: str | None) -> str:
         return "Partly" if outcomes & {"reproduced", "direction only"} else no
     if outcomes <= {"reproduced", "direction only"}:
         return "Partly"
+    if "no difference" in outcomes and outcomes <= {"reproduced", "direction only", "no difference"}:
+        return "Partly" if len(outcomes) > 1 else "No difference that matters"
     return "Not settled" if "not settled" in outcomes else "Not tested"
 
 
@@ -427,7 +415,7 @@ def _tell_course(measured: Measured, headline: Headline) -> str | None:
 
 def describe_headline(measured: Measured) -> list[str]:
     """Every group's number, then each other group against the first."""
-    headline = headline_of(measured)
+    headline = measured.headline
     if headline is None:
         return ["Nothing was measured that could answer the question."]
     groups, names = measured.group_names, measured.names
@@ -450,7 +438,8 @@ def describe_headline(measured: Measured) -> list[str]:
     if len(shown) > MOST_GROUPS:
         first += f"; and {len(shown) - MOST_GROUPS} more"
     few = all(measured.summary(headline.metric, name, headline.at).bounded for name in shown[:MOST_GROUPS])
-    how = f"median and {'range' if few else '95 % interval'} over {seeds} seeds" if seeds > 1 else "1 seed: no interval"
+    over = f"{seeds} seeds" if measured.study.until_settled is None else measured.seed_words
+    how = f"median and {'range' if few else '95 % interval'} over {over}" if seeds > 1 else "1 seed: no interval"
     sentences = [f"{first} ({how})."]
     if len(groups) <= 4:
         for other in groups[1:]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import sys
 from pathlib import Path
@@ -13,12 +14,47 @@ from typer import Argument, Option
 from gradlab.cli.commands import AUDIT_FAILED, AsJson, Tables, Workers
 from gradlab.errors import INTERRUPTED, InvalidInput, StudyError
 
+Until = Annotated[str | None, Option(metavar="settled", help="Add seeds until every claim is settled, or cannot be.")]
+MostSeeds = Annotated[int, Option(help="With --until: seeds per group at most.", min=1)]
+Budget = Annotated[
+    str | None, Option(metavar="TIME", help="With --until: no round begins after 90s, 20min or 2h of training.")
+]
+Matters = Annotated[
+    float | None,
+    Option(help="The smallest difference that matters, as a fraction of losses [default: 0.005 of accuracies, 5 %]."),
+]
+
+
+def read_until(until: str | None, most: int, seeds: int | None) -> Any:
+    """The seeds to plan with: a number, None for the study's own, or how far to go until the claims are settled."""
+    from gradlab.api import until_settled
+
+    if until is None:
+        return seeds
+    if until != "settled":
+        raise InvalidInput(f"--until {until!r}: there is only --until settled")
+    return until_settled(max(most, seeds or 0), seeds)
+
+
+def read_budget(text: str | None) -> float | None:
+    """Seconds: `90s`, `20min`, `2h`."""
+    if text is None:
+        return None
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(s|min|h)", text.strip())
+    if match is None:
+        raise InvalidInput(f"--budget {text!r}: write it as 90s, 20min or 2h")
+    return float(match[1]) * {"s": 1, "min": 60, "h": 3600}[match[2]]
+
 
 def run(
     study: Annotated[
         str, Argument(metavar="STUDY", help="A built-in name (of a study or a collection) or a YAML file.")
     ],
     seeds: Annotated[int | None, Option(help="Number of seeds, instead of the study's own.", min=1)] = None,
+    until: Until = None,
+    most_seeds: MostSeeds = 200,
+    budget: Budget = None,
+    matters: Matters = None,
     overrides: Annotated[
         list[str] | None, Option("--set", metavar="PATH=VALUE", help="Change a value, such as train.lr=3e-4.")
     ] = None,
@@ -79,10 +115,12 @@ def run(
         raise StudyError(f"--out: {study} is a collection of {len(members)} studies, each with its own folder")
     settings = running.read_executor_settings(executor, address, set_executor or ())
     options: dict[str, Any] = {"workers": workers, "settings": settings, "force": force, "mixed": mixed}
+    seconds, wanted = read_budget(budget), read_until(until, most_seeds, seeds)
+    overrides = [*(overrides or ()), *([] if matters is None else [f"matters={matters}"])]
     codes: list[int] = []
     reports: list[dict[str, Any]] = []
     for member in members:
-        plan = api.plan(member, overrides=tuple(overrides or ()), seeds=seeds, quick=quick)
+        plan = api.plan(member, overrides=tuple(overrides), seeds=wanted, quick=quick)
         folder = out or Path("runs") / (plan.study.name + ("-quick" if quick else ""))
         work = running.find_work(plan, folder, executor, **options)
         if not as_json:
@@ -95,7 +133,8 @@ def run(
                 show.Terminal().say(*running.describe_expectation(expected))
             continue
         words = ["gradlab", "run", member, *(["--seeds", str(seeds)] if seeds else []), *["--quick"] * quick]
-        words += [word for override in overrides or () for word in ("--set", override)]
+        words += ["--until", "settled", "--most-seeds", str(most_seeds)] if until else []
+        words += [word for override in overrides for word in ("--set", override)]
         result = running.train(
             work,
             folder,
@@ -104,6 +143,7 @@ def run(
             command=shlex.join(words),
             track=tuple(track or ()),
             fail_fast=fail_fast,
+            budget=seconds,
             **options,
         )
         if as_json:
@@ -163,6 +203,9 @@ def compare(
         Option(metavar="NAME: SETTINGS", help="An arm, such as 'deep: {depth: 30}' [default: ARMS of the module]."),
     ] = None,
     seeds: Annotated[int, Option(help="Number of seeds.", min=1)] = 5,
+    until: Until = None,
+    most_seeds: MostSeeds = 200,
+    budget: Budget = None,
     metric: Annotated[str | None, Option(help="The metric that answers the question.")] = None,
     question: Annotated[str | None, Option(help="The question of the comparison, for the report.")] = None,
     claims: Annotated[Path | None, Option(metavar="FILE", help="A YAML list of claims, as in a study file.")] = None,
@@ -203,7 +246,8 @@ def compare(
         raise InvalidInput(f"{target}: give the arms with --arm 'NAME: {{setting: value}}', or as ARMS in the module")
     name = name_from(target.rpartition(":")[2])
     settings: dict[str, Any] = {"name": name, "metric": metric, "question": question, "claims": _read_claims(claims)}
-    plan = plan_comparison(train, arms, seeds, **settings)
+    wanted = read_until(until, most_seeds, seeds)
+    plan = plan_comparison(train, arms, wanted, **settings)
     audited = None if audit is None else api.audit_factories(loaded(audit))
     folder = out or Path("runs") / name
     if not as_json:
@@ -214,11 +258,12 @@ def compare(
     words = ["gradlab", "compare", target, *(word for text in arm or () for word in ("--arm", text))]
     for option, value in {**options, "--out": out}.items():
         words += [] if value is None else [option, str(value)]
+    words += ["--until", "settled", "--most-seeds", str(most_seeds)] if until else []
     with Progress(plan) as progress:
         result = api.compare(
             train,
             arms,
-            seeds,
+            wanted,
             **settings,
             audit=audited,
             out=folder,
@@ -226,7 +271,9 @@ def compare(
             mixed=mixed,
             fail_fast=fail_fast,
             command=shlex.join(words),
+            budget=read_budget(budget),
             on_start=progress.on_start,
+            on_round=None if as_json else progress.on_round,
             on_stop=progress.on_stop,
         )
     answer(result, lambda shown: show.result(shown, folder, tables=tables), as_json)

@@ -16,7 +16,6 @@ from gradlab.report.figures.base import MOST_NAMED, Figure, Numbers, band, level
 from gradlab.spec.naming import join, say_inside
 from gradlab.spec.numerals import written
 from gradlab.spec.paths import label
-from gradlab.tell.answers import headline_of
 
 MOST_POINTS = 1200
 """Points of a line: more than a figure has dots across."""
@@ -94,7 +93,7 @@ class ReturnedCurves(Figure):
             return None
         shown = ("loss", *AccuracyCurves.metrics, *LossCurves.metrics)  # by other figures
         names = [name for name in measured.curve_names if name not in shown]
-        headline = headline_of(measured)
+        headline = measured.headline
         if headline is not None and headline.metric in names:
             names = [headline.metric]
         return epoch_chart(measured, tuple(names[:1]), log_y=bool(names) and measured.metric(names[0]).kind == "loss")
