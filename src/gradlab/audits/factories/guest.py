@@ -151,8 +151,12 @@ class RandomState:
 
     def same(self, other: RandomState) -> bool:
         """Whether the same number of random numbers was drawn from each."""
+        return self.same_outside_torch(other) and torch.equal(self.torch, other.torch)
+
+    def same_outside_torch(self, other: RandomState) -> bool:
+        """Whether the same number of random numbers was drawn from Python's and from NumPy's generator."""
         numpy = all(np.array_equal(a, b) for a, b in zip(self.numpy, other.numpy, strict=True))
-        return self.python == other.python and numpy and torch.equal(self.torch, other.torch)
+        return self.python == other.python and numpy
 
 
 @contextlib.contextmanager
