@@ -137,6 +137,16 @@ def test_a_value_that_the_schema_allows_is_no_damage(run: Path) -> None:
     assert gradlab.open_run(run).notes == ()
 
 
+@pytest.mark.parametrize("name", ["trials", "curves", "layers"])
+def test_columns_in_another_order_are_read_in_ours(name: str, run: Path) -> None:
+    before = gradlab.open_run(run).arrow(name)
+    rewrite_table(run / "results/000001", name, lambda t: t.select(t.column_names[::-1]))
+    result = gradlab.open_run(run)
+    assert result.notes == ()
+    assert result.arrow(name).equals(before.select(result.arrow(name).column_names))
+    assert result.report()
+
+
 # ---------------------------------------------------------------------- JSON
 
 
