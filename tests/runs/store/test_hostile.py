@@ -189,7 +189,7 @@ def test_a_plan_that_does_not_fit_its_model_is_a_typed_error_with_the_field(chan
 def test_an_entry_of_the_ledger_that_does_not_fit_its_kind_is_named_and_passed_over(run: Path) -> None:
     path = run / "ledger.jsonl"
     entries = [json.loads(line) for line in path.read_bytes().splitlines()]
-    (number,) = (n for n, entry in enumerate(entries, 1) if entry["kind"] == "trials")
+    number = next(n for n, entry in enumerate(entries, 1) if entry["kind"] == "trials")
     entries[number - 1]["data"]["trials"] = [[1, None]]
     write_entries(path, entries)
     found = gradlab.verify(run, sample=0)
