@@ -61,7 +61,8 @@ def _render(story: Story, shown: Pictures, drawn: Drawn, formats: Sequence[str])
 def _record_look(story: Story, folder: RunFolder, contents: Mapping[str, bytes], gone: Collection[str]) -> str | None:
     """Record in the run's ledger that its verdicts are seen now, and in which files; gives the reason if it cannot be.
 
-    Files of an earlier report that stay, such as its other format, keep the hash with which they were written.
+    Files of an earlier report that stay, such as its other format, keep the hash with which they were written; those
+    that were removed are no longer expected.
     """
     measured = story.measured
     statuses = {name: [measured.status(trial) for trial in own] for name, own in measured.by_group.items()}
@@ -70,7 +71,7 @@ def _record_look(story: Story, folder: RunFolder, contents: Mapping[str, bytes],
         ledger = read_ledger(folder.path)
     except StoreError as error:
         return str(error)
-    kept = {} if ledger is None else recorded_files(ledger)
+    kept = {} if ledger is None else {n: h for n, h in recorded_files(ledger).items() if (folder.path / n).exists()}
     own = {name: sha256(content).hexdigest() for name, content in contents.items()}
     files = {name: found for name, found in {**kept, **folder.written, **own}.items() if name not in gone}
     return record_look(folder.path, look, files)

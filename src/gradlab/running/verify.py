@@ -39,6 +39,8 @@ Sample = int | Literal["time"] | None
 """How many trials are trained again: so many, all (None), or as many as there is time for."""
 SECONDS, FEWEST = 30.0, 3
 """Trials are trained again for so long, and at least so many, unless asked otherwise."""
+READ_BACK = (ENVIRONMENT, AUDIT, MICROWORLD, LAYER_NAMES)
+"""Files beside the plan that reports are made from."""
 SHOWN = 5
 """Trials that a finding names before it says how many more there are."""
 WHOLE = ("steps_to_target", "collapsed", "diverged_step", "parameters", "flops")
@@ -226,7 +228,7 @@ def _check_tuning(result: Result) -> Iterable[Check]:
 def _check_files(folder: Path, tree: Mapping[str, Any]) -> Check:
     """Every JSON file that is read back holds its own checksum, and part files are those of the plan."""
     findings, count = [], 0
-    for name in (PLAN, ENVIRONMENT, AUDIT, MICROWORLD, LAYER_NAMES):
+    for name in (PLAN, *READ_BACK):
         try:
             count += read_sealed(folder / name) is not None
         except StoreError as error:
@@ -238,16 +240,23 @@ def _check_files(folder: Path, tree: Mapping[str, Any]) -> Check:
 
 
 def _check_report(folder: Path, ledger: Ledger | None) -> Check:
-    """The files for readers (report, figures, tables, study) are those that were written; removed ones are no edit."""
+    """The files for readers and what they are made from are those that were written; a removed report is no edit."""
     files = {} if ledger is None else recorded_files(ledger)
     if not files:
         return Check("report", "no look has recorded the hashes of its report", done=False)
-    edited = (
-        "is not what was written: it was edited since, or its writing was interrupted; "
-        f"`gradlab report {folder}` writes the report again."
-    )
+    edited = "is not what was written: it was edited since, or its writing was interrupted; "
+    remedies = {
+        True: "rerun the study to write it again.",
+        False: f"`gradlab report {folder}` writes the report again.",
+    }
     present = [name for name in sorted(files) if (folder / name).exists()]
-    findings = [finding for name in present for finding in _compare_file(folder / name, files[name], edited)]
+    findings = [
+        finding
+        for name in present
+        for finding in _compare_file(folder / name, files[name], edited + remedies[name in READ_BACK])
+    ]
+    if AUDIT in files and AUDIT not in present:
+        findings.append(f"{folder / AUDIT} was removed: whether the comparison is fair can no longer be read.")
     gone = f"; {len(files) - len(present):,} removed" if len(present) < len(files) else ""
     summary = f"{_count(len(present), 'file')} of report and study as they were written{gone}"
     return Check("report", summary, tuple(findings))

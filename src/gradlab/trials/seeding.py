@@ -54,8 +54,12 @@ class RandomState:
 
     def same(self, other: RandomState) -> bool:
         """Whether the same number of random numbers was drawn from each, devices aside."""
+        return self.same_outside_torch(other) and bool(self.torch.equal(other.torch))
+
+    def same_outside_torch(self, other: RandomState) -> bool:
+        """Whether the same number of random numbers was drawn from Python's and from NumPy's generator."""
         numpy = all(np.array_equal(a, b) for a, b in zip(self.numpy, other.numpy, strict=True))
-        return self.python == other.python and numpy and bool(self.torch.equal(other.torch))
+        return self.python == other.python and numpy
 
 
 @contextmanager

@@ -69,6 +69,15 @@ class Arm:
         """Whether a scheduler was made, by its trace in the optimizer, and not returned."""
         return not self.schedulers and any("initial_lr" in group for group in self.groups)
 
+    def clear_gradients(self) -> None:
+        """As a training loop does: by the optimizers, which may leave theirs; nothing else clears the others."""
+        for optimizer in self.optimizers:
+            optimizer.zero_grad()
+        held = {id(parameter) for group in self.groups for parameter in group["params"]}
+        for parameter in self.model.parameters():
+            if id(parameter) not in held:
+                parameter.grad = None
+
     def step(self, closure: Callable[[], Any]) -> None:
         """Compute gradients, then one step of every optimizer."""
         closure()

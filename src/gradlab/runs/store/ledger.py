@@ -32,6 +32,7 @@ from gradlab.spec.base import canonical_json, plain_json
 from gradlab.spec.stored import Count, Stored, Whole, read_json
 
 LEDGER, HEAD = "ledger.jsonl", "ledger.json"
+UNSEEN = "whether entries at the end of the ledger were removed cannot be seen"
 GENESIS = "0" * 64
 """What the first entry names as its predecessor."""
 PATIENCE = 5.0
@@ -197,6 +198,8 @@ def read_ledger(folder: Path) -> Ledger | None:
         return None
     lines = content.split(b"\n")
     torn = lines.pop()
+    if head is None and lines and not problems and not (folder / HEAD).exists():
+        problems.append(f"{folder / HEAD} is missing; {UNSEEN}")
     entries: list[Entry] = []
     previous = GENESIS
     for number, line in enumerate(lines, 1):
@@ -243,6 +246,8 @@ class LedgerWriter:
         self._folder = folder
         self._known: tuple[int, int, str] | None = None
         """Size of the file, entries and last hash after our latest append."""
+        self._files: dict[str, str] | None = None
+        """Recorded hashes of files for readers, once they were read."""
         self.earlier: Mapping[str, Any] | None = None
         """The run that was moved aside to make room for this one."""
         self.aside: list[Mapping[str, Any]] = []
@@ -313,11 +318,13 @@ class LedgerWriter:
         return remarks
 
     def describe(self, files: Mapping[str, str]) -> None:
-        """Record the hashes of the study's own files before they are written again; the first look has them."""
-        ledger = read_ledger(self._folder)
-        before = {} if ledger is None else recorded_files(ledger)
-        if before and any(before.get(name) != hashed for name, hashed in files.items()):
-            self.append([("written", {"files": {**before, **files}})])
+        """Record the hashes of files before they are written again; the first look has what was written by then."""
+        if self._files is None:
+            ledger = read_ledger(self._folder)
+            self._files = {} if ledger is None else recorded_files(ledger)
+        if self._files and any(self._files.get(name) != hashed for name, hashed in files.items()):
+            self._files |= files
+            self.append([("written", {"files": dict(self._files)})])
 
     def choose(self, plan: Plan, results: str) -> None:
         """Record the choice that a tuning came to, unless it is the one that was recorded last."""
@@ -410,7 +417,7 @@ def _head(folder: Path) -> tuple[_Head | None, list[str]]:
     try:
         return read_fitted(folder / HEAD, _Head.fit), []
     except DamagedFile as error:
-        return None, [f"{error}; whether entries at the end of the ledger were removed cannot be seen"]
+        return None, [f"{error}; {UNSEEN}"]
 
 
 def _content(path: Path) -> bytes | None:
