@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 import typer
 
-from gradlab.cli.commands import instruments, runs, studies, training
+from gradlab.cli.commands import instruments, runs, scripts, studies, training
 from gradlab.cli.output import drop_stdout, fold, json_only, visible
 from gradlab.errors import INTERRUPTED, GradlabError
 from gradlab.notices import open_missing_streams, say
@@ -61,6 +61,10 @@ COMMANDS = {
         runs.export,
         instruments.probe,
         training.compare,
+        scripts.ab,
+        scripts.ablate,
+        scripts.judge,
+        scripts.claim,
         studies.list_,
         studies.show,
         studies.schema,

@@ -27,7 +27,7 @@ from gradlab.spec.selection import chosen
 from gradlab.spec.study import Code, Study
 from gradlab.trials.recorder import EVALUATED, FROM_CURVES, METRICS, OPTIONAL, epoch_metrics
 from gradlab.trials.setup import make_horizon, moments_of, snapshot_steps
-from gradlab.trials.trial import Trial, group_content, group_id, trial_id
+from gradlab.trials.trial import Job, Trial, group_content, group_id, trial_id
 
 if TYPE_CHECKING:
     from gradlab.plans.tuning import TuningPlan
@@ -150,8 +150,8 @@ class Plan:
 
     @property
     def bytes(self) -> int:
-        """Memory of the largest trial."""
-        return max(planned.cost.bytes for planned in self.groups)
+        """Memory of the largest trial; 0 of the user's code, whose memory is unknown."""
+        return max(planned.known_cost.bytes if planned.known_cost else 0 for planned in self.groups)
 
     @property
     def announcements(self) -> tuple[str, ...]:
@@ -200,8 +200,11 @@ def _make_plan(resolved: Resolved) -> Plan:
     return replace(plan, trials=list_trials(resolved, [found.id for found in planned]))
 
 
-def plan_code(study: Study, numerics: str) -> Plan:
-    """Plan every call of the user's code; a `StudyError` if a claim names an arm that does not exist."""
+def plan_code(study: Study, numerics: str, jobs: Mapping[str, Job] | None = None) -> Plan:
+    """Plan every call of the user's code; a `StudyError` if a claim names an arm that does not exist.
+
+    `jobs`: arm -> what its trials run, where any worker can run them.
+    """
     assert study.code is not None, "a study of networks is planned by make_plan"
     resolved = Resolved(study, expand(study, BUILT_IN), BUILT_IN)
     groups = []
@@ -215,7 +218,7 @@ def plan_code(study: Study, numerics: str) -> Plan:
                 chosen(claim, resolved.groups)
             except StudyError as error:
                 raise error.below("claims", index) from None
-    return Plan(resolved, tuple(groups), list_trials(resolved, [planned.id for planned in groups]))
+    return Plan(resolved, tuple(groups), list_trials(resolved, [planned.id for planned in groups], jobs or {}))
 
 
 def _name_group(error: InvalidInput, group: Group, resolved: Resolved) -> InvalidInput:
@@ -229,11 +232,13 @@ def _name_group(error: InvalidInput, group: Group, resolved: Resolved) -> Invali
     return type(error)(problems=tuple(problems))
 
 
-def list_trials(resolved: Resolved, ids: Sequence[str]) -> tuple[Trial, ...]:
+def list_trials(resolved: Resolved, ids: Sequence[str], jobs: Mapping[str, Job] | None = None) -> tuple[Trial, ...]:
     """Return every trial of a study whose groups have these ids, seed by seed."""
     study, catalog = resolved.study, resolved.catalog
     return tuple(
-        Trial(trial_id(identity, seed), group.name, seed, study.seed, group.network, catalog)
+        Trial(
+            trial_id(identity, seed), group.name, seed, study.seed, group.network, catalog, (jobs or {}).get(group.name)
+        )
         for seed in study.trial_seeds
         for group, identity in zip(resolved.groups, ids, strict=True)
     )

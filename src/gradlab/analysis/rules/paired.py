@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from gradlab.analysis.estimate import Estimate
 from gradlab.analysis.rules.base import (
+    ALPHA,
     ANYTIME,
     FEWEST,
     ON_RANKS,
@@ -235,6 +236,19 @@ def _seeds_for_effect(effect: float, start: int, level: float) -> int | None:
         return 2 * min(anytime, scheduled_p(n, effect)) <= level
 
     return first_number(enough, max(start, FEWEST))
+
+
+@cache
+def smallest_effect(n: int, level: float = ALPHA) -> float | None:
+    """The smallest effect in standard deviations that n pairs settle if they go as expected; None: they settle none."""
+    if n < FEWEST:
+        return None
+    low, high = 0.0, 100.0
+    for _ in range(24):
+        half = (low + high) / 2
+        found = _seeds_for_effect(half, n, level)
+        low, high = (low, half) if found == n else (half, high)
+    return high
 
 
 @cache

@@ -11,6 +11,25 @@ import typer
 from typer import Argument, Option
 
 from gradlab.cli.commands import AUDIT_FAILED, AsJson, Tables, Workers
+from gradlab.cli.commands.scripts import (
+    AA,
+    Budget,
+    ClaimTexts,
+    ExecutorName,
+    Factor,
+    From,
+    Higher,
+    Jobs,
+    Lower,
+    MetricOption,
+    Options,
+    SetExecutor,
+    Take,
+    Timeout,
+    To,
+    Trace,
+    compare_command,
+)
 from gradlab.errors import INTERRUPTED, InvalidInput, StudyError
 
 
@@ -155,15 +174,36 @@ def reproduce(
 
 
 def compare(
-    target: Annotated[
-        str, Argument(metavar="MODULE:FUNCTION", help="A training function that returns names with numbers.")
+    words: Annotated[
+        list[str],
+        Argument(
+            metavar="MODULE:FUNCTION | -- COMMAND...",
+            help="A training function that returns names with numbers; or a command, after --, with {seed} in it.",
+        ),
     ],
     arm: Annotated[
         list[str] | None,
-        Option(metavar="NAME: SETTINGS", help="An arm, such as 'deep: {depth: 30}' [default: ARMS of the module]."),
+        Option(
+            metavar="NAME: SETTINGS",
+            help="An arm: 'deep: {depth: 30}', of a command also 'deep: --depth 30' [default: ARMS of the module].",
+        ),
     ] = None,
     seeds: Annotated[int, Option(help="Number of seeds.", min=1)] = 5,
-    metric: Annotated[str | None, Option(help="The metric that answers the question.")] = None,
+    metric: MetricOption = None,
+    take: Take = "last",
+    source: From = None,
+    lower: Lower = False,
+    higher: Higher = False,
+    claim: ClaimTexts = None,
+    factor: Factor = None,
+    aa: AA = 3,
+    jobs: Jobs = 1,
+    timeout: Timeout = None,
+    budget: Budget = None,
+    trace: Trace = None,
+    executor: ExecutorName = "pool",
+    set_executor: SetExecutor = None,
+    to: To = None,
     question: Annotated[str | None, Option(help="The question of the comparison, for the report.")] = None,
     claims: Annotated[Path | None, Option(metavar="FILE", help="A YAML list of claims, as in a study file.")] = None,
     audit: Annotated[
@@ -180,12 +220,13 @@ def compare(
     tables: Tables = False,
     as_json: AsJson = False,
 ) -> None:
-    """Compare your own training code: one call per arm and seed.
+    """Compare your own training code: one call, or one command, per arm and seed.
 
     FUNCTION is called with the settings of an arm as keywords, and `seed`; it returns names with numbers, curves (lists
     of numbers) or a gradlab.watch. Results are stored in the run folder as they arrive. The same command resumes a run,
     and calls nothing again unless the code or the settings change. Statistics, verdicts and report are those of a
-    study. Exit codes: 1 a call failed, 3 the audit failed (the run continues, and is marked), 4 (with --check) a claim
+    study. A COMMAND is run as a process instead; its number is read from what it prints or writes, and of a Python
+    command the first optimizer steps are looked at. Exit codes: 1 a call failed, 3 the audit failed (the run continues, and is marked), 4 (with --check) a claim
     failed.
     """
     from gradlab import api
@@ -197,12 +238,16 @@ def compare(
     from gradlab.runs.store.status import count_finished
     from gradlab.spec.files import name_from
 
+    target = words[0]
+    if len(words) > 1 or Path(target).is_file():
+        compare_command(words, arm, question, Options.of(locals()))
+        return
     train = loaded(target)
-    arms = _parse_arms(arm) if arm else getattr(load_module(target), "ARMS", None)
+    arms = parse_arms(arm) if arm else getattr(load_module(target), "ARMS", None)
     if not arms:
         raise InvalidInput(f"{target}: give the arms with --arm 'NAME: {{setting: value}}', or as ARMS in the module")
     name = name_from(target.rpartition(":")[2])
-    settings: dict[str, Any] = {"name": name, "metric": metric, "question": question, "claims": _read_claims(claims)}
+    settings: dict[str, Any] = {"name": name, "metric": metric, "question": question, "claims": read_claims(claims)}
     plan = plan_comparison(train, arms, seeds, **settings)
     audited = None if audit is None else api.audit_factories(loaded(audit))
     folder = out or Path("runs") / name
@@ -211,9 +256,9 @@ def compare(
         if audited is not None:
             show.audit_line(audited)
     options = {"--seeds": seeds, "--metric": metric, "--question": question, "--claims": claims, "--audit": audit}
-    words = ["gradlab", "compare", target, *(word for text in arm or () for word in ("--arm", text))]
+    typed = ["gradlab", "compare", target, *(word for text in arm or () for word in ("--arm", text))]
     for option, value in {**options, "--out": out}.items():
-        words += [] if value is None else [option, str(value)]
+        typed += [] if value is None else [option, str(value)]
     with Progress(plan) as progress:
         result = api.compare(
             train,
@@ -225,7 +270,7 @@ def compare(
             force=force,
             mixed=mixed,
             fail_fast=fail_fast,
-            command=shlex.join(words),
+            command=shlex.join(typed),
             on_start=progress.on_start,
             on_stop=progress.on_stop,
         )
@@ -234,7 +279,7 @@ def compare(
         raise typer.Exit(code)
 
 
-def _parse_arms(texts: list[str]) -> dict[str, Any]:
+def parse_arms(texts: list[str]) -> dict[str, Any]:
     """Parse `plain: {skip: false}` or, for an arm passed by its name, just `plain`."""
     from gradlab.spec import yaml_text
 
@@ -251,7 +296,7 @@ def _parse_arms(texts: list[str]) -> dict[str, Any]:
     return arms
 
 
-def _read_claims(path: Path | None) -> list[Any]:
+def read_claims(path: Path | None) -> list[Any]:
     from gradlab.spec import yaml_text
 
     if path is None:
