@@ -57,6 +57,7 @@ class PairResult:
 
 
 def find_statuses(comparisons: Mapping[str, Comparison], declared: Sequence[str]) -> dict[str, Status]:
+    """Trait -> whether the arms differ in it, and whether a declared factor or another difference explains it."""
     known: dict[str, Status] = {}
 
     def find(trait: str) -> Status:
@@ -77,6 +78,7 @@ def find_statuses(comparisons: Mapping[str, Comparison], declared: Sequence[str]
 
 
 def pair_rows(results: Sequence[PairResult]) -> tuple[Row, ...]:
+    """The table of all arms."""
     cells, statuses = {}, {}
     for trait in dict.fromkeys(trait for result in results for trait in result.comparisons):
         found = [result.comparisons.get(trait) for result in results]
@@ -99,6 +101,7 @@ def collect_sentences(results: Sequence[PairResult], status: Status) -> dict[str
 
 
 def pair_hashes(names: Sequence[str], results: Sequence[PairResult]) -> dict[str, dict[str, str]]:
+    """Arm -> trait -> hash or value."""
     hashes: dict[str, dict[str, str]] = {name: {} for name in names}
     for result in results:
         for trait, found in result.comparisons.items():

@@ -250,7 +250,8 @@ class CommandJob(Job):
 
     def _read(self, values: Mapping[str, Any], place: Path, output: Output) -> tuple[Outcome | None, str | None]:
         """Numbers from the log, the file and the output, in this order of trust; the reason if there are none."""
-        rule, log, logged = self.rule, place / "log", {}
+        rule, log = self.rule, place / "log"
+        logged: Curves = {}
         curves: Curves = dict(output.curves)
         try:
             if rule.source is not None:

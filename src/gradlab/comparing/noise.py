@@ -1,4 +1,4 @@
-"""A/A first: the baseline against itself on two sets of seeds, and one seed twice. What is noise, before any difference.
+"""A/A first: the baseline against itself on two sets of seeds, and one seed twice. It says what is noise.
 
 Its runs stand beside that of the comparison, and its seeds are none of the comparison's: claims are frozen before any
 result that they are judged by.
@@ -144,6 +144,8 @@ def say_smallest(measured: Measured, arms: Sequence[tuple[str, str]]) -> tuple[s
         logs = metric.on_logs and min(min(pair) for pair in pairs) > 0
         gaps = [math.log(two / one) if logs else two - one for one, two in pairs]
         least = effect * float(np.std(gaps, ddof=1))
+        if not least:
+            continue  # the arms are one, or differ by the same number everywhere
         said = f"{written(100 * math.expm1(least), 2)} %" if logs else written(least, 2)
         told.append(f"The smallest difference that {len(pairs)} pairs like these can show: about {said} ({a}, {b}).")
     return tuple(told)

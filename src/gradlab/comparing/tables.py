@@ -1,4 +1,4 @@
-"""Verdicts on results that exist: rows of a table, logs, event files or a tracker's store become the trials of a plan."""
+"""Verdicts on results that exist: rows of a table, logs, event files or a store become the trials of a plan."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from itertools import combinations
 from pathlib import Path
@@ -20,7 +20,6 @@ from gradlab.analysis.tasks import TASK
 from gradlab.comparing.channel import STEPS
 from gradlab.comparing.claims import Frozen, default_claims, parse_claim
 from gradlab.comparing.noise import say_smallest
-from gradlab.comparing.outcomes import make_outcome
 from gradlab.comparing.planning import plan_arms
 from gradlab.comparing.readings import MetricRule, Output, read_events, read_mlflow, read_source, to_number
 from gradlab.errors import InvalidInput, described, nearest
@@ -31,9 +30,10 @@ from gradlab.running.start import RunOptions, finish
 from gradlab.runs.store.environment import environment
 from gradlab.runs.store.folder import RunFolder
 from gradlab.runs.store.records import MemoryChunk, Records
+from gradlab.spec.metric import infer
 from gradlab.spec.numerals import counted
 from gradlab.spec.study import Code
-from gradlab.trials.outcome import TrialResult, digest
+from gradlab.trials.outcome import Curve, LayerTable, Outcome, TrialResult, digest
 
 TABLES = (".csv", ".tsv", ".parquet", ".jsonl", ".ndjson", ".npz")
 ARMS = ("arm", "method", "algorithm", "algo", "optimizer", "model", "variant", "group", "config", "name")
@@ -45,7 +45,10 @@ MISSING = "not in the table"
 MOST_CLAIMED_TASKS, MOST_ARMS = 8, 40
 FINE = 5
 """Digits from which on two equal numbers are suspicious."""
+BY_CHANCE = 10.0
+"""Times as many as chance would give, from which on equal numbers are remarked on."""
 Columns = dict[str, list[Any]]
+NO_LAYERS = LayerTable(np.empty(0, np.int64), np.empty(0, np.int64), (), np.empty(0))
 
 
 @dataclass
@@ -188,10 +191,9 @@ def judge_table(
     plan = plan_arms(settings, code, seeds, options)
     results = list(_results(plan, numbered, metric))
     measured = Measured(plan, Records([MemoryChunk.of(results)]))
-    pairs = [(_group(arms[0], task), _group(arm, task)) for task in tasks for arm in arms[1:]]
-    there = [pair for pair in pairs if set(pair) <= set(settings)]
-    options["notes"] = (*options["notes"], *say_smallest(measured, there[:MOST_CLAIMED_TASKS]))  # type: ignore[misc]
-    plan = plan_arms(settings, code, seeds, options)
+    pairs = [(arms[0], arm) for arm in arms[1:4]] if len(tasks) == 1 else []
+    study = plan.study.model_copy(update={"notes": (*plan.study.notes, *say_smallest(measured, pairs))})
+    plan = replace(plan, resolved=replace(plan.resolved, study=study))
     done = RunOptions(out, command=command or f"gradlab judge {paths[0]}", force=True, figures=figures)
     if out is None:
         return Judged(Result(Measured(plan, measured.records), environment(), done.command), tuple(facts))
@@ -208,12 +210,17 @@ def _results(plan: Plan, rows: Mapping[tuple[str, str, int], Reading], metric: s
     of = {planned.group.name: planned.group.settings for planned in plan.groups}
     for trial in plan.trials:
         row = rows.get((of[trial.group]["arm"], of[trial.group].get(TASK, ""), trial.seed))
-        outcome, error = None, MISSING
-        if row is not None and row.value is not None:
-            found = make_outcome({metric: dict(sorted(row.curve.items())) if len(row.curve) > 1 else row.value})
-            metrics = {**found.metrics, metric: row.value}
-            outcome, error = type(found)(found.status, metrics, found.curves, found.layers, found.theta), ""
-        yield TrialResult(trial, outcome, error or None, 0.0, digest(trial.id, outcome, error or None))
+        outcome, error = (None, MISSING) if row is None or row.value is None else (_outcome(row, metric), None)
+        yield TrialResult(trial, outcome, error, 0.0, digest(trial.id, outcome, error))
+
+
+def _outcome(row: Reading, metric: str) -> Outcome:
+    curves: tuple[Curve, ...] = ()
+    if len(row.curve) > 1:
+        steps = sorted(row.curve)
+        curves = (Curve(metric, np.array(steps, np.int64), np.array([row.curve[step] for step in steps])),)
+    lost = infer(metric).kind == "loss" and not math.isfinite(row.value or 0.0)
+    return Outcome("diverged" if lost else "done", {metric: row.value}, curves, NO_LAYERS, np.empty(0))
 
 
 # ---------------------------------------------------------------------- reading
@@ -371,7 +378,9 @@ Rows = dict[tuple[str, str, Any], Reading]
 
 def _one_per_seed(readings: Sequence[Reading], selection: Selection, facts: list[Fact]) -> Rows:
     """One reading per arm, task and seed: a curve where rows have steps, else the mean of rows that differ."""
-    rule, groups, counts = MetricRule("value", take=selection.take), {}, Counter[tuple[str, str]]()  # type: ignore[arg-type]
+    rule = MetricRule("value", take=selection.take)  # type: ignore[arg-type]
+    groups: dict[tuple[str, str, Any], list[Reading]] = {}
+    counts: Counter[tuple[str, str]] = Counter()
     nameless = all(one.seed is None for one in readings)
     for one in readings:
         key = one.arm, one.task
@@ -426,7 +435,8 @@ def _number_seeds(rows: Rows, arms: Sequence[str], tasks: Sequence[str], facts: 
     cells = {(arm, task) for arm, task, _ in numbered}
     missing = sum((arm, task, seed) not in numbered for arm, task in cells for seed in seeds)
     if missing:
-        words = f"{counted(missing, 'row')} of {len(cells) * len(seeds):,} that the grid of arms and seeds needs are missing; they count against every answer."
+        some = f"{counted(missing, 'row')} of {len(cells) * len(seeds):,}"
+        words = f"{some} that arms and seeds ask for are missing; they count against every answer."
         _add(facts, "missing_rows", words, missing)
     absent = len(arms) * len(tasks) - len(cells)
     if absent:
@@ -452,7 +462,7 @@ def _look(rows: Mapping[Any, Reading], arms: Sequence[str], tasks: Sequence[str]
         both = [key for key in by_arm[a] if key in by_arm[b] and by_arm[a][key] is not None]
         equal = [key for key in both if by_arm[a][key] == by_arm[b][key]]
         if len(both) > 1 and len(equal) == len(both):
-            words = f"{a} and {b} are identical to every digit in all {len(both)} rows: one is probably a copy of the other."
+            words = f"{a} and {b} are identical to every digit in all {len(both)} rows: one is probably a copy."
             _add(facts, "identical_arms", words, len(both), severity="problem", subject=f"{a}, {b}")
         else:
             ties += len(equal)
@@ -467,8 +477,9 @@ def _look(rows: Mapping[Any, Reading], arms: Sequence[str], tasks: Sequence[str]
     for arm in arms:
         fine = [v for v in by_arm[arm].values() if v is not None and math.isfinite(v) and _digits(v) >= FINE]
         repeated = sum(count - 1 for count in Counter(fine).values() if count > 1)
-        if repeated:
-            words = f"{arm}: {counted(repeated, 'number')} of {FINE} digits and more stand under several seeds: copies, or a seed that is not used."
+        if repeated > BY_CHANCE * _coincidences(fine):
+            many = f"{counted(repeated, 'number')} of {FINE} digits and more"
+            words = f"{arm}: {many} stand under several seeds: copies, or a seed that is not used."
             _add(facts, "repeated_numbers", words, repeated, subject=arm)
     seen: dict[float, str] = {}
     moved = 0
@@ -476,13 +487,19 @@ def _look(rows: Mapping[Any, Reading], arms: Sequence[str], tasks: Sequence[str]
         for value in {v for v in by_arm[arm].values() if v is not None and math.isfinite(v) and _digits(v) > FINE}:
             moved += value in seen
             seen.setdefault(value, arm)
-    if moved > ties:
+    if moved - ties > BY_CHANCE * _coincidences(list(seen)):
         _add(
             facts,
             "shared_numbers",
             f"{counted(moved - ties, 'number')} of many digits stand in more than one arm.",
             moved - ties,
         )
+
+
+def _coincidences(values: Sequence[float]) -> float:
+    """How many of these numbers would be equal by chance, rounded as they are: n²/2 over the places they may take."""
+    decimals = max((len(repr(value).partition(".")[2].partition("e")[0]) for value in values), default=0)
+    return len(values) ** 2 / 2 / max(3.5 * float(np.std(values)) * 10.0**decimals, 1.0) if values else 0.0
 
 
 def _digits(value: float) -> int:
@@ -499,7 +516,8 @@ def _say_given(rows: int, arms: Sequence[str], tasks: Sequence[str], seeds: Sequ
     named = ", ".join(arms[:6]) + (f" and {len(arms) - 6} more" if len(arms) > 6 else "")
     on = f", {counted(len(tasks), 'task')}" if len(tasks) > 1 else ""
     span = f" ({seeds[0]} to {seeds[-1]})" if len(seeds) > 1 and seeds[-1] - seeds[0] == len(seeds) - 1 else ""
-    return f"Given: {counted(rows, 'row')}: {counted(len(arms), 'arm')} ({named}){on}, {counted(len(seeds), 'seed')}{span}, paired by seed."
+    of = f"{counted(len(arms), 'arm')} ({named}){on}, {counted(len(seeds), 'seed')}{span}"
+    return f"Given: {counted(rows, 'row')}: {of}, paired by seed."
 
 
 def _as_text(rows: Mapping[Any, Reading], metric: str) -> str:

@@ -130,7 +130,7 @@ def audit_traces(plan: Plan, traces: Mapping[str, bytes], given: Sequence[str] |
     unseen = [*UNSEEN, *(f"{name}: {words}" for name, tree in seen.items() for words in _failures(tree))]
     return Audit(
         plan.study.name,
-        plan.study.factor if given is None else declared or (),
+        declared or plan.study.factor,
         f"what {len(names)} commands did in their first optimizer steps under seed {seed}, without editing them",
         names,
         pair_rows(results),

@@ -100,7 +100,7 @@ def describe(repository: Path, states: tuple[State, State]) -> tuple[str, ...]:
     said += [f"{UNCOMMITTED} is the checkout as it was when this began"] * (b.name == UNCOMMITTED)
     return (
         f"{'; '.join(said)}.",
-        f"They differ in {listed or 'no file'}: {stat[-1].strip() if stat else 'nothing'}; command and environment are the same.",
+        f"They differ in {listed}: {stat[-1].strip() if stat else 'nothing'}; command and environment are the same.",
     )
 
 

@@ -508,3 +508,45 @@ def _unsettled(c: Comparison) -> str:
 
 def _inverse_or_inf(value: float | None) -> float:
     return math.inf if not value else 1 / value
+
+
+# An ablation: the first arm has every part, each other arm lacks one.
+
+ALL_ON = "all on"
+"""The name of the arm that has every part."""
+MATTERS = 0.01
+"""The smallest difference that matters unless it is said, as a fraction of the number with every part."""
+CARRIES, HURTS, NEITHER, OPEN = "carries the result", "hurts the result", "neither helps nor hurts", "not settled"
+
+
+@dataclass(frozen=True)
+class PartVerdict:
+    """What a part is worth: without it minus with it, or their ratio."""
+
+    group: str
+    apart: Estimate
+    ratio: bool
+    outcome: str
+
+
+def judge_parts(measured: Measured) -> tuple[tuple[PartVerdict, ...], float]:
+    """Every part of an ablation, and the difference that matters; nothing of any other comparison.
+
+    A part whose whole interval lies within what matters neither helps nor hurts, even if it is shown to differ.
+    """
+    headline, groups = measured.study.headline, measured.group_names
+    if headline is None or groups[0] != ALL_ON or len(groups) < 2:
+        return (), 0.0
+    center = measured.summary(headline.metric, ALL_ON).value
+    margin = headline.matters or MATTERS * abs(center or 0.0)
+    found, claims = [], {verdict.claim.selectors[-1]: verdict.outcome for verdict in verdicts_of(measured)}
+    for group in groups[1:]:
+        compared = compare(measured, headline.metric, ALL_ON, group)
+        if compared is None:
+            continue
+        gap, shown = compared.difference, compared.ratio or compared.difference
+        known = gap.low is not None and gap.high is not None and not gap.bounded
+        within = known and -margin <= float(gap.low or 0) and float(gap.high or 0) <= margin
+        outcome = {"reproduced": CARRIES, "not reproduced": HURTS}.get(claims.get(group, ""), OPEN)
+        found.append(PartVerdict(group, shown, compared.ratio is not None, NEITHER if within else outcome))
+    return tuple(found), margin

@@ -21,6 +21,7 @@ from gradlab.analysis.rules.base import (
     ALPHA,
     ANYTIME,
     FEWEST,
+    LOOKS,
     ON_RANKS,
     STAKES,
     Look,
@@ -243,12 +244,12 @@ def smallest_effect(n: int, level: float = ALPHA) -> float | None:
     """The smallest effect in standard deviations that n pairs settle if they go as expected; None: they settle none."""
     if n < FEWEST:
         return None
+    looks = [smallest_effect(k, level) for k in LOOKS if k < n]  # the tests of the first so many count as well
     low, high = 0.0, 100.0
     for _ in range(24):
         half = (low + high) / 2
-        found = _seeds_for_effect(half, n, level)
-        low, high = (low, half) if found == n else (half, high)
-    return high
+        low, high = (low, half) if _seeds_for_effect(half, n, level) == n else (half, high)
+    return min([high, *(look for look in looks if look is not None)])
 
 
 @cache

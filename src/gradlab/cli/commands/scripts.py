@@ -162,12 +162,13 @@ def ablate(
     gradlab ablate --switch ema=0 --switch wd=0.1:0 -- python train.py --seed {seed} ema={ema} wd={wd}
     """
     from gradlab.comparing.commands import make_arms
+    from gradlab.tell.answers import ALL_ON
 
     options = Options.of(locals())
     made = options.command(words)
     pairs = dict(_parse_switch(text) for text in switch)
     on = {name: values[0] for name, values in pairs.items()}
-    settings = {"all on": on, **{f"without {name}": {**on, name: off} for name, (_, off) in pairs.items()}}
+    settings = {ALL_ON: on, **{f"without {name}": {**on, name: off} for name, (_, off) in pairs.items()}}
     typed = ["ablate", *(word for text in switch for word in ("--switch", text))]
     _run(made, make_arms(made, settings), options, typed, question="Which parts carry the result?", name="ablate")
 
@@ -300,7 +301,12 @@ class Options:
     @property
     def words(self) -> list[str]:
         """What of it decides the result, as it was typed."""
-        pairs = {"--seeds": self.seeds, "--metric": self.metric, "--from": self.source, "--timeout": self.timeout}
+        pairs: dict[str, Any] = {
+            "--seeds": self.seeds,
+            "--metric": self.metric,
+            "--from": self.source,
+            "--timeout": self.timeout,
+        }
         pairs |= {"--take": None if self.take == "last" else self.take, "--factor": self.factor, "--out": self.out}
         flags = {None: [], "lower": ["--lower"], "higher": ["--higher"]}[self.better]
         claims = [word for text in self.claim or () for word in ("--claim", text)]
@@ -338,11 +344,17 @@ def _run(
     from gradlab.comparing.commands import plan_commands
     from gradlab.running.start import RunOptions
     from gradlab.runs.store.status import count_finished
+    from gradlab.tell.answers import ALL_ON
 
     metric, frozen = made.rule.name, _frozen(options.claims)
     asked = [parse_claim(text, metric, list(arms)) for text in options.claim or ()]
     asked += [dict(claim) for claim in frozen.claims] if frozen else []
-    asked = asked or default_claims(metric, options.better, list(arms), ())
+    asked = asked or default_claims(metric, options.better, list(arms))
+    if name == "ablate":  # every part is claimed to help
+        asked = [
+            {**claim, "arms": claim["arms"][::-1], "text": f"{ALL_ON} {claim['op']} {arm}"}
+            for claim, arm in zip(asked, list(arms)[1:], strict=True)
+        ]
     folder = options.out or Path("runs") / name
     headline = {"better": options.better, "matters": options.matters}
     named: dict[str, Any] = {"name": name, "question": question, "claims": asked, "metric": headline}
@@ -380,13 +392,17 @@ def _print(result: Result, folder: Path | None, tables: bool, to: str | None) ->
     from gradlab.cli import show
     from gradlab.comparing.commands import last_lines
     from gradlab.report.comment import render_comment
+    from gradlab.report.tables import tabulate_parts
 
     if to is not None:
         if to != "comment":
             raise InvalidInput(f"--to {to!r}: a result is printed as a comment, or as ever")
         typer.echo(render_comment(result.story))
         return
-    show.result(result, folder, tables=tables, verdicts=True)
+    parts = tabulate_parts(result.measured)
+    show.result(result, folder, tables=tables, verdicts=parts is None)
+    if parts is not None and not tables:
+        show.print_table(show.Terminal(), parts)
     show.Terminal(sys.stderr).say(*last_lines(result), soft_wrap=True)
 
 

@@ -226,8 +226,8 @@ def compare(
     of numbers) or a gradlab.watch. Results are stored in the run folder as they arrive. The same command resumes a run,
     and calls nothing again unless the code or the settings change. Statistics, verdicts and report are those of a
     study. A COMMAND is run as a process instead; its number is read from what it prints or writes, and of a Python
-    command the first optimizer steps are looked at. Exit codes: 1 a call failed, 3 the audit failed (the run continues, and is marked), 4 (with --check) a claim
-    failed.
+    command the first optimizer steps are looked at. Exit codes: 1 a call failed, 3 the audit failed (the run continues,
+    and is marked), 4 (with --check) a claim failed.
     """
     from gradlab import api
     from gradlab.cli import show
@@ -297,6 +297,7 @@ def parse_arms(texts: list[str]) -> dict[str, Any]:
 
 
 def read_claims(path: Path | None) -> list[Any]:
+    """The claims of a YAML file."""
     from gradlab.spec import yaml_text
 
     if path is None:

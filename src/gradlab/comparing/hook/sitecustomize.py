@@ -10,6 +10,7 @@ from __future__ import annotations
 import atexit
 import gc
 import hashlib
+import importlib
 import importlib.abc
 import importlib.machinery
 import importlib.util
@@ -65,9 +66,9 @@ class Trace:
         """Hook the steps of all optimizers, the batches of all loaders and `backward`."""
         self.torch = torch
         self.seen["torch"] = str(torch.__version__)
-        torch.optim.optimizer.register_optimizer_step_pre_hook(
-            lambda optimizer, args, kwargs: self.guard(self.before_step, optimizer)
-        )
+        atexit.register(lambda: self.guard(self.write))
+        steps = importlib.import_module("torch.optim.optimizer")
+        steps.register_optimizer_step_pre_hook(lambda optimizer, args, kwargs: self.guard(self.before_step, optimizer))
         backward = torch.Tensor.backward
         trace = self
 
@@ -77,7 +78,7 @@ class Trace:
 
         noted.__doc__, noted.__name__ = backward.__doc__, backward.__name__
         torch.Tensor.backward = noted
-        loading = torch.utils.data.dataloader._BaseDataLoaderIter
+        loading: Any = importlib.import_module("torch.utils.data.dataloader")._BaseDataLoaderIter
         following = loading.__next__
 
         def give(loader: Any) -> Any:
@@ -86,7 +87,6 @@ class Trace:
             return batch
 
         loading.__next__ = give
-        atexit.register(lambda: self.guard(self.write))
 
     def note_loss(self, loss: Any) -> None:
         """The losses that the first gradients come from."""
@@ -245,13 +245,17 @@ class _AfterTorch(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
         self._loader: Any = None
+        self._asking = False
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        """The spec of torch, once, with this loader around its own."""
-        if name != "torch":
+        """The spec of torch with this loader around its own."""
+        if name != "torch" or self._asking:
             return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec("torch")
+        self._asking = True
+        try:
+            spec = importlib.util.find_spec("torch")
+        finally:
+            self._asking = False
         if spec is not None and spec.loader is not None:
             self._loader, spec.loader = spec.loader, self
         return spec
@@ -264,6 +268,7 @@ class _AfterTorch(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         """Run torch's own code under its own loader, then install."""
         module.__spec__.loader = module.__loader__ = self._loader  # type: ignore[union-attr]
         self._loader.exec_module(module)
+        sys.meta_path.remove(self)
         self._trace.guard(self._trace.install, module)
 
 
