@@ -198,7 +198,7 @@ def result(run: Result, folder: Path | None, *, tables: bool = False, verdicts: 
     to.say(*filter(None, (quick, *story.remarks, *edges, fairness, story.caveats)))
     for verdict in run.verdicts if verdicts else ():
         to.say(hang("  ", f"{verdict.claim.text}: {verdict.words}; {verdict.reason}; {verdict.measured}"))
-    if verdicts and story.findings:
+    if verdicts and story.findings and len(run.measured.group_names) > 2:
         to.say(story.findings)
     if story.tally and not verdicts:
         to.say(story.tally + ("" if tables else " (--tables shows them all)"))

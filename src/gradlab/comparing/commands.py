@@ -319,6 +319,8 @@ def make_arms(command: Command, arms: Mapping[str, Any] | Sequence[str], cwd: st
             settings, words = {"arguments": value}, (*command.words, *shlex.split(value))
         else:
             raise InvalidInput(f"arm {name!r}: give settings that fill the command, or a string of arguments")
+        if "arm" in there:  # the command sees the name, so that it is one of the settings
+            settings = {**settings, "arm": str(name)}
         made[str(name)] = Arm(settings, words, cwd)
     reached = "seed" in there or any(SEED in _read_script(word, cwd) for word in command.words)
     if not reached:

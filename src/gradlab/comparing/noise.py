@@ -19,7 +19,6 @@ from gradlab.analysis.measured import Measured
 from gradlab.analysis.rules.paired import smallest_effect
 from gradlab.comparing.commands import Arm, Command, plan_commands, run_commands
 from gradlab.running.start import RunOptions
-from gradlab.spec.metric import Metric
 from gradlab.spec.numerals import counted, written
 
 FIRST, SECOND = 1_000_000, 2_000_000
@@ -33,13 +32,10 @@ SMALL = 0.5
 class Noise:
     """How far the same code is apart from itself, on the scale that decides."""
 
-    metric: Metric
     spread: float
     """Standard deviation over seeds; of logarithms where ratios matter."""
     logs: bool
     runs: int
-    apart: float | None
-    """The two sets of seeds, the median of the second against the first."""
     told_apart: bool
     twice: tuple[float, float] | None
     """What one seed gave twice."""
@@ -92,7 +88,10 @@ def with_noise(
 
     measured = run("aa", dict(zip(SETS, (FIRST, SECOND), strict=True)), sets)
     again = run("twice", {"first time": FIRST, "second time": FIRST + REPEAT}, 1)
-    return _noise_sentences(measured, again, seeds, baseline)
+    noise = read_noise(measured, again)
+    if noise is None:
+        return (f"A/A: too few runs of {baseline} gave a number to say what its noise is.",)
+    return noise.sentences(seeds, baseline)
 
 
 REPEAT = 1 << 40
@@ -103,24 +102,23 @@ def _shifted(arm: Arm, offset: int) -> Arm:
     return replace(arm, settings={**arm.settings, "seeds from": offset}, offset=offset % REPEAT)
 
 
-def _noise_sentences(measured: Measured, again: Measured, seeds: int, baseline: str) -> tuple[str, ...]:
+def read_noise(measured: Measured, again: Measured | None = None) -> Noise | None:
+    """The noise in two sets of seeds, and in one seed run twice; None of too few numbers."""
     headline = measured.study.headline
     assert headline is not None
     metric = measured.metric(headline.metric)
     values = [_finite(measured, headline.metric, name) for name in SETS]
     everything = [value for group in values for value in group]
     if min(map(len, values)) < 2:
-        return (f"A/A: too few runs of {baseline} gave a number to say what its noise is.",)
+        return None
     logs = metric.on_logs and min(everything) > 0
     scaled = [np.log(group) if logs else np.array(group) for group in values]
     freedom = sum(len(group) - 1 for group in scaled)
     spread = math.sqrt(sum(float(((group - group.mean()) ** 2).sum()) for group in scaled) / freedom)
     found = compare(measured, headline.metric, *SETS)
-    both = [_finite(again, headline.metric, name) for name in again.group_names]
-    twice = (both[0][0], both[1][0]) if all(both) else None
-    apart = None if found is None else found.difference.value
-    noise = Noise(metric, spread, logs, len(everything), apart, found is not None and found.settled, twice)
-    return noise.sentences(seeds, baseline)
+    both = [] if again is None else [_finite(again, headline.metric, name) for name in again.group_names]
+    twice = (both[0][0], both[1][0]) if both and all(both) else None
+    return Noise(spread, logs, len(everything), found is not None and found.settled, twice)
 
 
 def _finite(measured: Measured, metric: str, group: str) -> list[float]:

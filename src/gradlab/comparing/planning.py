@@ -357,7 +357,7 @@ def plan_arms(
         "headline": {"metric": metric} if isinstance(metric, str) else metric,
         "claims": (claims,) if isinstance(claims, Mapping) else claims,
         "code": code.model_dump(exclude_unset=True),
-        **{name: options[name] for name in ("notes", "labels", "limits") if options.get(name)},
+        **{name: options[name] for name in ("notes", "labels", "answers") if options.get(name)},
     }
     source = Source("compare", {key: value for key, value in tree.items() if value is not None})
     try:

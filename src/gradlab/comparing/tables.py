@@ -383,9 +383,9 @@ def _one_per_seed(readings: Sequence[Reading], selection: Selection, facts: list
     counts: Counter[tuple[str, str]] = Counter()
     nameless = all(one.seed is None for one in readings)
     for one in readings:
-        key = one.arm, one.task
-        groups.setdefault((*key, counts[key] if nameless else one.seed), []).append(one)
-        counts[key] += 1
+        cell = one.arm, one.task
+        groups.setdefault((*cell, counts[cell] if nameless else one.seed), []).append(one)
+        counts[cell] += 1
     if nameless:
         words = (
             "There is no column of seeds: rows are numbered as they stand, so that pairs share nothing but a number."
@@ -431,6 +431,15 @@ def _number_seeds(rows: Rows, arms: Sequence[str], tasks: Sequence[str], facts: 
         for arm in arms:
             place = {seed: index for index, seed in enumerate(seed for seed in order if seed in of[arm])}
             numbered |= {(a, t, place[s]): row for (a, t, s), row in rows.items() if a == arm}
+    if any(
+        fact.code in ("no_seeds", "unpaired_seeds") for fact in facts
+    ):  # no seed is missing, there are only more rows
+        fewest = {task: min(sum(k[:2] == (arm, task) for k in numbered) for arm in arms) for task in tasks}
+        kept = {key: row for key, row in numbered.items() if key[2] < (fewest[key[1]] or len(numbered))}
+        if left := len(numbered) - len(kept):
+            words = f"{counted(left, 'row')} have no partner in another arm and are left out, the last of their arm."
+            _add(facts, "rows_without_partner", words, left)
+        numbered = kept
     seeds = {seed for _, _, seed in numbered}
     cells = {(arm, task) for arm, task, _ in numbered}
     missing = sum((arm, task, seed) not in numbered for arm, task in cells for seed in seeds)
@@ -457,7 +466,8 @@ def _look(rows: Mapping[Any, Reading], arms: Sequence[str], tasks: Sequence[str]
             facts, "not_numbers", f"{counted(without, 'row')} have no number; they count against every answer.", without
         )
     by_arm = {arm: {key[1:]: row.value for key, row in rows.items() if key[0] == arm} for arm in arms}
-    ties = 0
+    known = [row.value for row in rows.values() if row.value is not None and math.isfinite(row.value)]
+    ties, spread = 0, float(np.std(known)) if known else 0.0
     for a, b in combinations(arms, 2):
         both = [key for key in by_arm[a] if key in by_arm[b] and by_arm[a][key] is not None]
         equal = [key for key in both if by_arm[a][key] == by_arm[b][key]]
@@ -477,7 +487,7 @@ def _look(rows: Mapping[Any, Reading], arms: Sequence[str], tasks: Sequence[str]
     for arm in arms:
         fine = [v for v in by_arm[arm].values() if v is not None and math.isfinite(v) and _digits(v) >= FINE]
         repeated = sum(count - 1 for count in Counter(fine).values() if count > 1)
-        if repeated > BY_CHANCE * _coincidences(fine):
+        if repeated > BY_CHANCE * _coincidences(fine, spread):
             many = f"{counted(repeated, 'number')} of {FINE} digits and more"
             words = f"{arm}: {many} stand under several seeds: copies, or a seed that is not used."
             _add(facts, "repeated_numbers", words, repeated, subject=arm)
@@ -487,7 +497,7 @@ def _look(rows: Mapping[Any, Reading], arms: Sequence[str], tasks: Sequence[str]
         for value in {v for v in by_arm[arm].values() if v is not None and math.isfinite(v) and _digits(v) > FINE}:
             moved += value in seen
             seen.setdefault(value, arm)
-    if moved - ties > BY_CHANCE * _coincidences(list(seen)):
+    if moved - ties > BY_CHANCE * _coincidences(list(seen), spread):
         _add(
             facts,
             "shared_numbers",
@@ -496,10 +506,10 @@ def _look(rows: Mapping[Any, Reading], arms: Sequence[str], tasks: Sequence[str]
         )
 
 
-def _coincidences(values: Sequence[float]) -> float:
+def _coincidences(values: Sequence[float], spread: float) -> float:
     """How many of these numbers would be equal by chance, rounded as they are: n²/2 over the places they may take."""
     decimals = max((len(repr(value).partition(".")[2].partition("e")[0]) for value in values), default=0)
-    return len(values) ** 2 / 2 / max(3.5 * float(np.std(values)) * 10.0**decimals, 1.0) if values else 0.0
+    return len(values) ** 2 / 2 / max(3.5 * spread * 10.0**decimals, 1.0) if values else 0.0
 
 
 def _digits(value: float) -> int:

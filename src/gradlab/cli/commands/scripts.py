@@ -358,6 +358,8 @@ def _run(
     folder = options.out or Path("runs") / name
     headline = {"better": options.better, "matters": options.matters}
     named: dict[str, Any] = {"name": name, "question": question, "claims": asked, "metric": headline}
+    if name == "ab":
+        named["answers"] = {"holds": [number for number, _ in enumerate(asked, 1)]}
     words = ["gradlab", *typed, *options.words, "--", *made.words]
     plan = plan_commands(made, arms, options.seeds, **{**named, "metric": metric})
     done = 0 if options.force else count_finished(folder, plan.trials)
