@@ -114,7 +114,7 @@ SGD = {"parameters": 80, "tensors": 1, "lr": 0.2, "weight_decay": 0.0, "momentum
     [
         ({"tensors": {"w": tensor(8, 10, scale=2.0)}}, "initial weights: those of b are 2 × those of a"),
         ({"optimizers": [{"class": "SGD", "groups": [SGD], "steps": 10, "rates": [[1, [0.2]]]}]}, "learning rate"),
-        ({"optimizers": [{"class": "SGD", "groups": [{**SGD, "lr": 0.1}], "steps": 10, "rates": [[1, [0.1]], [5, [0.01]]]}]},
+        ({"optimizers": [{"class": "SGD", "groups": [SGD], "steps": 10, "rates": [[1, [0.1]], [5, [0.01]]]}]},
          "learning rate: not the same in a and in b from step 5 on"),
         ({"loaders": [{"class": "Data", "batches": ["x", "z"], "length": 100, "batch": 10}]}, "first batches"),
         ({"loaders": [{"class": "Data", "batches": ["x", "y"], "length": 90, "batch": 10}]}, "data: Data of 100 in a"),

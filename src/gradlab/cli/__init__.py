@@ -40,6 +40,8 @@ Start with:
   gradlab export runs/mine --to csv          export its numbers
   gradlab probe train.py:make                look inside your PyTorch model
   gradlab compare train.py:train             compare your own training code
+  gradlab ab main..try -- python train.py    compare two commits
+  gradlab judge results.csv                  judge results that exist
 
 Exit codes: 0 ok · 1 failure · 2 usage or invalid study · 3 the audit failed (the run still happens) ·
 4 a claim is not reproduced (with --check) · 130 interrupted (finished trials kept).

@@ -198,6 +198,8 @@ def result(run: Result, folder: Path | None, *, tables: bool = False, verdicts: 
     to.say(*filter(None, (quick, *story.remarks, *edges, fairness, story.caveats)))
     for verdict in run.verdicts if verdicts else ():
         to.say(hang("  ", f"{verdict.claim.text}: {verdict.words}; {verdict.reason}; {verdict.measured}"))
+    rules = {f"by {verdict.rule}; it assumes that {verdict.assumes}" for verdict in run.verdicts if verdict.rule}
+    to.say(*(hang("  ", rule) for rule in sorted(rules) if verdicts))
     if verdicts and story.findings and len(run.measured.group_names) > 2:
         to.say(story.findings)
     if story.tally and not verdicts:

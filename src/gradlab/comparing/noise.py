@@ -82,8 +82,8 @@ def with_noise(
     def run(which: str, offsets: Mapping[str, int], count: int) -> Measured:
         folder = beside(how.folder, which)
         shifted = {name: _shifted(arm, offset) for name, offset in offsets.items()}
-        named = {**options, "name": which, "question": f"How far is {baseline} apart from itself?", "claims": ()}
-        plan = plan_commands(plain, shifted, count, **{key: value for key, value in named.items() if key != "notes"})
+        named = {"name": which, "question": f"How far is {baseline} apart from itself?", "metric": options["metric"]}
+        plan = plan_commands(plain, shifted, count, **named)
         return run_commands(plan, plain, replace(quiet, out=folder)).measured
 
     measured = run("aa", dict(zip(SETS, (FIRST, SECOND), strict=True)), sets)

@@ -1,4 +1,4 @@
-"""Commands, in one file per family: `studies`, `training`, `runs`, `instruments`. A function is a command.
+"""Commands, in one file per family: `studies`, `training`, `runs`, `instruments`, `scripts`. A function is a command.
 
 `cli/__init__.py` lists them in the order of the help. Their modules import only what the help needs: everything else is
 imported by the command that runs. Here are the arguments and options that several commands share.

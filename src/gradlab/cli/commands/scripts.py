@@ -103,7 +103,9 @@ def ab(
     to: To = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compare two commits, or a commit with the checkout, by running a command in both.
+    """Compare two commits by running a command in both.
+
+    One commit alone is compared with the checkout as it is, uncommitted changes and all.
 
     Each state gets a git worktree outside the checkout, which is never touched; arms take turns within each seed.
     First the baseline runs against itself, which says what noise is and what so many seeds can show. Finished trials
@@ -154,7 +156,7 @@ def ablate(
     to: To = None,
     as_json: AsJson = False,
 ) -> None:
-    """Switch each part of a recipe off alone, and say which ones carry the result.
+    """Switch the parts of a recipe off, one by one.
 
     All switches on is the baseline; every switch is turned off by itself, over the same seeds. The table says of each:
     carries the result, hurts it, neither helps nor hurts (within what matters), or not settled.
@@ -193,7 +195,7 @@ def judge(
     to: To = None,
     as_json: AsJson = False,
 ) -> None:
-    """Judge results that exist: what was given, verdicts, and what so few seeds can show.
+    """Judge results that exist, whatever made them.
 
     Reads CSV, TSV, Parquet, JSON lines, NPZ, logs by regular expression, TensorBoard folders and MLflow stores, made by
     anything. Nothing is trained. Exit code 3 if the table itself is unsound, such as two arms that are one.
@@ -230,7 +232,7 @@ def claim(
     metric: Annotated[str, Option(help="The metric that the claims are about.")],
     out: Annotated[Path, Option("-o", "--out", help="The file.")] = Path("claims.json"),
 ) -> None:
-    """Freeze claims before a run, for a pull request: `gradlab claim freeze`.
+    """Freeze claims before a run: `gradlab claim freeze`.
 
     `gradlab ab` and `gradlab judge` take the file with --claims, refuse it if it was edited, and say whether it is
     older than the results.

@@ -220,7 +220,7 @@ def compare(
     tables: Tables = False,
     as_json: AsJson = False,
 ) -> None:
-    """Compare your own training code: one call, or one command, per arm and seed.
+    """Compare your own training code: a function or a command.
 
     FUNCTION is called with the settings of an arm as keywords, and `seed`; it returns names with numbers, curves (lists
     of numbers) or a gradlab.watch. Results are stored in the run folder as they arrive. The same command resumes a run,
