@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from gradlab.api import reproduce as reproduce
     from gradlab.api import run as run
     from gradlab.api import status as status
+    from gradlab.api import until_settled as until_settled
     from gradlab.api import verify as verify
     from gradlab.api import watch as watch
     from gradlab.errors import GradlabError as GradlabError
@@ -62,6 +63,7 @@ _HOMES = {
     "reproduce": "gradlab.api",
     "run": "gradlab.api",
     "status": "gradlab.api",
+    "until_settled": "gradlab.api",
     "verify": "gradlab.api",
     "watch": "gradlab.api",
 }
@@ -88,6 +90,7 @@ __all__ = [
     "reproduce",
     "run",
     "status",
+    "until_settled",
     "verify",
     "watch",
 ]

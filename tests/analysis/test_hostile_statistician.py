@@ -13,7 +13,7 @@ import gradlab
 from gradlab.analysis.claims import judge
 from gradlab.errors import StudyError
 from gradlab.testing.base import small_tree
-from gradlab.trials.recorder import guessing_limit
+from gradlab.trials.metrics import guessing_limit
 
 
 def run(**sections: Any) -> gradlab.Result:

@@ -18,7 +18,7 @@ from gradlab.analysis.rules.component import Component, pseudo_values
 from gradlab.analysis.rules.prediction import bootstrap_interval, permutation_p
 from gradlab.analysis.sample import UNKNOWN, Sample
 from gradlab.spec.metric import Metric, infer
-from gradlab.trials.recorder import METRICS
+from gradlab.trials.metrics import METRICS
 
 
 def sample(*values: float) -> Sample:

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import gradlab
-from gradlab.comparing.live import save_live
+from gradlab.comparing.saving import save_live
 from gradlab.errors import GradlabError
 from gradlab.runs.store import tables
 from gradlab.runs.store.files import KEY, checksum, sealed

@@ -6,7 +6,7 @@ import math
 import sys
 import textwrap
 import webbrowser
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TextIO
@@ -37,6 +37,7 @@ from gradlab.report.tables import Table, tabulate_audit
 from gradlab.report.tuning import describe_edges
 from gradlab.running.verify import Verification
 from gradlab.runs.store.status import RunStatus
+from gradlab.spec.numerals import counted
 from gradlab.spec.paths import label
 
 MOST_ROWS = 60
@@ -74,13 +75,15 @@ def plan(planned: Plan, stream: TextIO, done: int = 0) -> None:
     to = Terminal(stream)
     study = planned.resolved.study
     to.print(f"[bold]{escape(study.question)}[/bold]")
-    seeds = len(study.trial_seeds)
+    seeds, until = len(study.trial_seeds), study.until_settled
     to.print(
         f"{len(planned.groups)} groups × {seeds} seeds = {len(planned.trials):,} trials, "
         f"{_say_flops(planned.flops)}, {planned.bytes / 2**20:,.0f} MiB each, "
         f"about {duration(planned.seconds())} on one core" + (" (reduced budget)" if planned.resolved.quick else "")
     )
     to.say(*tuning_lines(planned))
+    if until is not None:
+        to.print(f"until settled: more seeds in rounds, up to {until.most:,} per group, where a claim is open")
     distinct = len({trial.id for trial in planned.all_trials})
     if distinct < len(planned.all_trials):
         to.print(f"{distinct:,} of them are distinct: groups with the same settings share their trials")
@@ -290,7 +293,19 @@ def status(run: RunStatus) -> None:
         to.print("finished" if not run.failed else "finished; run the same command to retry the failed trials")
     else:
         to.print("not running; run the same command to resume")
+    to.say(*map(_say_open, run.open))
+    if (most := max((claim["wanted"] or 0 for claim in run.open), default=0)) and not run.alive:
+        to.print(f"run the same command with --until settled --most-seeds {max(most, 200)} to train them")
     to.say(*run.damaged, soft_wrap=True)
+
+
+def _say_open(claim: Mapping[str, Any]) -> str:
+    """`claim 3 is open with 10 seeds: 24 may settle it, about 2 min on one core`."""
+    words = f"claim {claim['claim']} is open with {counted(claim['seeds'], 'seed')}: "
+    if claim["wanted"] is None:
+        return words + "no number of seeds would settle it if they go on like this"
+    price = "" if claim["seconds"] is None else f", about {duration(claim['seconds'])} on one core"
+    return f"{words}{claim['wanted']:,} may settle it{price}"
 
 
 def running_lines(running: Any) -> list[str]:

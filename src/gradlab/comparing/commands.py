@@ -27,7 +27,7 @@ from gradlab.comparing.planning import describe_setting, plan_arms
 from gradlab.comparing.readings import Curves, MetricRule, Output, add_line, read_source
 from gradlab.comparing.traces import TRACES, audit_traces, read_trace
 from gradlab.errors import GradlabError, InvalidInput, nearest
-from gradlab.parts.imports import of_source
+from gradlab.parts import imported_modules
 from gradlab.plans.plan import Plan
 from gradlab.report.result import Result
 from gradlab.running.start import RunOptions, run_plan
@@ -107,7 +107,7 @@ def _named_files(words: Sequence[str], cwd: Path) -> dict[str, tuple[str, str]]:
             sys.path[:0] = [str(path.resolve().parent), str(cwd)]
             importlib.invalidate_caches()
             try:
-                found.update({f"module {name}": (hashed, "") for name, hashed in of_source(content, path)})
+                found.update({f"module {name}": (hashed, "") for name, hashed in imported_modules(content, path)})
             finally:
                 sys.path[:] = before
     return found
@@ -342,7 +342,7 @@ def _read_script(word: str, cwd: str) -> str:
 def plan_commands(
     command: Command,
     arms: Mapping[str, Arm],
-    seeds: int | Sequence[int],
+    seeds: int | Sequence[int] | Mapping[str, Any],
     *,
     budget: float | None = None,
     **options: Any,
@@ -355,8 +355,8 @@ def plan_commands(
             raise InvalidInput(f"the arms {shown[key]!r} and {name!r} are identical: there is nothing to compare")
         shown[key] = name
     code = command.code(Path(next(iter(arms.values())).cwd))
-    first = tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds)
-    traced = first[:2] if command.traced else ()
+    first = tuple(seeds)[:2] if isinstance(seeds, Sequence) else (0, 1)
+    traced = first if command.traced else ()
     rule, deadline = command.rule, None if budget is None else time() + budget
     jobs: dict[str, Job] = {}
     for name, arm in arms.items():

@@ -30,7 +30,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from gradlab.errors import InvalidInput, StudyError, shortened
-from gradlab.parts.imports import is_own
+from gradlab.parts import is_own
 from gradlab.plans.plan import Plan, plan_code
 from gradlab.spec.base import plain_json
 from gradlab.spec.files import Source
@@ -317,7 +317,9 @@ Arguments = Mapping[str, tuple[tuple[Any, ...], dict[str, Any]]]
 """Arm -> positional and keyword arguments of its calls."""
 
 
-def plan_comparison(train: Train, arms: Arms, seeds: int | Sequence[int] = 5, **options: Any) -> Plan:
+def plan_comparison(
+    train: Train, arms: Arms, seeds: int | Sequence[int] | Mapping[str, Any] = 5, **options: Any
+) -> Plan:
     """Plan every trial of a comparison without calling the function; `InvalidInput` if a call would not be valid."""
     if not callable(train):
         raise InvalidInput(f"compare: the first argument must be a training function, not {shortened(train)}")
@@ -342,7 +344,7 @@ def plan_comparison(train: Train, arms: Arms, seeds: int | Sequence[int] = 5, **
 def plan_arms(
     settings: Mapping[str, Mapping[str, Any]],
     code: Code,
-    seeds: int | Sequence[int],
+    seeds: int | Sequence[int] | Mapping[str, Any],
     options: Mapping[str, Any],
     jobs: Mapping[str, Job] | None = None,
 ) -> Plan:
@@ -357,7 +359,7 @@ def plan_arms(
         "headline": {"metric": metric} if isinstance(metric, str) else metric,
         "claims": (claims,) if isinstance(claims, Mapping) else claims,
         "code": code.model_dump(exclude_unset=True),
-        **{name: options[name] for name in ("notes", "labels", "answers") if options.get(name)},
+        **{name: options[name] for name in ("notes", "labels", "answers", "matters") if options.get(name)},
     }
     source = Source("compare", {key: value for key, value in tree.items() if value is not None})
     try:

@@ -148,7 +148,6 @@ def judge_table(
     claims: Sequence[str | Mapping[str, Any]] = (),
     frozen: Frozen | None = None,
     better: Literal["higher", "lower"] | None = None,
-    matters: float | None = None,
     question: str | None = None,
     out: str | Path | None = None,
     figures: bool = True,
@@ -184,7 +183,7 @@ def judge_table(
     options = {
         "name": "judged",
         "question": question or f"What do the results in {Path(paths[0]).name} show?",
-        "metric": {k: v for k, v in (("metric", metric), ("better", better), ("matters", matters)) if v is not None},
+        "metric": {k: v for k, v in (("metric", metric), ("better", better)) if v is not None},
         "claims": asked or default_claims(metric, better, arms, tasks if len(tasks) <= MOST_CLAIMED_TASKS else []),
         "notes": (given, *(fact.words for fact in facts)),
     }

@@ -17,7 +17,7 @@ def render_comment(story: Story, more: Sequence[str] = ()) -> str:
     if story.audit is not None and not story.audit.passed:
         lines += [f"⚠️ **{escape(str(story.audit.mark))}**: {escape('; '.join(story.audit.faults))}", ""]
     for verdict in story.verdicts:
-        mark = MARKS[verdict.outcome]
+        mark = MARKS.get(verdict.outcome, "⚪")
         lines.append(f"- {mark} **{escape(verdict.words)}**: {escape(verdict.claim.text)} ({escape(verdict.measured)})")
     lines += [""] if story.verdicts else []
     notes = [*story.remarks, *filter(None, (story.fairness, story.caveats)), *more]

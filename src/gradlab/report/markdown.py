@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from gradlab.report.pictures import MicroWorld, Pictures
-from gradlab.report.story import Design, Rerun, Story
 from gradlab.report.tables import HOW, Table
+
+if TYPE_CHECKING:
+    from gradlab.report.pictures import MicroWorld, Pictures
+    from gradlab.report.story import Design, Rerun, Story
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>|#&])")
 
@@ -113,7 +116,7 @@ def _design(design: Design) -> list[str]:
     return [
         "## Design",
         "",
-        f"Declared factor: {factor}. {design.seeds} seeds, {design.sharing}.",
+        f"Declared factor: {factor}. {design.seeds}, {design.sharing}.",
         "",
         *render_table(design.groups),
         *(f"\nData: {escape(text)}." for text in design.data),

@@ -18,7 +18,7 @@ from gradlab.audits.audit import Audit
 from gradlab.spec.naming import capital
 from gradlab.spec.numerals import written
 from gradlab.spec.paths import label
-from gradlab.tell.answers import ALL_ON, headline_of, judge_parts
+from gradlab.tell.answers import ALL_ON, judge_parts
 from gradlab.tell.findings import fit_measures
 from gradlab.theory.prediction import Forecast
 
@@ -157,7 +157,7 @@ def _format_time(value: float) -> str:
 
 def tabulate_groups(measured: Measured) -> Table:
     """Every group with its main metrics: center and 95 % interval over seeds."""
-    headline = headline_of(measured)
+    headline = measured.headline
     metrics = [metric for metric in MAIN if metric in measured.metrics]
     if measured.plan.own_code:  # user code may return any metrics
         metrics = [metric for metric in measured.metrics if metric != "diverged_step"][:MOST_COLUMNS]
@@ -184,12 +184,14 @@ def tabulate_groups(measured: Measured) -> Table:
 
 def tabulate_parts(measured: Measured) -> Table | None:
     """Of an ablation: what each part is worth; None of any other comparison."""
-    parts, margin = judge_parts(measured)
+    parts = judge_parts(measured)
     if not parts:
         return None
     rows = tuple((part.group, interval(part.apart), part.outcome) for part in parts)
     against = f"{'times' if parts[0].ratio else 'minus'} {ALL_ON}"
-    notes = (f"Within what matters: a difference of at most {number(margin, 2)}. Median and 95 % interval.",)
+    notes = (
+        "Median and 95 % interval. Neither helps nor hurts: the difference is shown to be less than what matters.",
+    )
     return Table("What each part is worth", ("arm", against, "the part"), rows, notes, numbers=(1,))
 
 
@@ -224,7 +226,7 @@ def _format_zeros(zeros: int, n: int) -> str:
 
 def tabulate_layers(measured: Measured) -> Table | None:
     """The headline's measure by layer and group, if it is a layer measure."""
-    headline = headline_of(measured)
+    headline = measured.headline
     if headline is None or headline.at.layer is None:
         return None
     step = headline.at.step

@@ -13,7 +13,8 @@ from typing import Any, Literal
 import numpy as np
 
 from gradlab.analysis.tuning import choose
-from gradlab.engines.base import Engine, one_blas_thread
+from gradlab.arithmetic import one_blas_thread
+from gradlab.engines.base import Engine
 from gradlab.errors import GradlabError, StoreError, described
 from gradlab.network.layout import Layout
 from gradlab.plans.freezing import frozen
@@ -28,8 +29,8 @@ from gradlab.runs.store.ledger import Ledger, committed_chunks, read_ledger, rec
 from gradlab.runs.store.records import Chunk, Records, read_chunks
 from gradlab.runs.store.tables import COLUMNS, Tensors
 from gradlab.runs.worker import run_trial
+from gradlab.trials.metrics import METRICS
 from gradlab.trials.outcome import Curve, LayerTable, Outcome, Snapshot, TrialResult, digest
-from gradlab.trials.recorder import METRICS
 from gradlab.trials.trial import TrialLabel, group_content, trial_id
 
 Again = Callable[[Sequence[TrialLabel]], Iterable[TrialResult]]

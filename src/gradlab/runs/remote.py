@@ -24,9 +24,10 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
 
+from gradlab.arithmetic import one_blas_thread
 from gradlab.cache import cache_folder
 from gradlab.data.base import Task, place
-from gradlab.engines.base import Engine, one_blas_thread
+from gradlab.engines.base import Engine
 from gradlab.errors import PartError
 from gradlab.parts import BUILT_IN, Catalog
 from gradlab.runs.store.environment import environment, other_numerics
@@ -46,7 +47,8 @@ MOST_DEATHS = 3
 """Workers that a trial may end, alone in its batch, before it is recorded as failed."""
 SOURCE = "source"
 """Hash of Gradlab's own source files: two machines of a cluster have to run the same Gradlab."""
-_ROOMS = ("data", "engines", "network", "optim", "parts", "probes", "spec", "trials", "streams.py")
+ROOMS = ("data", "engines", "network", "optim", "spec", "trials")
+FILES = ("arithmetic.py", "parts.py", "probes.py", "scores.py", "streams.py")
 """Where the bits of a trial are made."""
 
 
@@ -73,9 +75,9 @@ def compare_fingerprints(run: Mapping[str, Any], worker: Mapping[str, Any]) -> l
 def _hash_sources() -> str:
     """Return a hash of the Python files that decide the bits of a trial, by name and content."""
     root = Path(__file__).resolve().parents[1]
-    rooms = [root / room for room in _ROOMS]
     total = sha256()
-    for path in sorted(path for room in rooms for path in ([room] if room.is_file() else room.rglob("*.py"))):
+    files = [root / file for file in FILES] + [path for room in ROOMS for path in (root / room).rglob("*.py")]
+    for path in sorted(files):
         total.update(str(path.relative_to(root)).encode() + b"\0" + sha256(path.read_bytes()).digest())
     return total.hexdigest()[:16]
 

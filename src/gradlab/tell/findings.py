@@ -22,7 +22,6 @@ from gradlab.spec.metric import Metric
 from gradlab.spec.naming import Names, capital, join, name_setting, say_inside, say_level
 from gradlab.spec.numerals import counted, written
 from gradlab.spec.paths import label
-from gradlab.tell.answers import headline_of
 
 # Which of the lab's measures a write-up's layer numbers are: the one that fits them best.
 #
@@ -122,7 +121,7 @@ MOST = 4
 
 def findings(measured: Measured) -> str:
     """The paragraph; empty where the study has fewer than two groups with a number."""
-    headline = headline_of(measured)
+    headline = measured.headline
     if headline is None or headline.at.layer is not None or len(measured.group_names) < 2:
         return ""
     metric = headline.metric

@@ -22,6 +22,8 @@ GLOSSARY: Mapping[str, str] = {
     "gain": "By what factor a size changes from one layer to the next.",
     "Jacobian": "The matrix of derivatives of a layer's output with respect to its input; products of them carry "
     "gradients.",
+    "no difference that matters": "A verdict: the difference is shown to be smaller than what the study says would "
+    "matter; by default 0.005 of an accuracy and 5 % of a loss, an error or a time.",
     "not settled": "A verdict: the numbers refute neither the claim nor its contrary; more seeds would.",
     "probe batch": "The samples on which the inside of a network is measured; probes change no bit of training.",
     "reproduced": "A verdict: the contrary of the claim is refuted at 5 %, after Holm over the study's claims.",
@@ -67,8 +69,8 @@ def _describe_networks(measured: Measured) -> list[str]:
         f"({_span({c.model.depth for c in configs})} hidden layers of "
         f"{_span({c.model.width for c in configs})} units, {first.model.activation.kind}) on the task "
         f"{first.data.task} under {len(entries)} conditions that differ in {differ}, "
-        f"with {len(study.trial_seeds)} random seeds each, shared by all conditions (common random numbers: the same "
-        "data, batch order and initial draws).",
+        f"with {measured.seed_words.replace('seed', 'random seed')} each, shared by all conditions (common random "
+        f"numbers: the same data, batch order and initial draws).{_describe_rule(measured)}",
         f"Networks were trained by {' or '.join(sorted(optimizers))} on {' or '.join(sorted(losses))} for "
         f"{_span(budgets)} updates in {first.train.precision}."
         if any(budgets)
@@ -99,10 +101,21 @@ def _describe_code(measured: Measured) -> list[str]:
     return [
         f"Training code of our own was called under {_count(len(measured.group_names), 'condition')} "
         f"({', '.join(measured.group_names)}; they differ in {', '.join(study.factor) or 'their settings'}), with "
-        f"{_count(len(study.trial_seeds), 'random seed')} each; the generators of Python, NumPy and PyTorch were "
-        "set to the seed "
-        "before each call, so that conditions that draw in the same order get the same numbers."
+        f"{measured.seed_words.replace('seed', 'random seed')} each; the generators of Python, NumPy and PyTorch were "
+        "set to the seed before each call, so that conditions that draw in the same order get the same numbers."
+        f"{_describe_rule(measured)}"
     ]
+
+
+def _describe_rule(measured: Measured) -> str:
+    """How seeds were added, if they were added until the claims were settled."""
+    rule = measured.study.until_settled
+    if rule is None:
+        return ""
+    return (
+        f" Seeds beyond the first {rule.first} were added in rounds to the groups of claims that were not settled, up "
+        f"to {rule.most} per group; verdicts are valid at any number of seeds."
+    )
 
 
 def _count(number: int, word: str) -> str:

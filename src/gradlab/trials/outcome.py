@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gradlab.network.layout import Layout
 from gradlab.spec.metric import infer
-from gradlab.trials.trial import TrialLabel
+
+if TYPE_CHECKING:
+    from gradlab.trials.trial import TrialLabel
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,6 @@ from typing import Any, NamedTuple, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from gradlab import api
 from gradlab.audits.audit import Audit
 from gradlab.audits.start import Gain, gain_of
 from gradlab.audits.study import audit_plan
@@ -26,6 +25,7 @@ from gradlab.facts import VANISHING, Fact
 from gradlab.network.mlp import Layer, Record
 from gradlab.plans.plan import Plan
 from gradlab.probes import rms
+from gradlab.report.predicted import predict_plan
 from gradlab.spec.config import Config
 from gradlab.spec.naming import capital, join
 from gradlab.spec.numerals import counted, written
@@ -507,7 +507,7 @@ class Expected(TypedDict):
 def predict_layers(plan: Plan) -> tuple[dict[str, Expected], ...] | None:
     """The expected rows of each arm (`signal`, `delta`, `gradient`); None where theory does not cover the networks."""
     try:
-        predictions = api.predict(plan)
+        predictions = predict_plan(plan)
         return tuple(_read_rows(predictions[planned.group.name], planned.cost.layers) for planned in plan.groups)
     except GradlabError:
         return None

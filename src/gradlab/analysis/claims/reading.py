@@ -14,6 +14,7 @@ from gradlab.analysis.rules import Median, Needed, Paired, Rule, pooled_arms
 from gradlab.analysis.rules.prediction import bootstrap_interval, permutation_p
 from gradlab.analysis.sample import Sample, apart, copied_pairs, divided, paired_seeds, pooled
 from gradlab.spec.claims import At, Claim, describe_layer
+from gradlab.spec.numerals import written
 
 # What a test gives: p-values of the ways it can come out, and the numbers they rest on.
 
@@ -73,9 +74,21 @@ class Test:
     readings: tuple[Reading, ...]
     needed: Callable[[float], Needed | None]
     """Level -> seeds that would settle it."""
+    seeds: int
+    """Planned seeds of what decides."""
+    groups: tuple[str, ...]
+    """The groups whose further seeds would settle it."""
     remark: str = ""
     order: bool = False
     """Whether it is a chain of steps, which one reversed step refutes."""
+    same: float = NEVER
+    """Of `there is a difference that matters`: small if there is none."""
+    margin: str = ""
+    """What matters, in words."""
+    part: str = ""
+    """Of a claim made of several groups, layers or steps: the one that holds it back."""
+    equal_part: str = ""
+    """Of such a claim: the one in which there is no difference that matters."""
 
     @property
     def copies(self) -> str:
@@ -95,9 +108,11 @@ class Test:
         return "both sides are equal to the last digit in every seed" if any(r.equal for r in self.readings) else ""
 
     @property
-    def seeds(self) -> int:
-        """The fewest seeds that any of its readings has."""
-        return min(reading.estimate.n for reading in self.readings)
+    def p(self) -> float:
+        """Two-sided, of whichever way the claim itself comes out. The direction has no part in it: it is shown far more
+        easily, and would lend its strength to the steps of Holm that come after.
+        """
+        return 2 * min(self.holds, self.fails, self.same)
 
     @property
     def lost_cells(self) -> tuple[LostCell, ...]:
@@ -129,14 +144,27 @@ def name_cells(cells: Sequence[LostCell]) -> str:
 
 def every(tests: Sequence[Test]) -> Test:
     """A claim made of several groups holds if it holds of each; it fails if it fails of one (Bonferroni)."""
-    worst = max(tests, key=lambda test: test.holds)
+    weakest = max(tests, key=lambda test: test.holds)
+    failing, equal = min(tests, key=lambda test: test.fails), min(tests, key=lambda test: test.same)
+    fails, same = (min(1.0, len(tests) * p) for p in (failing.fails, equal.same))
+    decides = weakest if weakest.holds <= min(fails, same) else failing if fails <= same else equal
     return replace(
-        worst,
+        decides,
+        holds=weakest.holds,
         direction=max(test.direction for test in tests),
-        fails=min(1.0, len(tests) * min(test.fails for test in tests)),
+        fails=fails,
+        same=same,
         readings=tuple(reading for test in tests for reading in test.readings),
+        needed=decides.needed if decides is weakest else lambda level: decides.needed(level / len(tests)),
         remark="; ".join(dict.fromkeys(filter(None, (test.remark for test in tests)))),
+        part=decides.part or f"{decides.readings[-1].label} (p {say_p(decides.p)})",
+        equal_part=equal.equal_part or equal.readings[-1].label,
     )
+
+
+def say_p(p: float) -> str:
+    """`= 0.021`, `< 10⁻¹⁰`."""
+    return "< 10⁻¹⁰" if p < 1e-10 else f"= {written(min(p, 1.0), 2)}"
 
 
 def read_one(label: str, rule: Rule, sample: Sample) -> Reading:

@@ -16,11 +16,11 @@ from torch.nn.parameter import is_lazy
 from torch.optim.lr_scheduler import LRScheduler
 
 from gradlab.audits.compare import Comparison, Trait, compare, in_each
-from gradlab.audits.factories.guest import Kept, RandomState, Switches
+from gradlab.audits.factories.guest import Kept, Switches
 from gradlab.audits.factories.samples import Samples, read_samples
 from gradlab.engines.torch.tensors import optimizers_of, tensors_in
 from gradlab.errors import InvalidInput, described, shortened
-from gradlab.trials.seeding import seed_all
+from gradlab.trials.seeding import RandomState, seed_all
 
 Factory = Callable[[], tuple[Any, ...]]
 """Returns (model, optimizer, loader, loss), and the learning-rate scheduler as a fifth value if there is one."""

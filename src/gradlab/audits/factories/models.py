@@ -45,12 +45,11 @@ from gradlab.audits.factories.arms import (
     match,
     parameters_of,
 )
-from gradlab.audits.factories.guest import RandomState
 from gradlab.audits.factories.samples import array_of
 from gradlab.audits.factories.tracing import ACTIVATION, BYPASSED, CAST, CONNECTION, OTHER, Graph, Tracer
 from gradlab.engines.torch.tensors import tensors_in
 from gradlab.errors import GradlabError, InvalidInput
-from gradlab.trials.seeding import seed_all
+from gradlab.trials.seeding import RandomState, seed_all
 
 DEVIATIONS = 5.0
 """Two draws have one scale if their root mean squares agree within so many standard errors."""

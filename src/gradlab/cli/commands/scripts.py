@@ -13,7 +13,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from typer import Argument, Option
 
-from gradlab.cli.commands import AUDIT_FAILED, AsJson, Tables
+from gradlab.cli.commands import (
+    AUDIT_FAILED,
+    AsJson,
+    Budget,
+    Matters,
+    MostSeeds,
+    Tables,
+    Until,
+    read_seconds,
+    read_until,
+)
 from gradlab.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -44,10 +54,7 @@ Higher = Annotated[bool, Option("--higher", help="Higher is better.")]
 ClaimTexts = Annotated[list[str] | None, Option("--claim", metavar="'A < B'", help="A claim: 'A < B' or 'A < 3.28'.")]
 ClaimsFile = Annotated[Path | None, Option("--claims", metavar="FILE", help="Claims of `gradlab claim freeze`.")]
 Jobs = Annotated[int, Option("-j", "--jobs", help="Commands at a time.", min=1)]
-Timeout = Annotated[
-    str | None, Option(metavar="TIME", help="End a trial after this time (90, 30s, 10m, 2h): it failed.")
-]
-Budget = Annotated[str | None, Option(metavar="TIME", help="Begin no trial after this time; run it again to resume.")]
+Timeout = Annotated[str | None, Option(metavar="TIME", help="End a trial after this time (30s, 10min, 2h): it failed.")]
 Trace = Annotated[
     bool | None, Option("--trace/--no-trace", help="Look at the first optimizer steps [default: of Python commands].")
 ]
@@ -68,7 +75,6 @@ Force = Annotated[bool, Option("--force", help="Start over; an old run is moved 
 Check = Annotated[bool, Option("--check", help="Exit with 4 if a claim is not reproduced.")]
 To = Annotated[str | None, Option(metavar="comment", help="Print a Markdown comment for a pull request.")]
 
-UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 SWITCHED = {"0": "1", "false": "true", "False": "True", "off": "on", "no": "yes", "none": "default"}
 """Off -> on, where a switch names only what it is when it is off."""
 
@@ -78,6 +84,8 @@ def ab(
         list[str], Argument(metavar="REF..REF -- COMMAND...", help="Two commits, or one against the checkout; COMMAND.")
     ],
     seeds: Seeds = 5,
+    until: Until = None,
+    most_seeds: MostSeeds = 200,
     metric: MetricOption = None,
     take: Take = "last",
     source: From = None,
@@ -134,14 +142,14 @@ def ablate(
         list[str], Option(metavar="NAME=[ON:]OFF", help="A place {NAME} of the command, and what it is when off.")
     ],
     seeds: Seeds = 5,
+    until: Until = None,
+    most_seeds: MostSeeds = 200,
     metric: MetricOption = None,
     take: Take = "last",
     source: From = None,
     lower: Lower = False,
     higher: Higher = False,
-    matters: Annotated[
-        float | None, Option(help="The smallest difference that matters, in the metric's unit [default: 1 % of it].")
-    ] = None,
+    matters: Matters = None,
     factor: Factor = None,
     aa: AA = 3,
     jobs: Jobs = 1,
@@ -259,6 +267,8 @@ class Options:
     """How a comparison of commands is carried out, as it was typed."""
 
     seeds: int = 5
+    until: str | None = None
+    most_seeds: int = 200
     metric: str | None = None
     take: str = "last"
     source: str | None = None
@@ -298,7 +308,7 @@ class Options:
 
         named = None if self.factor is None else [name.strip() for name in self.factor.split(",")]
         rule = {"metric": self.metric, "take": self.take, "source": self.source}
-        return command(words, **rule, timeout=_seconds(self.timeout), trace=self.trace, factor=named)  # type: ignore[arg-type]
+        return command(words, **rule, timeout=read_seconds("--timeout", self.timeout), trace=self.trace, factor=named)  # type: ignore[arg-type]
 
     @property
     def words(self) -> list[str]:
@@ -310,6 +320,7 @@ class Options:
             "--timeout": self.timeout,
         }
         pairs |= {"--take": None if self.take == "last" else self.take, "--factor": self.factor, "--out": self.out}
+        pairs |= {"--until": self.until, "--most-seeds": self.most_seeds if self.until else None}
         flags = {None: [], "lower": ["--lower"], "higher": ["--higher"]}[self.better]
         claims = [word for text in self.claim or () for word in ("--claim", text)]
         return [*(str(w) for k, v in pairs.items() if v is not None for w in (k, v)), *flags, *claims]
@@ -358,12 +369,14 @@ def _run(
             for claim, arm in zip(asked, list(arms)[1:], strict=True)
         ]
     folder = options.out or Path("runs") / name
-    headline = {"better": options.better, "matters": options.matters}
-    named: dict[str, Any] = {"name": name, "question": question, "claims": asked, "metric": headline}
+    named: dict[str, Any] = {"name": name, "question": question, "claims": asked, "metric": {"better": options.better}}
+    if options.matters is not None:
+        named["matters"] = options.matters
     if name == "ab":
         named["answers"] = {"holds": [number for number, _ in enumerate(asked, 1)]}
+    wanted = read_until(options.until, options.most_seeds, options.seeds)
     words = ["gradlab", *typed, *options.words, "--", *made.words]
-    plan = plan_commands(made, arms, options.seeds, **{**named, "metric": metric})
+    plan = plan_commands(made, arms, wanted, **{**named, "metric": metric})
     done = 0 if options.force else count_finished(folder, plan.trials)
     if frozen is not None:
         began = (folder / "plan.json").stat().st_mtime if done else time()
@@ -379,11 +392,12 @@ def _run(
             settings=read_executor_settings(options.executor, None, options.set_executor or ()),
             force=options.force,
             command=shlex.join(words),
+            budget=read_seconds("--budget", options.budget),
             on_audit=None if options.as_json else show.audit_line,
             on_start=progress.on_start,
             on_stop=progress.on_stop,
         )
-        result = api.compare_arms(made, arms, options.seeds, how, named, aa=options.aa, budget=_seconds(options.budget))
+        result = api.compare_arms(made, arms, wanted, how, named, aa=options.aa)
     if options.as_json:
         answer(result, lambda _: None, True)
     else:
@@ -414,17 +428,6 @@ def _better(lower: bool, higher: bool) -> Literal["higher", "lower"] | None:
     if lower and higher:
         raise InvalidInput("--lower and --higher: only one of them is better")
     return "lower" if lower else "higher" if higher else None
-
-
-def _seconds(text: str | None) -> float | None:
-    """`90`, `30s`, `10m`, `2h` in seconds."""
-    if text is None:
-        return None
-    number, unit = (text[:-1], text[-1]) if text[-1:] in UNITS else (text, "s")
-    try:
-        return float(number) * UNITS[unit]
-    except ValueError:
-        raise InvalidInput(f"{text!r} is not a time; write 90, 30s, 10m or 2h") from None
 
 
 def _frozen(path: Path | None) -> Frozen | None:

@@ -10,10 +10,20 @@ from typing import Annotated, Any
 import typer
 from typer import Argument, Option
 
-from gradlab.cli.commands import AUDIT_FAILED, AsJson, Tables, Workers
+from gradlab.cli.commands import (
+    AUDIT_FAILED,
+    AsJson,
+    Budget,
+    Matters,
+    MostSeeds,
+    Tables,
+    Until,
+    Workers,
+    read_seconds,
+    read_until,
+)
 from gradlab.cli.commands.scripts import (
     AA,
-    Budget,
     ClaimTexts,
     ExecutorName,
     Factor,
@@ -38,6 +48,10 @@ def run(
         str, Argument(metavar="STUDY", help="A built-in name (of a study or a collection) or a YAML file.")
     ],
     seeds: Annotated[int | None, Option(help="Number of seeds, instead of the study's own.", min=1)] = None,
+    until: Until = None,
+    most_seeds: MostSeeds = 200,
+    budget: Budget = None,
+    matters: Matters = None,
     overrides: Annotated[
         list[str] | None, Option("--set", metavar="PATH=VALUE", help="Change a value, such as train.lr=3e-4.")
     ] = None,
@@ -98,10 +112,12 @@ def run(
         raise StudyError(f"--out: {study} is a collection of {len(members)} studies, each with its own folder")
     settings = running.read_executor_settings(executor, address, set_executor or ())
     options: dict[str, Any] = {"workers": workers, "settings": settings, "force": force, "mixed": mixed}
+    seconds, wanted = read_seconds("--budget", budget), read_until(until, most_seeds, seeds)
+    overrides = [*(overrides or ()), *([] if matters is None else [f"matters={matters}"])]
     codes: list[int] = []
     reports: list[dict[str, Any]] = []
     for member in members:
-        plan = api.plan(member, overrides=tuple(overrides or ()), seeds=seeds, quick=quick)
+        plan = api.plan(member, overrides=tuple(overrides), seeds=wanted, quick=quick)
         folder = out or Path("runs") / (plan.study.name + ("-quick" if quick else ""))
         work = running.find_work(plan, folder, executor, **options)
         if not as_json:
@@ -114,7 +130,8 @@ def run(
                 show.Terminal().say(*running.describe_expectation(expected))
             continue
         words = ["gradlab", "run", member, *(["--seeds", str(seeds)] if seeds else []), *["--quick"] * quick]
-        words += [word for override in overrides or () for word in ("--set", override)]
+        words += ["--until", "settled", "--most-seeds", str(most_seeds)] if until else []
+        words += [word for override in overrides for word in ("--set", override)]
         result = running.train(
             work,
             folder,
@@ -123,6 +140,7 @@ def run(
             command=shlex.join(words),
             track=tuple(track or ()),
             fail_fast=fail_fast,
+            budget=seconds,
             **options,
         )
         if as_json:
@@ -189,6 +207,8 @@ def compare(
         ),
     ] = None,
     seeds: Annotated[int, Option(help="Number of seeds.", min=1)] = 5,
+    until: Until = None,
+    most_seeds: MostSeeds = 200,
     metric: MetricOption = None,
     take: Take = "last",
     source: From = None,
@@ -248,7 +268,8 @@ def compare(
         raise InvalidInput(f"{target}: give the arms with --arm 'NAME: {{setting: value}}', or as ARMS in the module")
     name = name_from(target.rpartition(":")[2])
     settings: dict[str, Any] = {"name": name, "metric": metric, "question": question, "claims": read_claims(claims)}
-    plan = plan_comparison(train, arms, seeds, **settings)
+    wanted = read_until(until, most_seeds, seeds)
+    plan = plan_comparison(train, arms, wanted, **settings)
     audited = None if audit is None else api.audit_factories(loaded(audit))
     folder = out or Path("runs") / name
     if not as_json:
@@ -259,11 +280,12 @@ def compare(
     typed = ["gradlab", "compare", target, *(word for text in arm or () for word in ("--arm", text))]
     for option, value in {**options, "--out": out}.items():
         typed += [] if value is None else [option, str(value)]
+    typed += ["--until", "settled", "--most-seeds", str(most_seeds)] if until else []
     with Progress(plan) as progress:
         result = api.compare(
             train,
             arms,
-            seeds,
+            wanted,
             **settings,
             audit=audited,
             out=folder,
@@ -271,7 +293,9 @@ def compare(
             mixed=mixed,
             fail_fast=fail_fast,
             command=shlex.join(typed),
+            budget=read_seconds("--budget", budget),
             on_start=progress.on_start,
+            on_round=None if as_json else progress.on_round,
             on_stop=progress.on_stop,
         )
     answer(result, lambda shown: show.result(shown, folder, tables=tables), as_json)

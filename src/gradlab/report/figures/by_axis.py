@@ -17,7 +17,6 @@ from gradlab.report.charts import AxisChart, Dots, EffectChart, Offer, ParetoCha
 from gradlab.report.figures.base import MOST_NAMED, WIDE, Figure, Numbers, levels_of, say_apart
 from gradlab.spec.naming import Names, capital, join, say_inside, say_levels
 from gradlab.spec.numerals import counted, written
-from gradlab.tell.answers import headline_of
 from gradlab.tell.findings import say_shares
 
 LEVEL = 1.05
@@ -195,7 +194,7 @@ class Effects(Figure):
 
     def chart(self, measured: Measured) -> EffectChart | None:
         """Only for a full grid of two factors or more."""
-        headline = headline_of(measured)
+        headline = measured.headline
         if headline is None or headline.at.layer is not None:
             return None
         found = effects_of(measured, headline.metric)

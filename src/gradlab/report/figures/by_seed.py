@@ -14,7 +14,7 @@ from gradlab.report.tuning import base_settings
 from gradlab.spec.naming import capital, join
 from gradlab.spec.numerals import counted, written
 from gradlab.spec.study import Headline
-from gradlab.tell.answers import ALL_ON, headline_of, judge_parts
+from gradlab.tell.answers import ALL_ON, judge_parts
 
 MOST, MOST_TUNED = 10, 8
 """Arms that stand side by side."""
@@ -28,7 +28,7 @@ class BySeed(Figure):
 
     def chart(self, measured: Measured) -> SeedChart | None:
         """Of arms with names of their own, under several seeds; along an axis other figures show it."""
-        headline, groups = headline_of(measured), measured.group_names
+        headline, groups = measured.headline, measured.group_names
         if headline is None or measured.study.arms is None or not 2 <= len(groups) <= MOST or measured.seeds_done < 2:
             return None
         columns = tuple(_column(measured, group, headline, place) for place, group in enumerate(groups))
@@ -43,7 +43,7 @@ class BySeed(Figure):
             "arm",
             name.replace("_", " "),
             columns,
-            measured.study.trial_seeds,
+            measured.all_seeds,
             log_y=bool(finite.min() > 0 and finite.max() > WIDE * finite.min()),
             levels=levels_of(measured, headline.metric) if headline.at.layer is None else (),
             note=f"every dot is a trial{joins}, beside: center and 95 % interval{_say_missing(values)}",
@@ -59,8 +59,7 @@ class Parts(Figure):
 
     def chart(self, measured: Measured) -> EffectChart | None:
         """Of an ablation only."""
-        found, margin = judge_parts(measured)
-        headline = headline_of(measured)
+        found, headline = judge_parts(measured), measured.headline
         if not found or headline is None:
             return None
         ends = [(p, None if p.apart.bounded else p.apart.low, None if p.apart.bounded else p.apart.high) for p in found]
@@ -73,7 +72,7 @@ class Parts(Figure):
             "arm",
             ((f"no difference is {1 if ratio else 0}", rows),),
             ratio,
-            note=f"dot: median over seeds, bar: 95 % interval; what matters: {written(margin, 2)}",
+            note="dot: median over seeds, bar: 95 % interval",
             finding=f"{capital(label)} against {ALL_ON}: {join(told)}.",
         )
 
@@ -86,7 +85,7 @@ class TunedBesideUntuned(Figure):
 
     def chart(self, measured: Measured) -> SeedChart | None:
         """Of a study that tunes and trains its arms untuned too."""
-        tuning, headline = measured.plan.tuning, headline_of(measured)
+        tuning, headline = measured.plan.tuning, measured.headline
         if tuning is None or headline is None or tuning.untuned is None or tuning.chosen is None:
             return None
         before = Measured(tuning.untuned, measured.records)
@@ -112,7 +111,7 @@ class TunedBesideUntuned(Figure):
             "arm",
             name,
             tuple(columns),
-            measured.study.trial_seeds,
+            measured.all_seeds,
             log_y=by_ratio and len(positive) > 0 and bool(positive.max() > WIDE * positive.min()),
             levels=levels_of(measured, headline.metric) if headline.at.layer is None else (),
             note=f"hollow: untuned, filled: tuned; a dot is a trial on a judging seed, a line joins a seed{beside}"
@@ -124,7 +123,7 @@ class TunedBesideUntuned(Figure):
 def _column(measured: Measured, group: str, headline: Headline, style: int) -> Column:
     """The headline of a group under every planned seed, NaN where it has no finite number."""
     by_seed = measured.values(headline.metric, group, headline.at)
-    values = [np.nan if (v := by_seed.get(seed)) is None else float(v) for seed in measured.study.trial_seeds]
+    values = [np.nan if (v := by_seed.get(seed)) is None else float(v) for seed in measured.all_seeds]
     s = measured.summary(headline.metric, group, headline.at)
     center = None if s.value is None or s.low is None or s.high is None or s.bounded else (s.value, s.low, s.high)
     return Column(group, np.where(np.isfinite(values), values, np.nan), center, style)

@@ -17,7 +17,6 @@ from gradlab.report.figures.base import MOST_NAMED, Figure, Numbers, band, level
 from gradlab.spec.naming import join, say_inside
 from gradlab.spec.numerals import written
 from gradlab.spec.paths import label
-from gradlab.tell.answers import headline_of
 
 MOST_POINTS = 1200
 """Points of a line: more than a figure has dots across."""
@@ -95,7 +94,7 @@ class ReturnedCurves(Figure):
             return None
         shown = ("loss", *AccuracyCurves.metrics, *LossCurves.metrics)  # by other figures
         names = [name for name in measured.curve_names if name not in shown]
-        headline = headline_of(measured)
+        headline = measured.headline
         if headline is not None and headline.metric in names:
             names = [headline.metric]
         return epoch_chart(measured, tuple(names[:1]), log_y=bool(names) and measured.metric(names[0]).kind == "loss")
@@ -109,7 +108,7 @@ class Profiles(Figure):
 
     def chart(self, measured: Measured) -> LineChart | None:
         """Of results over several tasks."""
-        headline = headline_of(measured)
+        headline = measured.headline
         found = None if headline is None else over_tasks(measured, headline.metric)
         if headline is None or found is None:
             return None

@@ -368,6 +368,11 @@ class RunFolder:
         self._ledger.choose(plan, results)
         self._describe(plan, command)
 
+    def keep_seeds(self, plan: Plan, number: int, command: str) -> None:
+        """Record that groups get more seeds, by the study's own rule, in this round."""
+        self._ledger.extend(plan, number)
+        self._describe(plan, command)
+
     def keep_environments(self, others: Sequence[Mapping[str, Any]]) -> None:
         """Record other environments in which trials of this run were trained."""
         together = self.environment

@@ -84,6 +84,11 @@ class _Plan(Stored):
     labels: dict[str, str] = Field(default_factory=dict)
 
 
+class _Round(Stored):
+    round: Count
+    seeds: dict[str, Count]
+
+
 class _Tuned(_Tuning):
     chosen: dict[str, dict[str, Any]]
 
@@ -114,8 +119,16 @@ class _Written(Stored):
     files: dict[str, str] = Field(default_factory=dict)
 
 
+class _OpenClaim(Stored):
+    claim: Count
+    seeds: Count
+    wanted: Count | None
+    seconds: float | None
+
+
 class _Look(_Written):
     results: str = ""
+    open: list[_OpenClaim] = Field(default_factory=list)
 
 
 class _Cut(Stored):
@@ -130,8 +143,8 @@ class _Head(Stored):
 
 
 KINDS: Mapping[str, type[Stored]] = {
-    "begun": _Begun, "plan": _Plan, "trials": _Trials, "tuned": _Tuned, "look": _Look, "written": _Written,
-    "set_aside": _SetAside, "missing": _Chunk, "altered": _Altered, "cut": _Cut,
+    "begun": _Begun, "plan": _Plan, "trials": _Trials, "round": _Round, "tuned": _Tuned, "look": _Look,
+    "written": _Written, "set_aside": _SetAside, "missing": _Chunk, "altered": _Altered, "cut": _Cut,
 }  # fmt: skip
 """Kind of an entry -> what its data have to be; what is not named here is not read."""
 
@@ -218,6 +231,7 @@ class LedgerWriter:
     begun      the folder was taken: which attempt it is, and where an earlier run was moved to
     plan       claims, seeds, groups and settings, before the first trial and whenever they change
     trials     a committed chunk: hash of its manifest; id, digest and status of each trial
+    round      seeds were added by the study's own rule, because claims were open: how many each group has now
     tuned      each arm's values were chosen from the tuning trials: which, and the ids under which they are judged
     look       verdicts were computed: on how many trials, which, and the hashes of the files that show them
     written    the same verdicts were shown in other files, or the study's own files were written again: their hashes
@@ -311,6 +325,13 @@ class LedgerWriter:
         before = ledger.of("tuned") if ledger is not None else []
         if not before or dict(before[-1].data) != data:
             self.append([("tuned", data)])
+
+    def extend(self, plan: Plan, number: int) -> None:
+        """Record the seeds of a round, unless an earlier process did."""
+        seeds = {planned.group.name: plan.seed_count(planned) for planned in plan.groups}
+        data, ledger = {"round": number, "seeds": seeds}, read_ledger(self._folder)
+        if ledger is None or all(dict(entry.data) != data for entry in ledger.of("round")):
+            self.append([("round", data)])
 
     def _first(self, chunks: Sequence[Chunk]) -> list[Note]:
         beside = len(attempts_beside(self._folder))
@@ -490,7 +511,12 @@ def recorded_files(ledger: Ledger) -> dict[str, str]:
     return dict(entries[-1].data["files"]) if entries else {}
 
 
-def look_data(by_group: Mapping[str, Sequence[str]], results: str, verdicts: Iterable[str]) -> dict[str, Any]:
+def look_data(
+    by_group: Mapping[str, Sequence[str]],
+    results: str,
+    verdicts: Iterable[str],
+    open_claims: Sequence[Mapping[str, Any]] = (),
+) -> dict[str, Any]:
     """What a look saw: finished trials of every group (one number if all have as many), failures, verdicts."""
     counts = {name: sum(status != "failed" for status in statuses) for name, statuses in by_group.items()}
     failed = Counter(status for statuses in by_group.values() for status in statuses)["failed"]
@@ -500,6 +526,7 @@ def look_data(by_group: Mapping[str, Sequence[str]], results: str, verdicts: Ite
         "finished": same.pop() if len(same) == 1 else counts,
         "failed": failed,
         "verdicts": list(verdicts),
+        **({"open": list(open_claims)} if open_claims else {}),
     }
 
 
@@ -516,6 +543,12 @@ def attempts_beside(path: Path) -> list[Path]:
 def attempt_of(folder: Path) -> int:
     """Which attempt a run is, by its own ledger; 0 where that is not known."""
     return max((entry.data.get("attempt", 1) for entry in _entries(folder, "begun")), default=0)
+
+
+def open_claims(folder: Path) -> tuple[Mapping[str, Any], ...]:
+    """What the latest look left open, by claim."""
+    looks = _entries(folder, "look")
+    return tuple(looks[-1].data.get("open", ())) if looks else ()
 
 
 def seeds_first_seen(folder: Path) -> tuple[int, ...]:
