@@ -395,7 +395,9 @@ def _run(
             budget=read_seconds("--budget", options.budget),
             on_audit=None if options.as_json else show.audit_line,
             on_start=progress.on_start,
+            on_round=None if options.as_json else progress.on_round,
             on_stop=progress.on_stop,
+            on_report=None if options.as_json else progress.on_report,
         )
         result = api.compare_arms(made, arms, wanted, how, named, aa=options.aa)
     if options.as_json:
