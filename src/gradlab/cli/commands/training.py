@@ -259,7 +259,7 @@ def compare(
     from gradlab.spec.files import name_from
 
     target = words[0]
-    if len(words) > 1 or Path(target).is_file():
+    if len(words) > 1 or (Path(target).is_file() and not target.endswith(".py")):
         compare_command(words, arm, question, Options.of(locals()))
         return
     train = loaded(target)
