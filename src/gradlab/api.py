@@ -274,6 +274,7 @@ def compare(
     claims: Sequence[Mapping[str, Any]] = (),
     audit: Audit | Mapping[str, Any] | None = None,
     better: Literal["higher", "lower"] | None = None,
+    matters: float | None = None,
     aa: int = 0,
     **options: Any,
 ) -> Result:
@@ -296,18 +297,18 @@ def compare(
     Ctrl-C keeps the finished trials.
 
     A `gradlab.command` in place of the function runs a script once per arm and seed. `better` (`"higher"`, `"lower"`)
-    says what is better where the metric's name does not, `aa` runs the first arm against itself on two sets of so many
-    seeds beforehand, and `options` are also `workers`, `executor` and `settings`, as for `gradlab.run`; after `budget`
-    seconds no command is begun.
+    says what is better where the metric's name does not, `matters` is the smallest difference that matters, `aa` runs
+    the first arm against itself on two sets of so many seeds beforehand, and `options` are also `workers`, `executor`
+    and `settings`, as for `gradlab.run`; after `budget` seconds no command is begun.
     """
     headline = None if metric is None and better is None else {"metric": metric, "better": better}
+    named = {"question": question, "name": name, "claims": claims, "metric": headline, "matters": matters}
     if isinstance(train, Command):
-        named = {"question": question, "name": name, "claims": claims, "metric": headline}
         return _compare_commands(train, arms, seeds, named, aa, options)
     if aa:
         raise InvalidInput("compare: `aa` is for a gradlab.command; a function is not run against itself")
     how = RunOptions.of(options, "compare", without=("workers", "executor", "settings", "track", "on_audit"))
-    planned = plan_comparison(train, arms, seeds, question=question, name=name, metric=headline, claims=claims)
+    planned = plan_comparison(train, arms, seeds, **named)
     audited = audit if audit is None or isinstance(audit, Audit) else audit_factories(audit)
     if audited is None and how.folder is not None and not how.force:
         audited = load_audit(how.folder, planned)

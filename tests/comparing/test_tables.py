@@ -52,7 +52,7 @@ def test_two_published_records_get_the_textbook_answers() -> None:
     assert verdict.outcome == "reproduced"
     assert verdict.readings[0].estimate.value == pytest.approx(155.98 / 157.97, abs=0.001)
     assert {"no_seeds", "rows_without_partner"} <= codes(faster)
-    loss = gradlab.judge(table, arm="record", metric="val_loss")
+    loss = gradlab.judge(table, arm="record", metric="val_loss", matters=1e-4)
     assert loss.verdicts[0].outcome == "not settled"  # Welch's test of the published numbers: p = .13
 
 
@@ -88,7 +88,9 @@ def test_a_paired_difference_holds_and_the_smallest_visible_one_is_said(tmp_path
 
 
 def test_no_difference_is_not_settled_and_says_how_many_seeds_would(tmp_path: Path) -> None:
-    (verdict,) = gradlab.judge(write(tmp_path / "null.csv", pairs(0.0, 6, noise=0.02))).verdicts
+    table = write(tmp_path / "null.csv", pairs(0.0, 6, noise=0.02))
+    assert gradlab.judge(table).verdicts[0].outcome == "no difference"  # of 5 % of a loss
+    (verdict,) = gradlab.judge(table, matters=1e-4).verdicts
     assert verdict.outcome == "not settled"
     assert verdict.needs is None or verdict.needs > 0
 

@@ -124,6 +124,7 @@ def judge(
     take: Literal["last", "min", "max"] = "last",
     claims: Sequence[str | Mapping[str, Any]] = (),
     better: Literal["higher", "lower"] | None = None,
+    matters: float | None = None,
     question: str | None = None,
     out: str | Path | None = None,
 ) -> Result:
@@ -135,10 +136,12 @@ def judge(
     `source` is a table (CSV, TSV, Parquet, JSON lines, NPZ), logs, folders of TensorBoard event files or an MLflow
     store; patterns are allowed. `arm`, `seed`, `task` and `metric` name columns; for logs and folders, `arm_from`,
     `seed_from` and `task_from` are regular expressions on the path. A claim is `"a < b"`, `"a > 3.2"`, or as in a
-    study. With `out`, a run folder with its page is written.
+    study; `matters` is the smallest difference that matters. With `out`, a run folder with its page is written.
     """
     selection = Selection(arm, seed, task, metric, arm_from, seed_from, task_from, take)
-    return judge_table(source, selection, claims=claims, better=better, question=question, out=out).result
+    return judge_table(
+        source, selection, claims=claims, better=better, matters=matters, question=question, out=out
+    ).result
 
 
 def judge_table(
@@ -148,6 +151,7 @@ def judge_table(
     claims: Sequence[str | Mapping[str, Any]] = (),
     frozen: Frozen | None = None,
     better: Literal["higher", "lower"] | None = None,
+    matters: float | None = None,
     question: str | None = None,
     out: str | Path | None = None,
     figures: bool = True,
@@ -186,6 +190,7 @@ def judge_table(
         "metric": {k: v for k, v in (("metric", metric), ("better", better)) if v is not None},
         "claims": asked or default_claims(metric, better, arms, tasks if len(tasks) <= MOST_CLAIMED_TASKS else []),
         "notes": (given, *(fact.words for fact in facts)),
+        "matters": matters,
     }
     plan = plan_arms(settings, code, seeds, options)
     results = list(_results(plan, numbered, metric))

@@ -93,6 +93,7 @@ def ab(
     higher: Higher = False,
     claim: ClaimTexts = None,
     claims: ClaimsFile = None,
+    matters: Matters = None,
     factor: Factor = None,
     link: Annotated[
         list[str] | None, Option(metavar="PATH", help="A path that git does not hold (data), linked into both.")
@@ -197,6 +198,7 @@ def judge(
     higher: Higher = False,
     claim: ClaimTexts = None,
     claims: ClaimsFile = None,
+    matters: Matters = None,
     out: Annotated[Path | None, Option(help="Write a run folder with the page and its figures there.")] = None,
     check: Check = False,
     tables: Tables = False,
@@ -221,6 +223,7 @@ def judge(
         claims=claim or (),
         frozen=_frozen(claims),
         better=_better(lower, higher),
+        matters=matters,
         out=out,
         command=f"gradlab {typed}",
     )
@@ -296,6 +299,26 @@ class Options:
     def of(typed: Mapping[str, Any]) -> Options:
         """From the parameters of a command, which are called alike."""
         return Options(**{one.name: typed[one.name] for one in fields(Options) if one.name in typed})
+
+    def refuse_for_function(self) -> None:
+        """Refuse what only a command has."""
+        usual = Options()
+        for name in (
+            "take",
+            "source",
+            "lower",
+            "higher",
+            "claim",
+            "factor",
+            "jobs",
+            "timeout",
+            "trace",
+            "executor",
+            "to",
+        ):
+            if getattr(self, name) != getattr(usual, name):
+                option = {"source": "from"}.get(name, name)
+                raise InvalidInput(f"--{option} is for a command after --; a function takes its settings from --arm")
 
     @property
     def better(self) -> Literal["higher", "lower"] | None:

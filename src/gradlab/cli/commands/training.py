@@ -215,6 +215,7 @@ def compare(
     lower: Lower = False,
     higher: Higher = False,
     claim: ClaimTexts = None,
+    matters: Matters = None,
     factor: Factor = None,
     aa: AA = 3,
     jobs: Jobs = 1,
@@ -262,12 +263,14 @@ def compare(
     if len(words) > 1 or (Path(target).is_file() and not target.endswith(".py")):
         compare_command(words, arm, question, Options.of(locals()))
         return
+    Options.of(locals()).refuse_for_function()
     train = loaded(target)
     arms = parse_arms(arm) if arm else getattr(load_module(target), "ARMS", None)
     if not arms:
         raise InvalidInput(f"{target}: give the arms with --arm 'NAME: {{setting: value}}', or as ARMS in the module")
     name = name_from(target.rpartition(":")[2])
     settings: dict[str, Any] = {"name": name, "metric": metric, "question": question, "claims": read_claims(claims)}
+    settings |= {} if matters is None else {"matters": matters}
     wanted = read_until(until, most_seeds, seeds)
     plan = plan_comparison(train, arms, wanted, **settings)
     audited = None if audit is None else api.audit_factories(loaded(audit))
