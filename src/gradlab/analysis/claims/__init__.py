@@ -132,7 +132,8 @@ def _decided(test: Test, condition: str, level: Level) -> tuple[Outcome, str, Ne
         if 2 * p <= needed:
             open_size = outcome == "direction only" and not refuted
             wanted = test.needed(level.claim) if open_size else None
-            return outcome, f"{words} (p {say_p(2 * p)}){small}{test.remarks}", wanted
+            copies = test.copies and f"; {test.copies}"
+            return outcome, f"{words} (p {say_p(2 * p)}){small}{copies}{test.remarks}", wanted
     lost = f"; {test.unknown} of {test.seeds} seeds have no number and count against any answer" if test.unknown else ""
     lost = _lost_cells(test) or lost
     alone = test.p <= ALPHA

@@ -26,6 +26,7 @@ from gradlab.analysis.claims.reading import (
     Side,
     Test,
     against,
+    diverged_cells,
     every,
     instances,
     is_measured,
@@ -35,7 +36,7 @@ from gradlab.analysis.claims.reading import (
     sample_of_side,
     say_p,
 )
-from gradlab.analysis.effects import level_means
+from gradlab.analysis.effects import level_means, own_seeds
 from gradlab.analysis.measured import Measured
 from gradlab.analysis.rules import ALPHA, Needed, Paired, Rule, one_arm, two_arms
 from gradlab.analysis.rules.component import Component
@@ -231,14 +232,20 @@ def effects_test(measured: Measured, claim: Claim, groups: Sequence[str]) -> Tes
     if not seeds:
         return None
     first, second = (np.array([table[seed] for seed in seeds]) for table in tables)
-    planned = len(measured.planned_seeds[groups[0]])
-    unknown = planned - len(seeds)
+    planned, own = len(measured.planned_seeds[groups[0]]), len(own_seeds(measured, str(claim.metric), groups))
+    unknown, copies = own - len(seeds), planned - own
     names = [f"variance between levels of {axis}" for axis in claim.effects]
     whole = Component(first, second)
     readings = (
         Reading(names[0], Component(first).estimate, unknown=unknown),
         Reading(names[1], Component(second).estimate, unknown=unknown),
-        Reading(f"{claim.effects[0]} − {claim.effects[1]}", whole.estimate, unknown=unknown),
+        Reading(
+            f"{claim.effects[0]} − {claim.effects[1]}",
+            whole.estimate,
+            unknown=unknown,
+            diverged_cells=diverged_cells(measured, str(claim.metric), groups),
+            copies=copies,
+        ),
     )
     cells = f"{unknown} of {planned} seeds have a cell without a number" if unknown else ""
     holds, fails = (NEVER, NEVER) if unknown else (whole.p_above(0), whole.p_below(0))
@@ -414,13 +421,16 @@ def _simple(measured: Measured, claim: Claim, sides: Sequence[Side]) -> Test | N
     if rule is None or not is_measured(sample):
         return None
     low, high = _band(claim, logs=metric.on_logs)
+    reading = read_one(sides[0].label, rule, sample)
+    if len(sides[0].groups) > 1:
+        reading = replace(reading, diverged_cells=diverged_cells(measured, metric.name, sides[0].groups))
     return Test(
         rule.p_inside(low, high),
         NEVER,
         rule.p_outside(low, high),
         rule.stated,
         rule.assumes,
-        (read_one(sides[0].label, rule, sample),),
+        (reading,),
         lambda level: _needed(rule, (low, high), level),
         rule.estimate.n,
         sides[0].groups,

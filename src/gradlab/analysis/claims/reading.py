@@ -12,7 +12,7 @@ from gradlab.analysis.estimate import Estimate
 from gradlab.analysis.measured import Measured
 from gradlab.analysis.rules import Median, Needed, Paired, Rule, pooled_arms
 from gradlab.analysis.rules.prediction import bootstrap_interval, permutation_p
-from gradlab.analysis.sample import Sample, apart, copied_pairs, divided, paired_seeds, pooled
+from gradlab.analysis.sample import Sample, apart, divided, joint_copies, pooled
 from gradlab.spec.claims import At, Claim, describe_layer
 from gradlab.spec.numerals import written
 
@@ -23,7 +23,7 @@ NEVER = 1.0
 
 @dataclass(frozen=True)
 class LostCell:
-    """A group (or pair of groups) of a pool in which some seeds have no number."""
+    """A group (or pair of groups) of a pool in which some seeds diverged or have no number."""
 
     label: str
     seeds: int
@@ -49,8 +49,8 @@ class Reading:
     """Whether it compares the first with the last of an order."""
     lost_cells: tuple[LostCell, ...] = ()
     """Of a pool: where both sides diverged, or one has no number."""
-    one_sided: tuple[LostCell, ...] = ()
-    """Of a pool: where one side diverged, and so is worse than any number."""
+    diverged_cells: tuple[LostCell, ...] = ()
+    """Of a pool or a grid: where networks (of two sides, those of one) diverged, and so count as the worst there is."""
     copies: int = 0
     """Seeds whose network is a copy of another's; they are not counted."""
     constant: bool = False
@@ -93,13 +93,16 @@ class Test:
     @property
     def copies(self) -> str:
         """In words, if seeds are copies of one network: they count once."""
-        found = dict.fromkeys(reading.label for reading in self.readings if reading.copies)
-        if not found:
+        copied = [reading for reading in self.readings if reading.copies]
+        if not copied:
             return ""
-        most = max(reading.copies for reading in self.readings)
+        labels = ", ".join(dict.fromkeys(reading.label for reading in copied))
+        most = max(reading.copies for reading in copied)
+        if min(reading.estimate.n for reading in copied) > 1:
+            return f"{most} seeds gave the same numbers as an earlier one ({labels}) and count as one network with it"
         return (
-            f"{most + 1} seeds gave the same numbers ({', '.join(found)}): nothing that was measured depends on the "
-            "seed, so they count as one network"
+            f"{most + 1} seeds gave the same numbers ({labels}): nothing that was measured depends on the seed, so "
+            "they count as one network"
         )
 
     @property
@@ -122,10 +125,8 @@ class Test:
     @property
     def remarks(self) -> str:
         """What a reader of the verdict has to know, whatever it is, in words."""
-        cells = dict.fromkeys(cell for reading in self.readings for cell in reading.one_sided)
-        words = (
-            f"; one side diverged at {name_cells(tuple(cells))} and counts as worse than any number" if cells else ""
-        )
+        cells = dict.fromkeys(cell for reading in self.readings for cell in reading.diverged_cells)
+        words = f"; networks that diverged count as the worst there is: {name_cells(tuple(cells))}" if cells else ""
         if any(reading.constant and not reading.copies for reading in self.readings):
             words += "; one side is the same network under several seeds, so only the other varies"
         return words
@@ -196,7 +197,7 @@ def read_two(label: str, rule: Paired, first: Sample, second: Sample) -> Reading
         permutation,
         _bootstrap(rule),
         rule.logs,
-        copies=len(copied_pairs(first, second)),
+        copies=len(joint_copies((first, second))),
         constant=bool(first.copies) != bool(second.copies),
         equal=all(low == high == 0 for low, high in zip(rule.low, rule.high, strict=True)),
     )
@@ -311,8 +312,18 @@ def against(
     if len(cells) > 1:
         lost = _cells(measured, first, second, cells, lambda low, high: low != high)
         one_sided = _cells(measured, first, second, cells, lambda low, high: low == high and isinf(low))
-        reading = replace(reading, lost_cells=lost, one_sided=one_sided)
+        reading = replace(reading, lost_cells=lost, diverged_cells=one_sided)
     return rule, reading
+
+
+def diverged_cells(measured: Measured, metric: str, groups: Sequence[str]) -> tuple[LostCell, ...]:
+    """The groups of a pool or a grid in which networks diverged."""
+    samples = {group: measured.sample(metric, group) for group in groups}
+    return tuple(
+        LostCell(measured.names.group(group), sample.tally.diverged, sample.tally.planned)
+        for group, sample in samples.items()
+        if sample.tally.diverged
+    )
 
 
 def _cells(
@@ -325,7 +336,8 @@ def _cells(
     """The cells of a pool that have seeds whose difference lies between ends of which something holds."""
     found = []
     for groups, (left, right) in zip(zip(first.groups, second.groups, strict=True), cells, strict=True):
-        seeds = sum(holds(*apart(*pair, logs=False)) for pair in paired_seeds(left, right))
+        both = [(ends, right.ends[seed]) for seed, ends in left.ends.items() if seed in right.ends]
+        seeds = sum(holds(*apart(*pair, logs=False)) for pair in both)
         if seeds:
             settings = [measured.entries[name].group.settings for name in groups]
             differing = [path for path in measured.names.axes if settings[0].get(path) != settings[1].get(path)]

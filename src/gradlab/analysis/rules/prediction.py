@@ -48,11 +48,11 @@ class Prediction:
 
 
 def predict_seed(metric: Metric, sample: Sample, *, trained: bool = True) -> Prediction | None:
-    """The interval for one more seed of this group; None where too few seeds have a number.
+    """The interval for one more seed of this group; None where too few seeds have a number of their own.
 
     `trained`: whether the number was taken after training; before it, no network has collapsed yet.
     """
-    ends = list(sample.ends.values())
+    ends = sample.distinct
     n = len(ends)
     rank = max(int((n + 1) * LEVEL / 2), 1)
     if n - sample.unknown < FEWEST or sample.unknown >= rank:

@@ -374,6 +374,7 @@ def _run(
     """Plan, run with progress, print, and exit with the code of the result."""
     from gradlab import api
     from gradlab.cli import show
+    from gradlab.cli.commands.training import read_claims
     from gradlab.cli.output import answer
     from gradlab.cli.running import Progress, exit_code, read_executor_settings
     from gradlab.comparing.claims import default_claims, parse_claim
@@ -382,8 +383,10 @@ def _run(
     from gradlab.runs.store.status import count_finished
     from gradlab.tell.answers import ALL_ON
 
-    metric, frozen = made.rule.name, _frozen(options.claims)
+    listed = options.claims is not None and options.claims.suffix in (".yaml", ".yml")
+    metric, frozen = made.rule.name, None if listed else _frozen(options.claims)
     asked = [parse_claim(text, metric, list(arms)) for text in options.claim or ()]
+    asked += read_claims(options.claims) if listed else []
     asked += [dict(claim) for claim in frozen.claims] if frozen else []
     asked = asked or default_claims(metric, options.better, list(arms))
     if name == "ablate":  # every part is claimed to help
