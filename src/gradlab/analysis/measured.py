@@ -398,7 +398,9 @@ class Measured:
 
         Of user code nobody has said which numbers are yes or no: those that are 0 or 1 in every trial of the study.
         """
-        found = self._declared[name]
+        found, headline = self._declared[name], self.study.headline
+        if headline is not None and headline.metric == name and headline.better not in (None, found.better):
+            found = replace(Metric.of(name, "other", label=found.label), better=headline.better)
         return replace(found, kind="flag", scale="linear", bounds=FRACTION) if name in self._yes_or_no else found
 
     @cached_property

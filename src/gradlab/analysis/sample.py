@@ -176,6 +176,8 @@ def pooled(samples: Sequence[Sample], bounds: tuple[float, float] = UNKNOWN) -> 
 
 def mean_ends(ends: Sequence[Ends]) -> Ends:
     """The mean of numbers between ends; of infinite ones with different signs nobody can say."""
+    if len(ends) == 1:
+        return ends[0]
     with np.errstate(invalid="ignore"):
         low, high = (float(np.mean(column)) for column in zip(*ends, strict=True))
     return (-math.inf if math.isnan(low) else low, math.inf if math.isnan(high) else high)

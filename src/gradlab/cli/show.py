@@ -185,8 +185,11 @@ def tuning_plan_json(planned: Plan) -> dict[str, Any] | None:
     }
 
 
-def result(run: Result, folder: Path, *, tables: bool = False) -> None:
-    """The answer, what it rests on and how the claims came out, on stdout; the path of the report on stderr."""
+def result(run: Result, folder: Path | None, *, tables: bool = False, verdicts: bool = False) -> None:
+    """The answer, what it rests on and how the claims came out, on stdout; the path of the report on stderr.
+
+    `verdicts` prints each of them with its interval and p, and what else the numbers show.
+    """
     to, notes, story = Terminal(), Terminal(sys.stderr), run.story
     if story.audit is not None and story.audit.mark is not None:
         to.print(f"[bold red]{story.audit.mark.upper()}[/bold red] {escape('; '.join(story.audit.faults))}\n")
@@ -196,7 +199,13 @@ def result(run: Result, folder: Path, *, tables: bool = False) -> None:
     edges = describe_edges(story.tuning) if story.tuning is not None else ()
     fairness = story.fairness if story.audit and story.audit.fair else ""
     to.say(*filter(None, (quick, *story.remarks, *edges, fairness, story.caveats)))
-    if story.tally:
+    for verdict in run.verdicts if verdicts else ():
+        to.say(hang("  ", f"{verdict.claim.text}: {verdict.words}; {verdict.reason}; {verdict.measured}"))
+    rules = {f"by {verdict.rule}; it assumes that {verdict.assumes}" for verdict in run.verdicts if verdict.rule}
+    to.say(*(hang("  ", rule) for rule in sorted(rules) if verdicts))
+    if verdicts and story.findings and len(run.measured.group_names) > 2:
+        to.say(story.findings)
+    if story.tally and not verdicts:
         to.say(story.tally + ("" if tables else " (--tables shows them all)"))
     if tables:
         print_tables(story)
@@ -204,7 +213,8 @@ def result(run: Result, folder: Path, *, tables: bool = False) -> None:
     notes.say(*story.folder_notes, soft_wrap=True)
     if story.unfinished:
         notes.print("unfinished: the finished trials are kept; run the same command to resume")
-    notes.say(f"report: {folder / 'report.html'}   (and report.md, figures/)", soft_wrap=True)
+    if folder is not None:
+        notes.say(f"report: {folder / 'report.html'}   (and report.md, figures/)", soft_wrap=True)
 
 
 def print_tables(story: Story) -> None:

@@ -37,6 +37,7 @@ from gradlab.spec.files import Source
 from gradlab.spec.messages import study_error
 from gradlab.spec.naming import join
 from gradlab.spec.study import Code, Study
+from gradlab.trials.trial import Job
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 _MAX_DEPTH = 6
@@ -337,21 +338,32 @@ def plan_comparison(
         else {"arm": describe_setting(args[0], f"arms.{name}")}
         for name, (args, kwargs) in chosen.items()
     }
-    code = hash_code(train)
+    return plan_arms(settings, hash_code(train), seeds, options)
+
+
+def plan_arms(
+    settings: Mapping[str, Mapping[str, Any]],
+    code: Code,
+    seeds: int | Sequence[int] | Mapping[str, Any],
+    options: Mapping[str, Any],
+    jobs: Mapping[str, Job] | None = None,
+) -> Plan:
+    """Plan every trial of arms with these settings; `options` are fields of the study, and `metric` its headline."""
     metric, question, claims = options.get("metric"), options.get("question"), options.get("claims") or ()
     tree = {
         "name": options.get("name") or "comparison",
-        "question": question or f"How do {join(list(chosen))} compare?",
+        "question": question or f"How do {join(list(settings))} compare?",
         "factor": tuple(_find_differing(list(settings.values()))),
         "arms": settings,
         "seeds": _parse_seeds(seeds),
-        "headline": None if metric is None else {"metric": metric},
+        "headline": {"metric": metric} if isinstance(metric, str) else metric,
         "claims": (claims,) if isinstance(claims, Mapping) else claims,
-        "code": code.model_dump(),
+        "code": code.model_dump(exclude_unset=True),
+        **{name: options[name] for name in ("notes", "labels", "answers", "matters") if options.get(name)},
     }
     source = Source("compare", {key: value for key, value in tree.items() if value is not None})
     try:
-        return plan_code(Study.model_validate(source.tree), numerics())
+        return plan_code(Study.model_validate(source.tree), numerics(), jobs)
     except ValidationError as error:
         raise source.place(study_error(error, source.tree)) from None
     except StudyError as error:

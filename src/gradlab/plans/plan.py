@@ -26,7 +26,7 @@ from gradlab.spec.selection import chosen
 from gradlab.spec.study import Code, Study, list_seeds
 from gradlab.trials.metrics import EVALUATED, FROM_CURVES, METRICS, OPTIONAL, epoch_metrics
 from gradlab.trials.setup import make_horizon, moments_of, snapshot_steps
-from gradlab.trials.trial import Trial, group_content, group_id, trial_id
+from gradlab.trials.trial import Job, Trial, group_content, group_id, trial_id
 
 if TYPE_CHECKING:
     from gradlab.engines.base import Engine
@@ -63,6 +63,8 @@ class PlannedGroup:
     """The same without the numerics: what is to be computed, independent of the engine."""
     extra: int = 0
     """Seeds beyond those that every group has, added because a claim was open."""
+    job: Job | None = None
+    """What its trials run instead of an engine, where any worker can run it."""
 
     @property
     def network(self) -> Config | None:
@@ -152,8 +154,8 @@ class Plan:
 
     @property
     def bytes(self) -> int:
-        """Memory of the largest trial."""
-        return max(planned.cost.bytes for planned in self.groups)
+        """Memory of the largest trial; 0 of the user's code, whose memory is unknown."""
+        return max(planned.known_cost.bytes if planned.known_cost else 0 for planned in self.groups)
 
     @property
     def announcements(self) -> tuple[str, ...]:
@@ -211,15 +213,19 @@ def _make_plan(resolved: Resolved) -> Plan:
     return replace(plan, trials=list_trials(resolved, planned))
 
 
-def plan_code(study: Study, numerics: str) -> Plan:
-    """Plan every call of the user's code; a `StudyError` if a claim names an arm that does not exist."""
+def plan_code(study: Study, numerics: str, jobs: Mapping[str, Job] | None = None) -> Plan:
+    """Plan every call of the user's code; a `StudyError` if a claim names an arm that does not exist.
+
+    `jobs`: arm -> what its trials run, where any worker can run them.
+    """
     assert study.code is not None, "a study of networks is planned by make_plan"
     resolved = Resolved(study, expand(study, BUILT_IN), BUILT_IN)
     groups = []
     for group in resolved.groups:
         content = content_id([study.code.sha256, group.settings])
         identity = group_id(content, numerics)
-        groups.append(PlannedGroup(group, None, None, "", "code", None, numerics, identity, content))
+        job = (jobs or {}).get(group.name)
+        groups.append(PlannedGroup(group, None, None, "", "code", None, numerics, identity, content, job=job))
     for index, claim in enumerate(study.claims):
         if claim.metric is not None:
             try:
@@ -245,7 +251,15 @@ def list_trials(resolved: Resolved, groups: Sequence[PlannedGroup]) -> tuple[Tri
     study, catalog = resolved.study, resolved.catalog
     fixed = len(study.trial_seeds)
     return tuple(
-        Trial(trial_id(planned.id, seed), planned.group.name, seed, study.seed, planned.group.network, catalog)
+        Trial(
+            trial_id(planned.id, seed),
+            planned.group.name,
+            seed,
+            study.seed,
+            planned.group.network,
+            catalog,
+            planned.job,
+        )
         for place, seed in enumerate(list_seeds(study.seeds, max((planned.extra for planned in groups), default=0)))
         for planned in groups
         if place < fixed + planned.extra

@@ -138,7 +138,7 @@ def saved_files(plan: Plan) -> dict[str, bytes]:
     """Return human-readable files that document what was run, by name."""
     if plan.study.code is not None:
         tree = plan.study.model_dump(mode="json", exclude={"code"}, exclude_unset=True, exclude_none=True)
-        return {"comparison.yaml": dump(tree).encode(), "code.py": plan.study.code.text.encode()}
+        return {"comparison.yaml": dump(tree).encode(), plan.study.code_file: plan.study.code.text.encode()}
     files = enumerate(plan.catalog.files)
     sources = {f"{PARTS}/{_part_name(number, file.path)}": Path(file.path).read_bytes() for number, file in files}
     texts = {"study.yaml": to_yaml(plan.study), "resolved.yaml": dump(to_full_tree(plan.resolved.groups))}

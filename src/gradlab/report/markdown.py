@@ -128,8 +128,8 @@ def _rerun(rerun: Rerun) -> list[str]:
     machine = "The environment was not recorded." if rerun.machine is None else escape(rerun.machine)
     pinned = " BLAS pinned to one thread, denormals kept (no flush-to-zero)."
     files = "The study is in `study.yaml`, every group with all its defaults in `resolved.yaml`"
-    if rerun.own_code:
-        pinned, files = "", "The code as it was called is in `code.py`, the arms are in `comparison.yaml`"
+    if rerun.code is not None:
+        pinned, files = "", f"What was run is in `{rerun.code}`, the arms are in `comparison.yaml`"
     return [
         "## Run it again",
         "",

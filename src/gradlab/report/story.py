@@ -65,8 +65,8 @@ class Rerun:
     command: str
     machine: str | None
     """Versions and processor in words; None if they were not recorded."""
-    own_code: bool
-    """Whether the trials are calls of user code."""
+    code: str | None
+    """The file that holds the user's code; None of networks of the lab."""
     hash: str
     """Of the results: equal hashes, equal bits."""
 
@@ -98,7 +98,7 @@ def describe_rerun(measured: Measured, environment: Mapping[str, Any], command: 
     if packages:
         python, processor, system = (environment.get(key, "unknown") for key in ("python", "processor", "system"))
         machine = f"Python {python}, {packages}; {processor} ({system})."
-    return Rerun(command, machine, measured.plan.own_code, measured.hash)
+    return Rerun(command, machine, measured.study.code_file if measured.plan.own_code else None, measured.hash)
 
 
 # Which figure shows what a claim is about.

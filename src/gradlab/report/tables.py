@@ -18,6 +18,7 @@ from gradlab.audits.audit import Audit
 from gradlab.spec.naming import capital
 from gradlab.spec.numerals import written
 from gradlab.spec.paths import label
+from gradlab.tell.answers import ALL_ON, judge_parts
 from gradlab.tell.findings import fit_measures
 from gradlab.theory.prediction import Forecast
 
@@ -60,6 +61,7 @@ def make_tables(measured: Measured) -> list[Table]:
     """All tables of results that apply, in the order of the report."""
     found = [
         tabulate_groups(measured),
+        tabulate_parts(measured),
         tabulate_collapse(measured),
         tabulate_convergence(measured),
         tabulate_pareto(measured),
@@ -178,6 +180,19 @@ def tabulate_groups(measured: Measured) -> Table:
     header = ("group", "trials", *titles)
     title = "Results (median and 95 % interval over seeds)"
     return Table(title, header, tuple(rows), notes, numbers=tuple(range(1, len(header))))
+
+
+def tabulate_parts(measured: Measured) -> Table | None:
+    """Of an ablation: what each part is worth; None of any other comparison."""
+    parts = judge_parts(measured)
+    if not parts:
+        return None
+    rows = tuple((part.group, interval(part.apart), part.outcome) for part in parts)
+    against = f"{'times' if parts[0].ratio else 'minus'} {ALL_ON}"
+    notes = (
+        "Median and 95 % interval. Neither helps nor hurts: the difference is shown to be less than what matters.",
+    )
+    return Table("What each part is worth", ("arm", against, "the part"), rows, notes, numbers=(1,))
 
 
 def tabulate_published(measured: Measured) -> Table | None:

@@ -115,10 +115,12 @@ def run_plan(
     audit: Auditor,
     record: Record | None = None,
     names: Names | None = None,
+    afterwards: bool = False,
 ) -> Result:
     """Run every trial of the plan that has no result yet, and finish.
 
-    `audit` is asked before the first trial, and again once the values of tuned arms are chosen. `names` is read after
+    `audit` is asked before the first trial, again once the values of tuned arms are chosen, and, if `afterwards`, after
+    the last trial: what commands do is seen while they run. `names` is read after
     the last trial: user code names its layers while it runs.
     """
     surroundings, fair = environment(), audit(plan)
@@ -132,6 +134,10 @@ def run_plan(
         if folder is not None and fair is not None:
             folder.keep_audit(fair)  # before the first trial: an interrupted run is known to be fair, or not
         trained = _train(plan, trainer, options, folder, fair, audit)
+        if afterwards and (fair := audit(plan)) is not None:
+            trained = replace(trained, audit=fair)
+            if folder is not None:
+                folder.keep_audit(fair)
         if folder is None:
             return Result(
                 trained.measured,

@@ -535,6 +535,10 @@ def _refusal(result: Result, again: Callable[[Result], Again] | None) -> str | N
     plan = result.measured.plan
     if plan.study.watched:
         return "this run is a training that was watched: there is nothing to call again"
+    if plan.own_code and plan.code.kind == "table":
+        return "the results were read from a table: there is nothing to run again"
+    if plan.own_code and plan.code.kind == "command":
+        return "the results are those of a command, which only its user runs; `Run it again` in the report has it"
     if plan.own_code and again is None:
         return "the results are those of user code; --call MODULE:FUNCTION calls it again"
     if not plan.catalog.executed:

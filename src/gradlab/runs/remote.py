@@ -34,7 +34,7 @@ from gradlab.runs.store.environment import environment, other_numerics
 from gradlab.runs.worker import Bundle, Live, Monitor, run_bundle
 from gradlab.spec.config import Config
 from gradlab.trials.outcome import TrialResult, digest
-from gradlab.trials.trial import Trial, TrialLabel
+from gradlab.trials.trial import Job, Trial, TrialLabel
 
 TrialKey = tuple[int, int, str]
 """A trial as it travels: the number of its group, its seed, its id."""
@@ -108,8 +108,8 @@ class PartText:
 class SharedInputs:
     """What the trials of a run share; it goes to a machine once."""
 
-    groups: tuple[tuple[str, int, Config], ...]
-    """Name, root seed and configuration."""
+    groups: tuple[tuple[str, int, Config | None, Job | None], ...]
+    """Name, root seed and configuration, or a job."""
     parts: tuple[PartText, ...]
     fingerprint: Mapping[str, Any]
     """Of the process that started the run."""
@@ -136,15 +136,17 @@ class SharedInputs:
     def trials(self, batch: TrialBatch) -> Bundle:
         """Return the trials of a batch, as an engine trains them."""
         return tuple(
-            Trial(identity, name, seed, root, config, self.catalog)
+            Trial(identity, name, seed, root, config, self.catalog, job)
             for number, seed, identity in batch
-            for name, root, config in (self.groups[number],)
+            for name, root, config, job in (self.groups[number],)
         )
 
     def read_data(self) -> dict[str, Any]:
         """Read what the tasks read from files, by source, for a place that all workers of a machine share."""
         data: dict[str, Any] = {}
-        for _, _, config in self.groups:
+        for _, _, config, _ in self.groups:
+            if config is None:
+                continue
             task: Task = config.data.build(self.catalog)
             if task.source() and task.source() not in data:
                 data[task.source()] = task.read()
@@ -165,13 +167,13 @@ class Answer:
 
 def pack_trials(bundles: Sequence[Bundle], *, mixed: bool = False) -> tuple[SharedInputs, list[TrialBatch]]:
     """Split bundles into what their trials share and the rest."""
-    groups: dict[tuple[str, int, int], tuple[int, tuple[str, int, Config]]] = {}
+    groups: dict[tuple[str, int, int], tuple[int, tuple[str, int, Config | None, Job | None]]] = {}
     batches: list[TrialBatch] = []
     for bundle in bundles:
         batch = []
         for trial in bundle:
-            key = trial.group, trial.root, id(trial.config)
-            number, _ = groups.setdefault(key, (len(groups), (trial.group, trial.root, trial.config)))
+            key = trial.group, trial.root, id(trial.network)
+            number, _ = groups.setdefault(key, (len(groups), (trial.group, trial.root, trial.network, trial.job)))
             batch.append((number, trial.seed, trial.id))
         batches.append(tuple(batch))
     files = bundles[0][0].catalog.files if bundles else ()
@@ -189,7 +191,7 @@ def pack_results(results: Iterable[TrialResult]) -> bytes:
         outcome = result.outcome
         if outcome is not None:
             outcome = replace(outcome, theta=outcome.theta[:0])
-        rows.append((result.trial.id, outcome, result.error, result.seconds, result.digest))
+        rows.append((result.trial.id, outcome, result.error, result.seconds, result.digest, result.files))
     return pickle.dumps(rows, protocol=5)
 
 
@@ -234,7 +236,7 @@ class RemoteWorker:
                 if not self._has_to_compile(trials):
                     stack.close()  # another worker has compiled them meanwhile
             results = run_bundle(trials, self.monitor)
-        self._warm.update(id(trial.config) for trial in trials)
+        self._warm.update(id(trial.network) for trial in trials)
         return Answer(pack_results(results), environment=self._environment)
 
     def report(self, send: Callable[[tuple[Progress, ...]], float | None]) -> None:
@@ -257,8 +259,8 @@ class RemoteWorker:
 
     def _has_to_compile(self, trials: Sequence[Trial]) -> bool:
         """Look once for every configuration: searching the kernels on disk takes 0.25 ms, too long for every trial."""
-        for config, catalog in {id(trial.config): (trial.config, trial.catalog) for trial in trials}.values():
-            if id(config) not in self._warm:
+        for config, catalog in {id(trial.network): (trial.network, trial.catalog) for trial in trials}.values():
+            if config is not None and id(config) not in self._warm:
                 requested: Engine = config.train.engine.build(catalog)
                 engine, _ = requested.choose(config, catalog)
                 if engine.announcement(config, catalog) is not None:

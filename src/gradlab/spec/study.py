@@ -366,6 +366,8 @@ class Headline(Frozen):
 
     metric: str
     at: At = At()
+    better: Literal["higher", "lower"] | None = None
+    """What is better, where the name of the metric does not say so."""
 
     @model_validator(mode="after")
     def _check_place(self) -> Self:
@@ -412,7 +414,7 @@ class Consequences(Frozen):
 
 
 class Code(Frozen):
-    """Training code of the user's own, as it was when it was called."""
+    """What trials of the user's own are: a function, a command, or rows of a table; as it was when it was used."""
 
     noun: ClassVar[str] = "code"
 
@@ -421,6 +423,7 @@ class Code(Frozen):
     """Hash of the function and of all user code that it uses."""
     text: str
     """The same as readable source text."""
+    kind: Literal["function", "command", "table"] = "function"
     watched: bool = False
     """Whether the user ran the training, and it was only watched."""
 
@@ -538,6 +541,11 @@ class Study(Frozen):
     def target(self) -> Target | None:
         """A metric value; the time to reach it is recorded."""
         return self.measure.target
+
+    @property
+    def code_file(self) -> str:
+        """The file of a run's folder that holds the user's code."""
+        return "code.py" if self.code is None or self.code.kind == "function" else f"{self.code.kind}.txt"
 
     @property
     def watched(self) -> bool:

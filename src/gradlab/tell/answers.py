@@ -497,3 +497,35 @@ def _unsettled(c: Comparison) -> str:
 
 def _inverse_or_inf(value: float | None) -> float:
     return math.inf if not value else 1 / value
+
+
+# An ablation: the first arm has every part, each other arm lacks one.
+
+ALL_ON = "all on"
+"""The name of the arm that has every part."""
+CARRIES, HURTS, NEITHER, OPEN = "carries the result", "hurts the result", "neither helps nor hurts", "not settled"
+
+
+@dataclass(frozen=True)
+class PartVerdict:
+    """What a part is worth: without it minus with it, or their ratio."""
+
+    group: str
+    apart: Estimate
+    ratio: bool
+    outcome: str
+
+
+def judge_parts(measured: Measured) -> tuple[PartVerdict, ...]:
+    """Every part of an ablation, by the verdict on the claim that it helps; nothing of any other comparison."""
+    headline, groups = measured.headline, measured.group_names
+    if headline is None or groups[0] != ALL_ON or len(groups) < 2:
+        return ()
+    found, claims = [], {verdict.claim.selectors[-1]: verdict.outcome for verdict in verdicts_of(measured)}
+    said = {"reproduced": CARRIES, "not reproduced": HURTS, "no difference": NEITHER}
+    for group in groups[1:]:
+        compared = compare(measured, headline.metric, ALL_ON, group)
+        if compared is not None:
+            shown, outcome = compared.ratio or compared.difference, said.get(claims.get(group, ""), OPEN)
+            found.append(PartVerdict(group, shown, compared.ratio is not None, outcome))
+    return tuple(found)

@@ -16,6 +16,7 @@ from gradlab.analysis.estimate import Estimate
 from gradlab.analysis.formatting import interval, number, percent_range, times
 from gradlab.analysis.measured import Measured
 from gradlab.analysis.rules.prediction import predict_seed
+from gradlab.analysis.tasks import over_tasks
 from gradlab.analysis.theory import theory_sentence
 from gradlab.spec.metric import Metric
 from gradlab.spec.naming import Names, capital, join, name_setting, say_inside, say_level
@@ -125,6 +126,7 @@ def findings(measured: Measured) -> str:
         return ""
     metric = headline.metric
     sentences = [
+        _over_tasks(measured, metric),
         _best(measured, metric),
         _along(measured, metric),
         _collapses(measured),
@@ -135,6 +137,27 @@ def findings(measured: Measured) -> str:
         theory_sentence(measured),
     ]
     return " ".join(filter(None, sentences))
+
+
+def _over_tasks(measured: Measured, metric: str) -> str:
+    """Arms over several tasks: interquartile means and the probability that a run beats one of the first arm."""
+    found = over_tasks(measured, metric)
+    if found is None:
+        return ""
+    first, *others = found.scores
+
+    def told(center: float, low: float, high: float) -> str:
+        return f"{written(center)} [{written(low)}, {written(high)}]"
+
+    means = "; ".join(f"{arm} {told(*found.middle_mean(arm))}" for arm in list(found.scores)[:MOST])
+    better = "; ".join(f"{arm} {told(*found.improvement(arm, first))}" for arm in others[:MOST])
+    tasks = len(found.scores[first])
+    scale = "" if found.one_scale else " They are not: medians of tasks are more than 10 times apart; normalize them."
+    return (
+        f"Over {tasks} tasks, interquartile mean of all runs: {means}. Probability that a run beats one of {first} on "
+        f"the same task: {better}. Brackets: 95 % bootstrap over runs within tasks; means assume that the numbers of "
+        f"all tasks are on one scale.{scale}"
+    )
 
 
 def _best(measured: Measured, metric: str) -> str:

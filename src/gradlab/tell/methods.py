@@ -89,6 +89,15 @@ def _describe_code(measured: Measured) -> list[str]:
             f"A training loop of our own was watched: {group} was looked into at {len(moments)} steps, from "
             f"{moments[0]:,} to {moments[-1]:,}; layers are its modules that own a weight matrix."
         ]
+    conditions = f"{_count(len(measured.group_names), 'condition')} ({', '.join(measured.group_names)})"
+    seeds = f"{_count(len(study.trial_seeds), 'random seed')} each"
+    if study.code is not None and study.code.kind == "table":
+        return [f"Existing results were judged, not made: {study.code.function} has {conditions} with {seeds}."]
+    if study.code is not None and study.code.kind == "command":
+        return [
+            f"The command `{study.code.function}` was run once under {conditions} and {seeds}, conditions in turn "
+            "within each seed; the seed was handed to the command, and what it does with it is up to the command."
+        ]
     return [
         f"Training code of our own was called under {_count(len(measured.group_names), 'condition')} "
         f"({', '.join(measured.group_names)}; they differ in {', '.join(study.factor) or 'their settings'}), with "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -110,6 +110,8 @@ class TrialResult:
     """Wall time, including probes and evaluation."""
     digest: str = ""
     """Hash of the outcome without its wall times."""
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    """What the trial leaves beside its numbers, by name below the run's folder: what a command printed."""
 
     @property
     def status(self) -> Status:

@@ -8,12 +8,13 @@ import numpy as np
 
 from gradlab.analysis.formatting import where
 from gradlab.analysis.measured import Measured
-from gradlab.report.charts import Column, SeedChart
+from gradlab.report.charts import Column, EffectChart, SeedChart
 from gradlab.report.figures.base import WIDE, Figure, Numbers, levels_of
 from gradlab.report.tuning import base_settings
-from gradlab.spec.naming import join
+from gradlab.spec.naming import capital, join
 from gradlab.spec.numerals import counted, written
 from gradlab.spec.study import Headline
+from gradlab.tell.answers import ALL_ON, judge_parts
 
 MOST, MOST_TUNED = 10, 8
 """Arms that stand side by side."""
@@ -47,6 +48,32 @@ class BySeed(Figure):
             levels=levels_of(measured, headline.metric) if headline.at.layer is None else (),
             note=f"every dot is a trial{joins}, beside: center and 95 % interval{_say_missing(values)}",
             finding=_see_winner(measured, headline.metric, values),
+        )
+
+
+class Parts(Figure):
+    """What each part of a recipe is worth: every arm that lacks one against the arm that has all, with intervals."""
+
+    name = "parts"
+    rank = 2
+
+    def chart(self, measured: Measured) -> EffectChart | None:
+        """Of an ablation only."""
+        found, headline = judge_parts(measured), measured.headline
+        if not found or headline is None:
+            return None
+        ends = [(p, None if p.apart.bounded else p.apart.low, None if p.apart.bounded else p.apart.high) for p in found]
+        rows = tuple((p.group, p.apart.value or 0.0, low, high) for p, low, high in ends)
+        ratio, label = found[0].ratio, measured.metric(headline.metric).label
+        told = [f"{p.group} {written(p.apart.value)}{' times' * ratio} ({p.outcome})" for p in found]
+        return EffectChart(
+            "What each part is worth",
+            f"{label}, {'times' if ratio else 'minus'} {ALL_ON}",
+            "arm",
+            ((f"no difference is {1 if ratio else 0}", rows),),
+            ratio,
+            note="dot: median over seeds, bar: 95 % interval",
+            finding=f"{capital(label)} against {ALL_ON}: {join(told)}.",
         )
 
 

@@ -402,6 +402,9 @@ class RunFolder:
 
     def commit(self, results: Sequence[TrialResult]) -> None:
         """Add these results; after this they survive anything but the loss of the disk."""
+        for result in results:  # before the results: whoever finds those finds these
+            for name, content in result.files.items():
+                self._write(name, content)
         self._commit(MemoryChunk.of(results))
 
     def _commit(self, memory: MemoryChunk, origin: str | None = None) -> None:
