@@ -60,6 +60,7 @@ def test_the_public_names_are_these() -> None:
         "reproduce",
         "run",
         "status",
+        "until_settled",
         "verify",
         "watch",
     ]
