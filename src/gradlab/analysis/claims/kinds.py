@@ -189,7 +189,10 @@ class Margin:
 def margin_of(measured: Measured, claim: Claim, rule: Paired) -> Margin | None:
     """What would matter in a comparison of two sides; None where nobody says."""
     metric = measured.metric(str(claim.metric))
-    matters = claim.matters or measured.study.matters or MATTERS.get(metric.kind)
+    # 5 % of a loss are little in a small network and a year's work in a language model: of code of the user's own
+    # only the user can say what matters
+    known = metric.kind == "accuracy" or not measured.plan.own_code
+    matters = claim.matters or measured.study.matters or (MATTERS.get(metric.kind) if known else None)
     if matters is None or metric.on_logs > rule.logs:  # a fraction of a quantity with a sign means nothing
         return None
     if rule.logs:

@@ -28,7 +28,7 @@ Budget = Annotated[
 ]
 Matters = Annotated[
     float | None,
-    Option(help="The smallest difference that matters, as a fraction of losses [default: 0.005 of accuracies, 5 %]."),
+    Option(help="The smallest difference that matters, as a fraction of losses [default: 0.005 of accuracies, 5 % in studies]."),
 ]
 AUDIT_FAILED = 3
 """Exit code if a comparison is not fair."""
