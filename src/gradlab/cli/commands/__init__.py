@@ -28,7 +28,7 @@ Budget = Annotated[
 ]
 Matters = Annotated[
     float | None,
-    Option(help="The smallest difference that matters, as a fraction of losses [default: 0.005 of accuracies, 5 % in studies]."),
+    Option(help="The smallest difference that matters; of losses a fraction [default: 0.005, in studies 5 % of losses]."),
 ]
 AUDIT_FAILED = 3
 """Exit code if a comparison is not fair."""
