@@ -28,7 +28,7 @@ Budget = Annotated[
 ]
 Matters = Annotated[
     float | None,
-    Option(help="The smallest difference that matters; of losses a fraction [default: 0.005, in studies 5 % of losses]."),
+    Option(help="The smallest difference that matters; of losses, a fraction [default: 0.005; in studies, 5 %]."),
 ]
 AUDIT_FAILED = 3
 """Exit code if a comparison is not fair."""
