@@ -15,8 +15,8 @@ from gradlab.analysis.measured import summarize
 from gradlab.analysis.sample import sample_of
 from gradlab.spec.claims import At
 from gradlab.spec.metric import infer
-from gradlab.spec.numerals import written
 from gradlab.tell.answers import answer, tell_comparison
+from gradlab.words import written
 
 
 def summary(values: list[Any], metric: str = "final_loss") -> Estimate:

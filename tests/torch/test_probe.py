@@ -17,8 +17,8 @@ from typer.testing import CliRunner
 
 import gradlab
 from gradlab.cli import app
-from gradlab.spec.numerals import written
 from gradlab.torch.rules import first_to_last
+from gradlab.words import written
 
 RUNNER = CliRunner()
 

@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from gradlab.analysis.estimate import Estimate
 from gradlab.spec.claims import At, describe_layer
-from gradlab.spec.numerals import rounded
-
-
-def number(value: float | int | None, digits: int = 4) -> str:
-    """A measured number in a table or a sentence: `0.8900`, `5,006`, `3.64 × 10¹¹`."""
-    return rounded(value, digits)
+from gradlab.words import bracket, counted, rounded
 
 
 def interval(summary: Estimate) -> str:
@@ -17,13 +12,13 @@ def interval(summary: Estimate) -> str:
     odd = [f"{count} × {name}" for count, name in _odd(summary) if count]
     if summary.value is None:
         return ", ".join(odd) or "–"
-    text = number(summary.value)
+    text = rounded(summary.value, 4)
     if summary.bounded and summary.smallest != summary.largest:
-        text += f" ({number(summary.smallest, 3)} … {number(summary.largest, 3)})"
+        text += f" ({rounded(summary.smallest)} … {rounded(summary.largest)})"
     elif not summary.bounded and summary.low is not None and summary.low != summary.high:
-        text += f" [{number(summary.low, 3)}, {number(summary.high, 3)}]"
+        text += f" {bracket(summary.low, summary.high)}"
     if summary.zeros and summary.what == "median":
-        odd.append(f"{summary.zeros} exact zero{'s' * (summary.zeros > 1)}")
+        odd.append(counted(summary.zeros, "exact zero"))
     if summary.missing:
         odd.append(f"in {summary.n} of {summary.planned} seeds")
     return ", ".join([text, *odd])
@@ -41,7 +36,7 @@ def percent_range(share: Estimate) -> str:
 
 def times(ratio: float | None) -> str:
     """`5.3×`; close to 1 with more digits, so that it is never `1×` where there is a difference."""
-    return f"{number(ratio, 3 if ratio is None or abs(ratio - 1) >= 0.01 else 5)}×"
+    return f"{rounded(ratio, 3 if ratio is None or abs(ratio - 1) >= 0.01 else 5)}×"
 
 
 def where(metric: str, at: At) -> str:

@@ -17,7 +17,6 @@ from gradlab.audits.compare import (
     BY_FACTOR,
     FOLLOWS,
     SAME,
-    SHOWN,
     TUNED,
     UNDECLARED,
     Realized,
@@ -25,7 +24,6 @@ from gradlab.audits.compare import (
     Status,
     find_differences,
     in_each,
-    list_names,
     make_table,
 )
 from gradlab.audits.pairs import (
@@ -52,12 +50,12 @@ from gradlab.parts import Catalog
 from gradlab.plans.plan import Plan
 from gradlab.spec.base import canonical_json
 from gradlab.spec.config import Config, Group
-from gradlab.spec.naming import join, short
-from gradlab.spec.numerals import counted
+from gradlab.spec.naming import short
 from gradlab.spec.paths import value_at, with_value
 from gradlab.spec.study import Tolerance
 from gradlab.trials.setup import prepare
 from gradlab.trials.trial import Trial
+from gradlab.words import SHOWN, counted, join, listed
 
 # The one difference between the arms in one line, if there is exactly one.
 
@@ -175,7 +173,7 @@ def suggest_study(
         base = with_value(base, path, value)
         if value is None:
             del base[path.split(".")[0]][path.split(".")[1]]
-    names = " and ".join(path.split(".")[-1] for path in [*axes, *new])
+    names = join([path.split(".")[-1] for path in [*axes, *new]])
     kept = {key: tree[key] for key in CARRIED if key in tree}
     return {
         "name": f"{study.name[:48]}-separated",
@@ -452,13 +450,13 @@ def _find_twins(pairs: Sequence[Pair], first: Mapping[str, Realized]) -> list[st
 
 
 def _describe_twins(names: Sequence[str]) -> str:
-    shown = list_names(names) if len(names) > SHOWN else join(names)
+    shown = listed(names) if len(names) > SHOWN else join(names)
     return f"Nothing varies: {shown} are the same set-up, so their results are equal."
 
 
 def _describe_scope(pairs: int, all_pairs: int, seeds: int, all_seeds: int) -> str:
     def count(some: int, every: int, word: str) -> str:
-        return f"{some} of {every:,} {word}s" if some < every else f"{every:,} {word}{'s' * (every != 1)}"
+        return f"{some} of {every:,} {word}s" if some < every else counted(every, word)
 
     both = f"{count(pairs, all_pairs, 'pair')} of groups at {count(seeds, all_seeds, 'seed')}"
     return f"{both}, each also with the other's factor"
@@ -470,9 +468,7 @@ def _rows(first: Mapping[str, Realized], statuses: Mapping[str, Status]) -> tupl
     for name in dict.fromkeys(trait for traits in first.values() for trait in traits):
         cells = [traits[name].words if name in traits else "–" for traits in first.values()]
         if len(first) > MOST_COLUMNS:
-            distinct = list(dict.fromkeys(cells))
-            shown = "; ".join(distinct[:MOST_COLUMNS])
-            cells = [shown + (f"; and {len(distinct) - MOST_COLUMNS} more" if len(distinct) > MOST_COLUMNS else "")]
+            cells = [listed(dict.fromkeys(cells), MOST_COLUMNS, apart="; ")]
         table[name] = cells
     return make_table(table, {name: statuses.get(name, SAME) for name in table})
 

@@ -10,6 +10,7 @@ from gradlab.plans.tuning import TuningPlan
 from gradlab.spec.expand import own_paths
 from gradlab.spec.paths import label
 from gradlab.spec.study import Study, spoken
+from gradlab.words import join
 
 MOST_VALUES = 4
 
@@ -33,7 +34,7 @@ def find_unequal_tuning(plan: Plan) -> dict[str, str]:
         if setting and len(arms) > 1:
             others = max(len(tried) for tried in values.values())
             found[f"tuning of {path}"] = (
-                f"{path}: {_list(setting)} {'sets' if len(setting) == 1 else 'set'} it and {'is' * (len(setting) == 1)}"
+                f"{path}: {join(setting)} {'sets' if len(setting) == 1 else 'set'} it and {'is' * (len(setting) == 1)}"
                 f"{'are' * (len(setting) > 1)} not tuned, other arms are tried at {others} values"
             )
         elif len({repr(tried) for tried in values.values()}) > 1:
@@ -65,7 +66,7 @@ def describe_tuning(plan: Plan) -> str:
     if tuning is None or find_unequal_tuning(plan):
         return ""
     tune, arm = tuning.tune, plan.groups[0].group.name
-    what = " and ".join(spoken(path) for path in tune.paths)
+    what = join([spoken(path) for path in tune.paths])
     count, several = len(tuning.of(arm)), len(tune.paths) > 1
     if len(tried_values(plan)[arm]) == 1:
         return f"Each arm at the one {what} that was tried ({tuning.of(arm)[0].words}): nothing was chosen."
@@ -95,7 +96,3 @@ def _shown(values: Sequence[Any]) -> str:
     if len(values) <= MOST_VALUES:
         return ", ".join(map(label, values))
     return f"{label(values[0])} … {label(values[-1])} ({len(values)} values)"
-
-
-def _list(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

@@ -35,8 +35,8 @@ from gradlab.plans.plan import Plan, plan_code
 from gradlab.spec.base import plain_json
 from gradlab.spec.files import Source
 from gradlab.spec.messages import study_error
-from gradlab.spec.naming import join
 from gradlab.spec.study import Code, Study
+from gradlab.words import join
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 _MAX_DEPTH = 6

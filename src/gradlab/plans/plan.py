@@ -28,6 +28,7 @@ from gradlab.spec.study import Code, Study
 from gradlab.trials.recorder import EVALUATED, FROM_CURVES, METRICS, OPTIONAL, epoch_metrics
 from gradlab.trials.setup import make_horizon, moments_of, snapshot_steps
 from gradlab.trials.trial import Trial, group_content, group_id, trial_id
+from gradlab.words import join
 
 if TYPE_CHECKING:
     from gradlab.plans.tuning import TuningPlan
@@ -338,7 +339,7 @@ def _check_group(config: Config, task: Task, catalog: Catalog) -> tuple[Cost, in
         fitting = [n for n, kind in kinds.items() if kind.targets == wanted and kind.for_training]  # type: ignore[attr-defined]
         raise StudyError(
             f"{loss.name!r} compares with {loss.targets}, but the task {task.name!r} has {wanted}; "
-            f"use {' or '.join(fitting)}" + (", or data.kind: regression" if "kind" in task.parameter_names() else ""),
+            f"use {join(fitting, 'or')}" + (", or data.kind: regression" if "kind" in task.parameter_names() else ""),
             where="train.loss",
         )
     _check_epoch_metrics(config, facts, task, catalog)

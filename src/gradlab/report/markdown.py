@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from gradlab.report.pictures import MicroWorld, Pictures
 from gradlab.report.story import Design, Rerun, Story
 from gradlab.report.tables import HOW, Table
+from gradlab.words import join
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>|#&])")
 
@@ -66,7 +67,7 @@ def _list(items: Iterable[str]) -> list[str]:
 
 def _microworld(world: MicroWorld) -> list[str]:
     """The last step of every view, what to see in it, and the diagnosis."""
-    arms = " and ".join(world.recording.arms)
+    arms = join(world.recording.arms)
     lines = [
         "## The micro-world",
         "",

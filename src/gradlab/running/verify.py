@@ -19,18 +19,20 @@ from gradlab.network.layout import Layout
 from gradlab.plans.freezing import frozen
 from gradlab.plans.plan import Plan
 from gradlab.plans.saving import part_files, trial_ids
-from gradlab.report.history import Frozen, History, changes_between, read_history
 from gradlab.report.result import Result, open_run
 from gradlab.runs.store.environment import environment, other_numerics
 from gradlab.runs.store.files import describe_holder, is_held, read_regular, read_sealed
 from gradlab.runs.store.folder import AUDIT, ENVIRONMENT, LAYER_NAMES, MICROWORLD, PLAN, plan_of
+from gradlab.runs.store.history import Frozen, History, changes_between, read_history
 from gradlab.runs.store.ledger import Ledger, committed_chunks, read_ledger, recorded_files
 from gradlab.runs.store.records import Chunk, Records, read_chunks
 from gradlab.runs.store.tables import COLUMNS, Tensors
 from gradlab.runs.worker import run_trial
+from gradlab.tell.history import history_json, tell_history
 from gradlab.trials.outcome import Curve, LayerTable, Outcome, Snapshot, TrialResult, digest
 from gradlab.trials.recorder import METRICS
 from gradlab.trials.trial import TrialLabel, group_content, trial_id
+from gradlab.words import counted, listed
 
 Again = Callable[[Sequence[TrialLabel]], Iterable[TrialResult]]
 """Runs these trials once more."""
@@ -82,6 +84,11 @@ class Verification:
         return tuple(finding for check in self.checks for finding in check.findings)
 
     @property
+    def remarks(self) -> tuple[str, ...]:
+        """What its ledger tells."""
+        return tuple(fact.words for fact in tell_history(self.history))
+
+    @property
     def ok(self) -> bool:
         """Whether nothing was found. `complete` says whether everything could be checked."""
         return not self.findings
@@ -99,8 +106,8 @@ class Verification:
             "complete": self.complete,
             "checks": [check.to_json() for check in self.checks],
             "findings": list(self.findings),
-            "remarks": list(self.history.remarks),
-            "history": self.history.to_json(),
+            "remarks": list(self.remarks),
+            "history": history_json(self.history),
             "seed": self.seed,
         }
 
@@ -233,7 +240,7 @@ def _check_files(folder: Path, tree: Mapping[str, Any]) -> Check:
     for part in part_files(tree, folder):
         count += 1
         findings += _compare_file(Path(part.path), part.sha256, "is not the part file that the run was made with.")
-    return Check("files", f"{_count(count, 'file')} hold what was written", tuple(findings))
+    return Check("files", f"{counted(count, 'file')} hold what was written", tuple(findings))
 
 
 def _check_report(folder: Path, ledger: Ledger | None) -> Check:
@@ -248,7 +255,7 @@ def _check_report(folder: Path, ledger: Ledger | None) -> Check:
     present = [name for name in sorted(files) if (folder / name).exists()]
     findings = [finding for name in present for finding in _compare_file(folder / name, files[name], edited)]
     gone = f"; {len(files) - len(present):,} removed" if len(present) < len(files) else ""
-    summary = f"{_count(len(present), 'file')} of report and study as they were written{gone}"
+    summary = f"{counted(len(present), 'file')} of report and study as they were written{gone}"
     return Check("report", summary, tuple(findings))
 
 
@@ -288,14 +295,12 @@ class _StoredResults:
 
     def _list(self, trials: Iterable[str]) -> str:
         """Some trials by name."""
-        names = [self._name(trial) for trial in dict.fromkeys(trials)]
-        more = len(names) - SHOWN
-        return ", ".join(names[:SHOWN]) + (f" and {more:,} more" if more > 0 else "")
+        return listed([self._name(trial) for trial in dict.fromkeys(trials)], SHOWN)
 
     def check_chunks(self) -> Check:
         """Every chunk is whole, and the one that was recorded; none that was recorded is missing."""
         findings = [f"{error}." for error in self._damaged.values()]
-        summary = f"{_count(len(self._chunks), 'chunk')}, with every byte as it was written"
+        summary = f"{counted(len(self._chunks), 'chunk')}, with every byte as it was written"
         if self.ledger is None:
             return Check("chunks", f"{summary}; without a ledger, removed ones cannot be seen", tuple(findings))
         for chunk in self._chunks:
@@ -308,7 +313,7 @@ class _StoredResults:
                 continue
             trials = self._rows(name)
             findings.append(
-                f"Chunk {name} was committed and is gone, with {_count(len(trials), 'result')}: {self._list(trials)}."
+                f"Chunk {name} was committed and is gone, with {counted(len(trials), 'result')}: {self._list(trials)}."
             )
         extra = sorted(chunk.path.name for chunk in self._chunks if chunk.path.name not in self._committed)
         if len(extra) > 1 or any(extra[0] < name for name in self._committed if extra):
@@ -359,7 +364,7 @@ class _StoredResults:
             findings.append(f"The stored numbers are not those of the digest: {self._list(edited)}. They were edited.")
         if foreign and self._whole:
             findings.append(f"Results of trials that no plan of this run has: {', '.join(foreign[:SHOWN])}.")
-        summary = f"{_count(count, 'result')} under the id of settings and seed"
+        summary = f"{counted(count, 'result')} under the id of settings and seed"
         summary += f"; {count - unsure:,} digests computed again" if unsure < count else ""
         if unsure:
             summary += f"; {unsure:,} digests cannot be computed from what is stored (of user code, or without weights)"
@@ -396,10 +401,6 @@ def _known_trials(tree: Mapping[str, Any], ledger: Ledger | None) -> dict[str, t
             for group in plan["groups"]:
                 trials.setdefault(trial_id(group["id"], seed), (set(), seed))[0].add(group["name"])
     return trials
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number:,} {word}{'' if number == 1 else 's'}"
 
 
 # ---------------------------------------------------------------------- digests

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from gradlab.errors import Problem, StudyError, Where, nearest, shortened, write_path
 from gradlab.spec.base import PATTERNS
+from gradlab.words import join
 
 _BRANCH = re.compile(r"^(tuple\[|literal\[|constrained-|function-|model-|dict|int$|float$|str$|lax-or|list\[|Taper$)")
 """How the accepted forms of a field with several appear in an error's place."""
@@ -106,7 +107,7 @@ def _of_meant_form(same: list[tuple[Where, Any]]) -> list[Problem]:
     literals = [word for problem in alike for word in _literals(problem)]
     expected = list(dict.fromkeys(word for problem in alike for word in _expectations(problem)))
     path = next(path for path, problem in wrong_type if problem is alike[0])
-    return [Problem(f"{_either(expected)} was expected, not {shown(value)}{_hint(value, literals)}", path)]
+    return [Problem(f"{join(expected, 'or')} was expected, not {shown(value)}{_hint(value, literals)}", path)]
 
 
 def _hint(value: object, literals: list[str]) -> str:
@@ -130,10 +131,6 @@ def _expectations(problem: Any) -> list[str]:
     return [_EXPECTED[problem["type"]]] if problem["type"] in _EXPECTED else []
 
 
-def _either(words: list[str]) -> str:
-    return f"{', '.join(words[:-1])} or {words[-1]}" if len(words) > 1 else words[0]
-
-
 def _message(problem: Any) -> str:
     kind, value, context = problem["type"], problem.get("input"), problem.get("ctx", {})
     if kind == "gradlab":
@@ -141,7 +138,7 @@ def _message(problem: Any) -> str:
     if kind == "missing":
         return "missing"
     if expected := _expectations(problem):
-        return f"{_either(expected)} was expected, not {shown(value)}{_hint(value, _literals(problem))}"
+        return f"{join(expected, 'or')} was expected, not {shown(value)}{_hint(value, _literals(problem))}"
     if kind in _BOUNDS:
         words, key = _BOUNDS[kind]
         return f"must be {words} {_number(context[key])}, not {shown(value)}"

@@ -12,9 +12,9 @@ from pydantic import ValidationError
 from gradlab.errors import InvalidInput, PartError, StudyError, nearest, shortened
 from gradlab.parts import Catalog
 from gradlab.spec.config import Group
-from gradlab.spec.numerals import counted, written
 from gradlab.spec.paths import choice_at, label, naming_key
 from gradlab.spec.selection import axes_of, matches, path_of
+from gradlab.words import counted, join, with_article, written
 
 
 def short(path: str, value: Any, catalog: Catalog) -> str:
@@ -323,18 +323,3 @@ def say_together(paths: Sequence[str]) -> str:
         return say_settings(paths)
     last = [path.split(".")[-1].replace("_", " ") for path in paths]
     return f"{join(last)} of the {owners.pop().split('.')[-1].replace('_', ' ')}"
-
-
-def with_article(words: str) -> str:
-    """`a fixed rate`, `an exponential schedule`."""
-    return f"{'an' if words[:1].lower() in 'aeiou' else 'a'} {words}"
-
-
-def join(words: Sequence[str], last: str = "and") -> str:
-    """`a`, `a and b`, `a, b and c`."""
-    return f" {last} ".join(filter(None, (", ".join(words[:-1]), words[-1]))) if words else ""
-
-
-def capital(text: str) -> str:
-    """The text with a capital first letter."""
-    return text[:1].upper() + text[1:]

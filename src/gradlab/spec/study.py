@@ -21,6 +21,7 @@ from gradlab.spec.base import NAME_PATTERN, Frozen, refuse, spec_error
 from gradlab.spec.claims import At, Claim, Label, Published, Text
 from gradlab.spec.config import BASE_SECTIONS, Measure, Target
 from gradlab.spec.messages import first_problem
+from gradlab.words import join
 
 # The values of an axis: a list, or a rule that generates one.
 #
@@ -234,7 +235,7 @@ class Tune(Frozen):
                 raise spec_error(f"{path!r} is not a path below base, such as train.lr", where=path)
             refuse(path in BUDGETS, "the training budget cannot be tuned: arms would train unequally long", path)
         for path in self.budget:
-            refuse(path not in BUDGETS, f"{path!r} is not a budget; give {' or '.join(BUDGETS)}", f"budget.{path}")
+            refuse(path not in BUDGETS, f"{path!r} is not a budget; give {join(BUDGETS, 'or')}", f"budget.{path}")
         for arm, paths in self.arms.items():
             for path in paths:
                 refuse(path not in self.paths, f"{path!r} is not a tuned path", f"arms.{arm}.{path}")

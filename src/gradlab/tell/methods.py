@@ -7,6 +7,7 @@ from typing import Any
 
 from gradlab.analysis.measured import Measured
 from gradlab.audits.audit import Audit
+from gradlab.words import counted, join
 
 GLOSSARY: Mapping[str, str] = {
     "arm, group": "One of the set-ups that are compared; a group is an arm or a point of a grid.",
@@ -69,7 +70,7 @@ def _describe_networks(measured: Measured) -> list[str]:
         f"{first.data.task} under {len(entries)} conditions that differ in {differ}, "
         f"with {len(study.trial_seeds)} random seeds each, shared by all conditions (common random numbers: the same "
         "data, batch order and initial draws).",
-        f"Networks were trained by {' or '.join(sorted(optimizers))} on {' or '.join(sorted(losses))} for "
+        f"Networks were trained by {join(sorted(optimizers), 'or')} on {join(sorted(losses), 'or')} for "
         f"{_span(budgets)} updates in {first.train.precision}."
         if any(budgets)
         else f"Networks were measured at initialization, in {first.train.precision}; none was trained.",
@@ -88,16 +89,12 @@ def _describe_code(measured: Measured) -> list[str]:
             f"{moments[0]:,} to {moments[-1]:,}; layers are its modules that own a weight matrix."
         ]
     return [
-        f"Training code of our own was called under {_count(len(measured.group_names), 'condition')} "
+        f"Training code of our own was called under {counted(len(measured.group_names), 'condition')} "
         f"({', '.join(measured.group_names)}; they differ in {', '.join(study.factor) or 'their settings'}), with "
-        f"{_count(len(study.trial_seeds), 'random seed')} each; the generators of Python, NumPy and PyTorch were "
+        f"{counted(len(study.trial_seeds), 'random seed')} each; the generators of Python, NumPy and PyTorch were "
         "set to the seed "
         "before each call, so that conditions that draw in the same order get the same numbers."
     ]
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number:,} {word}{'' if number == 1 else 's'}"
 
 
 def _by(measured: Measured) -> str:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import torch.distributed as dist
 
-from gradlab.torch.rules import RULES, Curves, Finding, History, Nonfinite, Pass, join_names
+from gradlab.torch.rules import RULES, Curves, Finding, History, Nonfinite, Pass
 from gradlab.torch.views import change_figure
+from gradlab.words import listed
 
 if TYPE_CHECKING:
     from gradlab.torch.overfit import Overfit
@@ -152,7 +153,7 @@ def _describe_skipped(probe: ModuleProbe) -> Iterator[str]:
     if probe.skipped:
         why = next(iter(probe.skipped.values()))
         shown = why if len(why) < MAX_ERROR_LENGTH else why[:MAX_ERROR_LENGTH] + "…"
-        yield f"Not looked into: {join_names(list(probe.skipped))} ({shown})."
+        yield f"Not looked into: {listed(probe.skipped)} ({shown})."
 
 
 # ---------------------------------------------------------------------- before and after a fix

@@ -17,7 +17,8 @@ from gradlab.parts import BUILT_IN
 from gradlab.plans.plan import Plan
 from gradlab.spec.base import Frozen, Scale
 from gradlab.spec.messages import study_error
-from gradlab.spec.naming import Names, join
+from gradlab.spec.naming import Names
+from gradlab.words import join
 
 if TYPE_CHECKING:
     from gradlab.web.uploads import Uploads

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gradlab.report.inside.diagnosis import diagnose
 
 import gradlab
-from gradlab.report.inside.diagnosis import diagnose
 from gradlab.report.inside.recording import Recording, _end_to_end, inspect_network
 from gradlab.report.inside.views import _share_above, draw_view, make_views
 from gradlab.running.inside import choose_pair, record_inside

@@ -21,8 +21,8 @@ from gradlab.analysis.rules import ALPHA, Needed
 from gradlab.errors import StudyError
 from gradlab.spec.claims import BEST, NEAR, RATIO, THEORY, Claim, describe_layer
 from gradlab.spec.naming import say_selector
-from gradlab.spec.numerals import written
 from gradlab.spec.selection import chosen
+from gradlab.words import join, percent, written
 
 Way = tuple[Outcome, float, float, str]
 """An outcome, its one-sided p, the level that p has to reach, and the words for it."""
@@ -81,7 +81,7 @@ def said(measured: Measured, claim: Claim) -> str:
     """What a claim says of its number, in words: `below 0.07`, `near 5.3 (within 25 %)`."""
     value, selectors = claim.value, [say_selector(measured.names, each) for each in claim.selectors]
     if value == THEORY:
-        return "what theory predicts, within " + (f"{100 * claim.within:.0f} %" if claim.within else "its band")
+        return "what theory predicts, within " + (percent(claim.within) if claim.within else "its band")
     if claim.op in ("decreasing", "increasing"):
         return f"{claim.op} along {claim.along} at every step"
     if claim.op == "diminishing":
@@ -90,7 +90,7 @@ def said(measured: Measured, claim: Claim) -> str:
         return f"in the order {' > '.join(selectors)}"
     if claim.op in BEST:
         among = f" along {claim.along}" if claim.along else ""
-        return f"the {claim.op}{among} for {' or '.join(selectors)}"
+        return f"the {claim.op}{among} for {join(selectors, 'or')}"
     if isinstance(value, tuple):
         low, high = value
         if high == inf or low == -inf:
@@ -98,7 +98,7 @@ def said(measured: Measured, claim: Claim) -> str:
         return f"between {written(low)} and {written(high)}"
     if claim.op in ("near", "ratio"):
         within = claim.within or (RATIO if claim.op == "ratio" else NEAR)
-        return f"near {written(value)} (within {100 * within:.0f} %)"
+        return f"near {written(value)} (within {percent(within)})"
     if claim.effects is not None:
         return f"larger for {claim.effects[0]} than for {claim.effects[1]}"
     if value is not None:

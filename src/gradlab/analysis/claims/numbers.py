@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from gradlab.analysis.claims.reading import Side, against, instances, sample_of_side
 from gradlab.analysis.estimate import Estimate
-from gradlab.analysis.formatting import number, where
+from gradlab.analysis.formatting import where
 from gradlab.analysis.measured import Measured, summarize
 from gradlab.analysis.rules.prediction import FEWEST, Prediction, predict_seed, says_little
 from gradlab.analysis.sample import Sample, divided, subtracted
@@ -23,6 +23,7 @@ from gradlab.spec.claims import BEST, At, Claim, Origin, Stated, list_stated
 from gradlab.spec.metric import Metric
 from gradlab.spec.selection import chosen, list_contenders
 from gradlab.spec.study import Study
+from gradlab.words import rounded
 
 Match = Literal["consistent", "not consistent", "says little", "not settled", "not comparable", "not tested"]
 
@@ -79,7 +80,7 @@ class Comparison:
         """The prediction interval in words."""
         p = self.prediction
         if p is not None:
-            return f"{number(p.low, 3)} … {number(p.high, 3)}"
+            return f"{rounded(p.low)} … {rounded(p.high)}"
         return f"fewer than {FEWEST} seeds" if self.seeds < FEWEST else f"only {self.seeds} of {self.planned} seeds"
 
     def to_json(self) -> dict[str, Any]:

@@ -9,13 +9,13 @@ from typing import Any, Literal
 
 from gradlab.analysis.claims.numbers import Comparison
 from gradlab.analysis.claims.reading import Reading
-from gradlab.analysis.formatting import number
 from gradlab.analysis.measured import Measured
 from gradlab.plans.tuning import TuningPlan
 from gradlab.spec.claims import Claim, list_stated
 from gradlab.spec.paths import label
 from gradlab.spec.selection import chosen
 from gradlab.spec.study import spoken
+from gradlab.words import bracket, counted, join, rounded
 
 Outcome = Literal["reproduced", "direction only", "not reproduced", "not settled", "not tested"]
 OWN: dict[str, str] = {
@@ -71,9 +71,9 @@ class Verdict:
     def more(self) -> str:
         """How many more seeds would settle it, in words."""
         if self.needs_most is None:
-            return f"at least {self.needs:,} more seed{'s' * (self.needs != 1)}"
+            return f"at least {counted(self.needs or 0, 'more seed')}"
         if self.needs_most == self.needs:
-            return f"{self.needs:,} more seed{'s' * (self.needs != 1)}"
+            return counted(self.needs, "more seed")
         return f"{self.needs:,} to {self.needs_most:,} more seeds"
 
     @property
@@ -152,15 +152,15 @@ def told(reading: Reading, *, alone: bool = False) -> str:
         unknown = f", {reading.unknown} without a number" if reading.unknown else ""
         return f"{name}{e.count} of {e.n} [{low:.0f}, {high:.0f}] %{unknown}"
     times = "×" if reading.ratio else ""
-    text = f"{name}{number(e.value, 3)}{times}"
+    text = f"{name}{rounded(e.value)}{times}"
     if e.low is not None and e.high is not None and not e.bounded:
-        text += f" [{number(e.low, 3)}, {number(e.high, 3)}]"
+        text += f" {bracket(e.low, e.high)}"
     return text + _aside(reading)
 
 
 def _aside(reading: Reading) -> str:
     """What is not a plain number, counted."""
-    zeros = f"{reading.zeros} exact zero{'s' * (reading.zeros > 1)}" if reading.zeros else ""
+    zeros = counted(reading.zeros, "exact zero") if reading.zeros else ""
     diverged = f"{reading.diverged} diverged" if reading.diverged else ""
     unknown = f"{reading.unknown} without a number" if reading.unknown else ""
     return "".join(f", {words}" for words in (zeros, diverged, unknown) if words)
@@ -218,4 +218,4 @@ def describe_edge(tuning: TuningPlan, arm: str) -> str:
         tried = [candidate.values[path] for candidate in tuning.of(arm)]
         end = "smallest" if value == min(tried) else "largest"
         words.append(f"the best {spoken(path)} of {arm} ({label(value)}) is the {end} that was tried")
-    return f"{' and '.join(words)}: a value beyond it may be better"
+    return f"{join(words)}: a value beyond it may be better"

@@ -15,8 +15,9 @@ from gradlab.parts import Catalog
 from gradlab.spec.claims import ALONG_AN_AXIS, BEST, RATIO, Claim
 from gradlab.spec.config import Group
 from gradlab.spec.metric import Metric
-from gradlab.spec.naming import is_number, join, short
+from gradlab.spec.naming import is_number, short
 from gradlab.spec.selection import chosen, list_contenders
+from gradlab.words import join
 
 # What people call the settings in which groups differ, to be found in names, labels and claims.
 #

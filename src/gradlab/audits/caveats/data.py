@@ -14,7 +14,7 @@ from gradlab.data.base import Array, Dataset, Rows, SplitName, Task
 from gradlab.spec.claims import Claim
 from gradlab.spec.config import Config
 from gradlab.spec.metric import infer, split_of
-from gradlab.spec.numerals import counted, written
+from gradlab.words import counted, written
 
 # Rows of one split that are also in another: equal bit by bit, or equal but for rounding and jitter.
 #

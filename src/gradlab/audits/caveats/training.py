@@ -7,12 +7,13 @@ from math import log10
 
 from gradlab.audits.caveats.base import Caveat, Design, Remark
 from gradlab.audits.pairs import Bundle, differing, factor_of, find_bundles, find_varied, name_settings
-from gradlab.audits.start import Gain, Start
+from gradlab.audits.start import Start
 from gradlab.audits.tuning import tried_values, tuned_paths
+from gradlab.facts import VANISHING
 from gradlab.spec.naming import say_together
-from gradlab.spec.numerals import written
 from gradlab.spec.paths import value_at
 from gradlab.theory.predicting import predict_groups
+from gradlab.words import join, listed, say_gain, written
 
 # Layers that are measured only after training.
 
@@ -165,9 +166,6 @@ class HardlyTrains(Caveat):
 
 # An init that makes signal or gradients vanish or explode in one arm by itself.
 
-FAR = 100.0
-"""A size that changes by this factor over all hidden layers is not preserved."""
-
 
 class InitGain(Caveat):
     """The init imposes a gain far from 1 per layer on one arm, so the effect is init × factor."""
@@ -177,7 +175,7 @@ class InitGain(Caveat):
 
     def remarks(self, design: Design) -> Iterator[Remark]:
         """The arm in which the init changes sizes most, against the one in which it changes them least."""
-        heavy = {name: size for name in design.starts if (size := _largest_change(design, name)) > FAR}
+        heavy = {name: size for name in design.starts if (size := _largest_change(design, name)) > VANISHING}
         if not heavy:
             return
         name = max(heavy, key=lambda each: heavy[each])
@@ -189,17 +187,14 @@ class InitGain(Caveat):
         if heavy[name] < 10 * _largest_change(design, other):
             return  # it affects all arms alike
         start = design.starts[name]
-        words = [f"{what} {_describe(gain)}" for what, gain in (("signal", start.signal), ("δ", start.delta)) if gain]
-        rest = design.starts[other]
-        beside = [f"{what} {_describe(gain)}" for what, gain in (("signal", rest.signal), ("δ", rest.delta)) if gain]
         config = design.planned(name).group.config
         predicted = ""
         if start.predicted is not None and config.model.skip.kind == "none":
             predicted = f"; weights of this size give a plain layer the gain {written(start.predicted)}"
         yield Remark(
             self.name,
-            f"Init-imposed gain: before any training, {' and '.join(words)} {design.inside(name)}{predicted}; "
-            f"{design.inside(other)}, {' and '.join(beside)}.{_explained(design, name, other)} "
+            f"Init-imposed gain: before any training, {_describe(start)} {design.inside(name)}{predicted}; "
+            f"{design.inside(other)}, {_describe(design.starts[other])}.{_explained(design, name, other)} "
             "What follows from this is an effect of the init and the declared factor together.",
             axes=_init_axes(design, name),
             short=f"before any training, the initial weights alone make {_changed(start)} {design.inside(name)}",
@@ -227,11 +222,12 @@ def _explained(design: Design, name: str, other: str) -> str:
 
 def _changed(start: Start) -> str:
     """What vanishes or explodes: `the signal and δ vanish`."""
-    found: dict[str, list[str]] = {}
-    for what, gain in (("the signal", start.signal), ("δ", start.delta)):
-        if gain is not None and not 1 / FAR < gain.in_all < FAR:
-            found.setdefault("vanish" if gain.in_all < 1 else "explode", []).append(what)
-    return " and ".join(f"{' and '.join(what)} {how}" for how, what in found.items())
+    flows = [(what, gain) for what, gain in (("the signal", start.signal), ("δ", start.delta)) if gain is not None]
+    ways = {
+        "vanish": [what for what, gain in flows if gain.vanishes],
+        "explode": [what for what, gain in flows if gain.explodes],
+    }
+    return join([f"{join(what)} {how}" for how, what in ways.items() if what])
 
 
 def _init_axes(design: Design, name: str) -> dict[str, tuple[object, ...]]:
@@ -248,18 +244,12 @@ def _init_axes(design: Design, name: str) -> dict[str, tuple[object, ...]]:
 def _largest_change(design: Design, name: str) -> float:
     """The larger of signal's and δ's change over all layers, up or down."""
     start = design.starts[name]
-    gains = [gain.in_all for gain in (start.signal, start.delta) if gain is not None]
-    return max((max(g, 1 / g) if g > 0 else float("inf") for g in gains), default=1.0)
+    return max((gain.size for gain in (start.signal, start.delta) if gain is not None), default=1.0)
 
 
-def _describe(gain: Gain) -> str:
-    if 0.97 <= gain.per_layer <= 1.03:
-        return "keeps its size"
-    way = "falls" if gain.per_layer < 1 else "grows"
-    if not 0 < gain.per_layer < float("inf"):
-        return f"{way} at once, to {gain.end}"
-    factor = 1 / gain.per_layer if gain.per_layer < 1 else gain.per_layer
-    return f"{way} {written(factor)} times per layer ({gain.end})"
+def _describe(start: Start) -> str:
+    """What signal and δ do over the layers."""
+    return join([f"{what} {say_gain(gain)}" for what, gain in (("signal", start.signal), ("δ", start.delta)) if gain])
 
 
 # Arms that cannot reach the same loss, however well they train.
@@ -381,7 +371,7 @@ class SeveralFactors(Caveat):
             yield Remark(
                 self.name,
                 f"Several settings: {design.subject(bundle.a.name)} and {design.subject(bundle.b.name)} differ in "
-                f"{_list(names)} at once. The effects "
+                f"{listed(names, MOST_NAMED) if len(names) > MOST_NAMED else join(names)} at once. The effects "
                 f"of {'the two' if len(names) == 2 else f'the {len(names)}'} cannot be told apart.",
                 axes=_factor_axes(bundle, factor),
                 short=f"{say_together(bundle.settings)} change together",
@@ -393,11 +383,6 @@ def _factor_axes(bundle: Bundle, factor: Sequence[str]) -> dict[str, tuple[objec
     paths = differing(bundle.a.config, bundle.b.config, factor)
     trees = [group.config.model_dump(mode="json") for group in (bundle.a, bundle.b)]
     return {path: tuple(value_at(tree, path) for tree in trees) for path in paths} if len(paths) > 1 else {}
-
-
-def _list(names: Sequence[str]) -> str:
-    shown = [*names[:MOST_NAMED], *([f"{len(names) - MOST_NAMED} more"] if len(names) > MOST_NAMED else [])]
-    return f"{', '.join(shown[:-1])} and {shown[-1]}"
 
 
 # Arms that train at one learning rate, which suits some of them better than others.

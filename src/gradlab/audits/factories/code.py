@@ -43,6 +43,7 @@ from gradlab.audits.factories.updates import (
 )
 from gradlab.errors import InvalidInput, nearest, shortened
 from gradlab.trials.seeding import seeded
+from gradlab.words import join, written
 
 FACTORS: dict[str, str] = {
     "model": "the architecture: layers, shapes, connections, and all that skip, activation, norm and dropout name",
@@ -124,7 +125,7 @@ def audit_code(factories: Mapping[str, Factory], seed: int = 0, factor: str | It
     names = tuple(name for name, _ in arms)
     undeclared = _collect(results, UNDECLARED)
     return Audit(
-        " and ".join(names),
+        join(names),
         declared,
         f"{len(names)} factories under seed {seed}: what they build, {BATCHES} batches and a first step of each",
         names,
@@ -233,13 +234,13 @@ def _remarks(pair: ArmPair, found: Mapping[str, Comparison], steps: tuple[Step, 
     (small, least), (large, most) = sorted(zip((step.size for step in steps), pair.names, strict=True))
     if large > APART * max(small, 1e-300):
         yield (
-            f"Initial scale: before any training the output (root mean square) is {small:.3g} in {least} and "
-            f"{large:.3g} in {most}. Gradients and losses carry this factor."
+            f"Initial scale: before any training the output (root mean square) is {written(small)} in {least} and "
+            f"{written(large)} in {most}. Gradients and losses carry this factor."
         )
     counts = [sum(slot.tensor.numel() for slot in parameters_of(arm.model)) for arm in pair]
     if counts[0] != counts[1]:
         yield f"Size: {counts[0]:,} parameters in {a.name}, {counts[1]:,} in {b.name}."
-    also = " and ".join(trait for trait in (RATE, DECAY) if found[trait].differs)
+    also = join([trait for trait in (RATE, DECAY) if found[trait].differs])
     if found[OPTIMIZER].differs and also and "optimizer" in declared:
         yield f"The optimizers also differ in {also}: the result belongs to both together."
     if found[ORDER].differs and pair.moved and DRAWS & declared:

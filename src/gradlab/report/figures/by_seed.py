@@ -11,10 +11,9 @@ from gradlab.analysis.measured import Measured
 from gradlab.report.charts import Column, SeedChart
 from gradlab.report.figures.base import WIDE, Figure, Numbers, levels_of
 from gradlab.report.tuning import base_settings
-from gradlab.spec.naming import join
-from gradlab.spec.numerals import counted, written
 from gradlab.spec.study import Headline
 from gradlab.tell.answers import headline_of
+from gradlab.words import counted, join, written
 
 MOST, MOST_TUNED = 10, 8
 """Arms that stand side by side."""

@@ -11,10 +11,10 @@ from gradlab.analysis.measured import Measured
 from gradlab.analysis.tuning import Tried, Tuning, tuning_of
 from gradlab.report.charts import Chart, Panels, SensitivityChart, SensitivityCurve
 from gradlab.report.figures.base import WIDE, Figure
-from gradlab.spec.naming import Names, join
-from gradlab.spec.numerals import written
+from gradlab.spec.naming import Names
 from gradlab.spec.paths import label, value_at
 from gradlab.spec.study import spoken
+from gradlab.words import join, written
 
 MOST_LINES = 8
 FAR = 300
@@ -39,7 +39,7 @@ class TuningCurves(Figure):
         if not paths or not finite:
             return None
         metric, seeds = tuning.metric, tuning.stage.tune.seeds
-        name, what = metric.name.replace("_", " "), " and ".join(map(spoken, paths))
+        name, what = metric.name.replace("_", " "), join(list(map(spoken, paths)))
         note = f"line: median, band: range of {seeds} tuning seeds; none of these trials enters a verdict"
         note += "; at each value, the best of the other settings" if len(paths) > 1 else ""
         hidden = len(measured.group_names) - len(arms)
