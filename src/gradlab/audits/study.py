@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from typing import Any, TypeVar
 
-from gradlab.audits.audit import Audit
+from gradlab.audits.audit import UNDECLARED_CODE, Audit
 from gradlab.audits.caveats.base import Caveat, Design, Remark
 from gradlab.audits.compare import (
     BY_FACTOR,
@@ -312,9 +312,13 @@ def _audit(
         _describe_scope(len(compared), len(all_pairs), len(chosen), len(study.trial_seeds)),
         tuple(group.name for group in groups),
         _rows(first, statuses | dict.fromkeys(undeclared, UNDECLARED)),
-        tuple(undeclared.values()),
+        (
+            *(Fact(UNDECLARED_CODE, words, trait, "problem") for trait, words in undeclared.items()),
+            *_find_twins(compared, first),
+            *(Fact(one.code, one.words, one.subject, one.severity, one.numbers) for one in remarks),
+            *(Fact("limit", words) for words in study.limits),
+        ),
         describe_only_difference(compared, factor, first, catalog) if not undeclared else None,
-        (*_find_twins(compared, first), *(remark.words for remark in remarks), *study.limits),
         {name: {trait.name: trait.value[:200] for trait in own.values()} for name, own in first.items()},
         suggest_study(plan, factor, remarks, paths),
         list_blind_spots(
@@ -328,7 +332,6 @@ def _audit(
         identical=identical,
         caveats=tuple(remark.short for remark in remarks if remark.short and remark.severity != "problem"),
         tuned=describe_tuning(plan),
-        remarks=tuple(Fact(remark.code, remark.words, severity=remark.severity) for remark in remarks),
     )
 
 
@@ -437,7 +440,7 @@ def _is_separated(remark: Remark, axes: Sequence[str]) -> bool:
     return bool(remark.axes) and all(any(overlap(path, axis) for axis in axes) for path in remark.axes)
 
 
-def _find_twins(pairs: Sequence[Pair], first: Mapping[str, Realized]) -> list[str]:
+def _find_twins(pairs: Sequence[Pair], first: Mapping[str, Realized]) -> list[Fact]:
     """Name groups of one class that are the same set-up."""
     found = []
     for groups in classes_of(pairs):
@@ -449,9 +452,10 @@ def _find_twins(pairs: Sequence[Pair], first: Mapping[str, Realized]) -> list[st
     return found
 
 
-def _describe_twins(names: Sequence[str]) -> str:
+def _describe_twins(names: Sequence[str]) -> Fact:
     shown = listed(names) if len(names) > SHOWN else join(names)
-    return f"Nothing varies: {shown} are the same set-up, so their results are equal."
+    words = f"Nothing varies: {shown} are the same set-up, so their results are equal."
+    return Fact("nothing_varies", words, names[0], numbers={"groups": len(names)})
 
 
 def _describe_scope(pairs: int, all_pairs: int, seeds: int, all_seeds: int) -> str:

@@ -40,7 +40,7 @@ def drop_single_seed_limit(audit: Audit | None, plan: Plan) -> Audit | None:
     """Remove the caveat that a single seed was audited if the comparison runs several seeds."""
     if audit is None or len(plan.study.trial_seeds) < 2:
         return audit
-    return replace(audit, limits=tuple(limit for limit in audit.limits if limit != ONE_SEED))
+    return replace(audit, facts=tuple(fact for fact in audit.facts if fact.code != ONE_SEED.code))
 
 
 def describe_model(model: Any) -> Code:

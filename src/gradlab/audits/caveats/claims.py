@@ -232,7 +232,9 @@ class ClaimText(Caveat):
                 which = {1: "more", -1: "less"}
                 yield Remark(
                     self.name,
-                    f"Claim {number} contradicts itself: “{claim.text}” says {which[says]} {claim.metric} of "
+                    subject=_first(claim),
+                    numbers={"claim": number, "says": says, "claims": claims},
+                    words=f"Claim {number} contradicts itself: “{claim.text}” says {which[says]} {claim.metric} of "
                     f"{_first(claim)}, and `op: {claim.op}` claims {which[claims]}. Its verdict would be read the "
                     "wrong way around; change the text, the op or the order of the arms.",
                     severity="problem",
