@@ -129,7 +129,7 @@ def _about_changes(changes: Sequence[Event]) -> Iterator[Fact]:
             f"Seeds were added {len(added)} times after results were known ({' → '.join(steps)}); verdicts had been "
             f"looked at {how_often(added[-1].looks)} before the last."
         )
-        numbers = {"times": len(added), "added": sum(change.numbers["added"] for change in added)}
+        numbers = {"times": len(added), "added": sum(len(change.detail["added"]) for change in added)}
         yield Fact("seeds_added", words, numbers=numbers)
 
 
@@ -147,64 +147,70 @@ def _about_reruns(rerun: Sequence[str]) -> Iterator[Fact]:
 
 
 def _of_event(event: Event) -> Fact:
-    subject = event.detail.get("group") or event.detail.get("field") or event.detail.get("chunk") or ""
-    numbers = {**event.numbers, "finished": event.finished, "looks": event.looks}
-    return Fact(event.what.replace(" ", "_"), _say(event), str(subject), numbers=numbers)
+    subject = next((str(event.detail[key]) for key in ("group", "field", "chunk") if key in event.detail), "")
+    counts = {name: len(value) if isinstance(value, list) else value for name, value in event.detail.items()}
+    numbers = {name: value for name, value in counts.items() if isinstance(value, int) and name not in ("was", "is")}
+    return Fact(
+        event.what.replace(" ", "_"),
+        _say(event),
+        subject,
+        numbers={**numbers, "finished": event.finished, "looks": event.looks},
+    )
 
 
 def _say(event: Event) -> str:
-    return _SENTENCES[event.what](event, event.detail, event.numbers)
+    return _SENTENCES[event.what](event, event.detail)
 
 
-_SENTENCES: Mapping[str, Callable[[Event, Tree, Mapping[str, int]], str]] = {
-    "claim changed": lambda _, d, n: (
-        f"Claim {n['claim']}{_if_kept(d)} was changed {AFTER}: {_differences(d['was'], d['is'])}."
+_SENTENCES: Mapping[str, Callable[[Event, Tree], str]] = {
+    "claim changed": lambda _, d: (
+        f"Claim {d['claim']}{_if_kept(d)} was changed {AFTER}: {_differences(d['was'], d['is'])}."
     ),
-    "claim added": lambda _, d, n: f"Claim {n['claim']} was added {AFTER}: {_claim(d['is'])}.",
-    "claim removed": lambda _, d, n: f"A claim was removed {AFTER}: {_claim(d['was'])}.",
-    "seeds added": lambda event, d, n: (
-        f"{counted_were(n['added'], 'seed')} added after {n['seen']:,} had been seen; verdicts had been "
+    "claim added": lambda _, d: f"Claim {d['claim']} was added {AFTER}: {_claim(d['is'])}.",
+    "claim removed": lambda _, d: f"A claim was removed {AFTER}: {_claim(d['was'])}.",
+    "seeds added": lambda event, d: (
+        f"{counted_were(len(d['added']), 'seed')} added after {d['seen']:,} had been seen; verdicts had been "
         f"looked at {how_often(event.looks)} before."
     ),
-    "seeds removed": lambda _, d, n: (
-        f"{counted_were(n['removed'], 'seed')} removed {AFTER} ({_list(d['removed'])}); "
-        f"{counted(n['lost_trials'], 'finished trial')} of {'it' if n['removed'] == 1 else 'them'} "
-        f"{'is' if n['lost_trials'] == 1 else 'are'} not in this report."
+    "seeds removed": lambda _, d: (
+        f"{counted_were(len(d['removed']), 'seed')} removed {AFTER} ({_list(d['removed'])}); "
+        f"{counted(d['lost_trials'], 'finished trial')} of {'it' if len(d['removed']) == 1 else 'them'} "
+        f"{'is' if d['lost_trials'] == 1 else 'are'} not in this report."
     ),
-    "settings changed": lambda _, d, n: (
+    "settings changed": lambda _, d: (
         f"The settings of {d['group']} were changed {AFTER}: "
         f"{_differences(d['was'], d['is']) or 'what all groups share'}."
     ),
-    "group renamed": lambda _, d, n: f"The group {d['was']} was renamed to {d['is']} {AFTER}.",
-    "groups added": lambda _, d, n: f"{counted_were(n['added'], 'group')} added {AFTER}: {_list(d['added'])}.",
-    "groups removed": lambda _, d, n: (
-        f"{counted_were(n['removed'], 'group')} removed {AFTER}: {_list(d['removed'])} "
-        f"({counted(n['lost_trials'], 'finished trial')})."
+    "group renamed": lambda _, d: f"The group {d['was']} was renamed to {d['is']} {AFTER}.",
+    "groups added": lambda _, d: f"{counted_were(len(d['added']), 'group')} added {AFTER}: {_list(d['added'])}.",
+    "groups removed": lambda _, d: (
+        f"{counted_were(len(d['removed']), 'group')} removed {AFTER}: {_list(d['removed'])} "
+        f"({counted(d['lost_trials'], 'finished trial')})."
     ),
-    "field changed": lambda _, d, n: (
+    "field changed": lambda _, d: (
         f"The study's {d['field']} was changed {AFTER}: it was {_word(d['was'])}, it is {_word(d['is'])}."
     ),
-    "labels changed": lambda _, d, n: f"Labels were changed {AFTER}: {_differences(d['was'], d['is'])}.",
-    "trials removed": lambda event, d, n: (
-        f"{counted_were(n['trials'], 'trial')} removed from the folder and run again ({event.at}): "
+    "labels changed": lambda _, d: f"Labels were changed {AFTER}: {_differences(d['was'], d['is'])}.",
+    "trials removed": lambda event, d: (
+        f"{counted_were(len(d['trials']), 'trial')} removed from the folder and run again ({event.at}): "
         f"{_list(d['trials'])}."
     ),
-    "chunk altered": lambda _, d, n: (
+    "chunk altered": lambda _, d: (
         f"Chunk {d['chunk']} was altered after it was committed: {'results differ for ' * bool(d['trials'])}"
         f"{_list(d['trials']) or 'the same trials, other bytes'}."
     ),
-    "chunk damaged": lambda event, d, n: (
-        f"Chunk {d['chunk']} was damaged and is kept in {d['kept']}; its {counted_were(n['trials'], 'trial')} run "
+    "chunk damaged": lambda event, d: (
+        f"Chunk {d['chunk']} was damaged and is kept in {d['kept']}; its {counted_were(len(d['trials']), 'trial')} run "
         f"again ({event.at})."
     ),
-    "ledger cut": lambda event, d, n: (
-        f"{counted(n['entries'], 'entry', 'entries')} at the end of the ledger had been removed ({event.at})."
+    "ledger cut": lambda event, d: (
+        f"{counted(d['entries'], 'entry', 'entries')} at the end of the ledger had been removed ({event.at})."
     ),
-    "ledger repaired": lambda event, d, n: (
+    "ledger repaired": lambda event, _: (
         f"The last line of the ledger was torn, by a process that died, and repaired ({event.at})."
     ),
 }
-"""What happened -> its sentence, from the event, its detail and its numbers."""
+"""What happened -> its sentence, from the event and its detail."""
 
 
 def _if_kept(detail: Tree) -> str:

@@ -78,21 +78,19 @@ class Event:
     looks: int
     """How often verdicts had been computed by then."""
     detail: Tree
-    numbers: Mapping[str, int] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """All fields."""
         return {"what": self.what, "at": self.at, "finished": self.finished, "looks": self.looks, **self.detail}
 
 
-_Found = Iterator[tuple[str, dict[str, Any], dict[str, int]]]
-"""What, its detail, and its numbers."""
+_Found = Iterator[tuple[str, dict[str, Any]]]
 
 
 def changes_between(old: Frozen, new: Frozen, at: str, finished: Collection[str], looks: int) -> list[Event]:
     """Every change from one plan to the next. `finished` are the trials that had a result."""
     found = [*_claims(old, new), *_seeds(old, new, finished), *_groups(old, new, finished), *_fields(old, new)]
-    return [Event(what, at, len(finished), looks, detail, numbers) for what, detail, numbers in found]
+    return [Event(what, at, len(finished), looks, detail) for what, detail in found]
 
 
 def _claims(old: Frozen, new: Frozen) -> _Found:
@@ -115,11 +113,11 @@ def _claims(old: Frozen, new: Frozen) -> _Found:
             if i in left and i in right:
                 del left[i], right[i]
     for i, j in edited:
-        yield "claim changed", {"claim": j + 1, "was": old.claims[i], "is": new.claims[j]}, {"claim": j + 1}
+        yield "claim changed", {"claim": j + 1, "was": old.claims[i], "is": new.claims[j]}
     for j, now in right.items():
-        yield "claim added", {"claim": j + 1, "is": now}, {"claim": j + 1}
+        yield "claim added", {"claim": j + 1, "is": now}
     for i, was in left.items():
-        yield "claim removed", {"claim": i + 1, "was": was}, {"claim": i + 1}
+        yield "claim removed", {"claim": i + 1, "was": was}
 
 
 def _subject(claim: Tree) -> tuple[Any, ...]:
@@ -132,10 +130,10 @@ def _seeds(old: Frozen, new: Frozen, finished: Collection[str]) -> _Found:
     removed = [seed for seed in old.seeds if seed not in set(new.seeds)]
     if added:
         seen = len({seed for trial, _, seed in old.ids if trial in finished and seed in set(old.seeds)})
-        yield "seeds added", {**both, "added": added}, {"added": len(added), "seen": seen}
+        yield "seeds added", {**both, "added": added, "seen": seen}
     if removed:
         lost = sum(trial in finished and seed in set(removed) for trial, _, seed in old.ids)
-        yield "seeds removed", {**both, "removed": removed}, {"removed": len(removed), "lost_trials": lost}
+        yield "seeds removed", {**both, "removed": removed, "lost_trials": lost}
 
 
 def _groups(old: Frozen, new: Frozen, finished: Collection[str]) -> _Found:
@@ -146,26 +144,26 @@ def _groups(old: Frozen, new: Frozen, finished: Collection[str]) -> _Found:
         before = old.groups.get(name)
         if before is not None and before.id != group.id and before.id not in kept and group.id not in names:
             settings.append(name)
-            yield "settings changed", {"group": name, "was": dict(before.settings), "is": dict(group.settings)}, {}
+            yield "settings changed", {"group": name, "was": dict(before.settings), "is": dict(group.settings)}
         elif group.id in names and names[group.id] != name:
-            yield "group renamed", {"was": names[group.id], "is": name}, {}
+            yield "group renamed", {"was": names[group.id], "is": name}
         elif group.id not in names:
             added.append(name)
     if added:
-        yield "groups added", {"added": added}, {"added": len(added)}
+        yield "groups added", {"added": added}
     gone = [name for name, group in old.groups.items() if group.id not in kept and name not in settings]
     if gone:
         lost = sum(trial_id(old.groups[name].id, seed) in finished for name in gone for seed in old.seeds)
-        yield "groups removed", {"removed": gone}, {"removed": len(gone), "lost_trials": lost}
+        yield "groups removed", {"removed": gone, "lost_trials": lost}
 
 
 def _fields(old: Frozen, new: Frozen) -> _Found:
     for name in dict.fromkeys([*old.fields, *new.fields]):
         was, now = old.fields.get(name), new.fields.get(name)
         if was != now:
-            yield "field changed", {"field": name, "was": was, "is": now}, {}
+            yield "field changed", {"field": name, "was": was, "is": now}
     if old.labels is not None and new.labels is not None and old.labels != new.labels:
-        yield "labels changed", {"was": old.labels, "is": new.labels}, {}
+        yield "labels changed", {"was": old.labels, "is": new.labels}
 
 
 # The ledger, read from its first entry to its last.
@@ -301,26 +299,26 @@ class _Walk:
 
     def _missing(self, entry: Entry) -> None:
         names = self.named(str(trial) for trial, _, *_ in entry.data["trials"])
-        self._note("trials removed", entry, {"trials": names}, trials=len(names))
+        self._note("trials removed", entry, trials=names)
 
     def _altered(self, entry: Entry) -> None:
         was, now = ({str(row[0]): row[1] for row in rows} for rows in (entry.data["was"], entry.data["trials"]))
         names = self.named(trial for trial in {**was, **now} if was.get(trial) != now.get(trial))
-        self._note("chunk altered", entry, {"chunk": entry.data["chunk"], "trials": names}, trials=len(names))
+        self._note("chunk altered", entry, chunk=entry.data["chunk"], trials=names)
         self._trials(entry)
 
     def _set_aside(self, entry: Entry) -> None:
-        detail = {"chunk": entry.data["chunk"], "kept": entry.data["kept"]}
-        self._note("chunk damaged", entry, detail, trials=len(entry.data["trials"]))
+        data = entry.data
+        self._note("chunk damaged", entry, chunk=data["chunk"], kept=data["kept"], trials=data["trials"])
 
     def _cut(self, entry: Entry) -> None:
-        self._note("ledger cut", entry, {}, entries=int(entry.data["entries"]))
+        self._note("ledger cut", entry, entries=int(entry.data["entries"]))
 
     def _repaired(self, entry: Entry) -> None:
-        self._note("ledger repaired", entry, {})
+        self._note("ledger repaired", entry)
 
-    def _note(self, what: str, entry: Entry, detail: Tree, **numbers: int) -> None:
-        self.happened.append(Event(what, entry.at, len(self._digests), self.looks, detail, numbers))
+    def _note(self, what: str, entry: Entry, **detail: Any) -> None:
+        self.happened.append(Event(what, entry.at, len(self._digests), self.looks, detail))
 
     def named(self, trials: Iterable[str]) -> list[str]:
         """Trial ids as people know them, by any plan that the ledger has seen."""
