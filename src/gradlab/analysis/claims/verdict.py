@@ -37,6 +37,8 @@ class Verdict:
     outcome: Outcome
     reason: str
     """One sentence: why."""
+    codes: tuple[str, ...] = ()
+    """The same for programs: what left it open, or limits it."""
     rule: str = ""
     """The rule that decided."""
     assumes: str = ""
@@ -128,6 +130,7 @@ class Verdict:
             "verdict": self.outcome,
             "words": self.words,
             "reason": self.reason,
+            "codes": list(self.codes),
             "rule": self.rule or None,
             "assumes": self.assumes or None,
             "p": self.p,
@@ -205,7 +208,12 @@ def _left_open(measured: Measured, verdict: Verdict, tuning: TuningPlan) -> Verd
     reason = "; ".join(describe_edge(tuning, arm) for arm in arms)
     seen = "" if verdict.outcome == "not settled" else f" At these values it is {verdict.outcome}:"
     return replace(
-        verdict, outcome="not settled", reason=f"{reason}.{seen} {verdict.reason}", needs=None, needs_most=None
+        verdict,
+        outcome="not settled",
+        reason=f"{reason}.{seen} {verdict.reason}",
+        codes=("tuned_at_edge", *verdict.codes),
+        needs=None,
+        needs_most=None,
     )
 
 
