@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 Severity = Literal["problem", "caution", "note"]
@@ -46,13 +46,7 @@ class Fact:
 
     def to_json(self) -> dict[str, Any]:
         """As programs read it."""
-        return {
-            "code": self.code,
-            "subject": self.subject,
-            "severity": self.severity,
-            "numbers": dict(self.numbers),
-            "words": self.words,
-        }
+        return asdict(self)
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,7 @@ import pytest
 import gradlab
 from gradlab.analysis.claims.numbers import compare_numbers
 from gradlab.analysis.comparison import Comparison, compare, compare_samples
-from gradlab.analysis.estimate import Estimate
-from gradlab.analysis.formatting import interval, number, times
+from gradlab.analysis.estimate import Estimate, interval, number, times
 from gradlab.analysis.measured import summarize
 from gradlab.analysis.sample import sample_of
 from gradlab.spec.claims import At

@@ -51,7 +51,7 @@ from gradlab.plans.plan import Plan
 from gradlab.spec.base import canonical_json
 from gradlab.spec.config import Config, Group
 from gradlab.spec.naming import short
-from gradlab.spec.paths import value_at, with_value
+from gradlab.spec.paths import distinct, value_at, with_value
 from gradlab.spec.study import Tolerance
 from gradlab.trials.setup import prepare
 from gradlab.trials.trial import Trial
@@ -189,12 +189,7 @@ def suggest_study(
 
 def _values(plan: Plan, path: str) -> tuple[Any, ...]:
     """The distinct values of all groups at a path."""
-    found: list[Any] = []
-    for planned in plan.groups:
-        value = value_at(planned.group.config.model_dump(mode="json"), path)
-        if value not in found:
-            found.append(value)
-    return tuple(found)
+    return tuple(distinct(value_at(planned.config.model_dump(mode="json"), path) for planned in plan.groups))
 
 
 def _plain(value: Any) -> Any:

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gradlab.plans.plan import Plan
-from gradlab.plans.tuning import TuningPlan
 from gradlab.spec.expand import own_paths
-from gradlab.spec.paths import label
-from gradlab.spec.study import Study, spoken
+from gradlab.spec.naming import name_setting
+from gradlab.spec.paths import distinct, label
+from gradlab.spec.study import Study
 from gradlab.words import join
 
 MOST_VALUES = 4
@@ -30,7 +30,7 @@ def find_unequal_tuning(plan: Plan) -> dict[str, str]:
     found: dict[str, str] = {}
     for path in tuned_paths(study):
         setting = [arm for arm in arms if study.arms is not None and path in own[arm]]
-        values = {arm: _values(tuning, arm, path) for arm in arms}
+        values = {arm: distinct(candidate.values[path] for candidate in tuning.of(arm)) for arm in arms}
         if setting and len(arms) > 1:
             others = max(len(tried) for tried in values.values())
             found[f"tuning of {path}"] = (
@@ -66,7 +66,7 @@ def describe_tuning(plan: Plan) -> str:
     if tuning is None or find_unequal_tuning(plan):
         return ""
     tune, arm = tuning.tune, plan.groups[0].group.name
-    what = join([spoken(path) for path in tune.paths])
+    what = join([name_setting(path) for path in tune.paths])
     count, several = len(tuning.of(arm)), len(tune.paths) > 1
     if len(tried_values(plan)[arm]) == 1:
         return f"Each arm at the one {what} that was tried ({tuning.of(arm)[0].words}): nothing was chosen."
@@ -77,14 +77,6 @@ def describe_tuning(plan: Plan) -> str:
         f"Each arm at its own best {what}, chosen from {points} with the same budget: {count * tune.seeds:,} tuning "
         f"trials{budget}, by {tune.by}, on seeds of their own."
     )
-
-
-def _values(tuning: TuningPlan, arm: str, path: str) -> list[Any]:
-    found: list[Any] = []
-    for candidate in tuning.of(arm):
-        if candidate.values[path] not in found:
-            found.append(candidate.values[path])
-    return found
 
 
 def _two_that_differ(values: Mapping[str, Sequence[Any]]) -> tuple[str, str]:

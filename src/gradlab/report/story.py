@@ -12,7 +12,7 @@ import numpy as np
 
 from gradlab.analysis.claims.numbers import Comparison, compare_numbers
 from gradlab.analysis.claims.verdict import Verdict
-from gradlab.analysis.formatting import where
+from gradlab.analysis.estimate import where
 from gradlab.analysis.measured import Measured
 from gradlab.analysis.theory import predictions_of
 from gradlab.analysis.tuning import Tuning, tuning_of

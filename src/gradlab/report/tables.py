@@ -11,7 +11,7 @@ from gradlab.analysis.against import Against, Row
 from gradlab.analysis.claims.numbers import compare_numbers
 from gradlab.analysis.claims.verdict import Verdict
 from gradlab.analysis.comparison import COSTS, collapse_of, convergence_of, frontier, offers
-from gradlab.analysis.formatting import interval, percent_range, where
+from gradlab.analysis.estimate import interval, percent_range, where
 from gradlab.analysis.measured import Measured
 from gradlab.analysis.theory import agreements, predictions_of
 from gradlab.audits.audit import Audit

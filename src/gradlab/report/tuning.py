@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gradlab.analysis.claims.verdict import describe_edge
-from gradlab.analysis.formatting import interval, where
+from gradlab.analysis.estimate import interval, where
 from gradlab.analysis.measured import Measured
 from gradlab.analysis.tuning import RULE, Tried, Tuning
 from gradlab.plans.tuning import TuningPlan, judged_phase

@@ -132,19 +132,8 @@ Axis = Annotated[
 # Trial seeds of a study are never negative, so no tuning trial shares its randomness with a trial that is judged.
 
 BUDGETS = ("train.epochs", "train.steps")
-SPOKEN = {
-    "train.lr": "learning rate",
-    "train.batch": "batch size",
-    "train.clip": "largest gradient norm",
-}
-"""Paths that people call by another name than their last word."""
 FEW = 3
 """Values per path, or random points, that remain of a tuning in a reduced budget."""
-
-
-def spoken(path: str) -> str:
-    """A path as people say it: `learning rate`."""
-    return SPOKEN.get(path, path.split(".")[-1].replace("_", " "))
 
 
 class Interval(Frozen):

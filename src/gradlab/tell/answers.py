@@ -14,8 +14,7 @@ from gradlab.analysis.claims.kinds import theory_says
 from gradlab.analysis.claims.reading import Reading, Side, against, instances, name_groups
 from gradlab.analysis.claims.verdict import Outcome, Verdict
 from gradlab.analysis.comparison import Comparison, collapse_of, compare, ranked
-from gradlab.analysis.estimate import Estimate
-from gradlab.analysis.formatting import interval, where
+from gradlab.analysis.estimate import Estimate, interval, where
 from gradlab.analysis.measured import Measured
 from gradlab.analysis.rules.base import FEWEST
 from gradlab.spec.claims import ALONG_AN_AXIS, BEST, At, Claim, describe_layer
@@ -162,7 +161,7 @@ def _tell_order(verdict: Verdict, scene: _Scene, places: Mapping[str, str]) -> s
     known = [value for value in values if value is not None]
     steps = [b - a for a, b in pairwise(known)]
     verb = "falls" if all(s < 0 for s in steps) else "rises" if all(s > 0 for s in steps) else "goes up and down"
-    along = f" with {name_setting(scene.measured.names, scene.apart[0])}" if len(scene.apart) == 1 else ""
+    along = f" with {name_setting(scene.apart[0])}" if len(scene.apart) == 1 else ""
     told = join([f"{rounded(r.estimate.value)} {places.get(r.label) or r.label}" for r in readings])
     what = scene.noun if verdict.outcome == "reproduced" else f"the median {scene.noun.removeprefix('the ')}"
     return f"{scene.begin(what)} {verb}{along}: {told} ({_medians(readings[0].estimate)})."

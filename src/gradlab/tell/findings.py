@@ -6,19 +6,17 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from statistics import median
 
 from gradlab.analysis.claims.numbers import Comparison, compare_numbers
 from gradlab.analysis.comparison import Best, Collapse, best_of, collapse_of, convergence_of, frontier, offers
 from gradlab.analysis.effects import Effects, axis_view, effects_of, is_full_grid
-from gradlab.analysis.estimate import Estimate
-from gradlab.analysis.formatting import interval, percent_range, times
+from gradlab.analysis.estimate import Estimate, interval, percent_range, times
 from gradlab.analysis.measured import Measured
 from gradlab.analysis.rules.prediction import predict_seed
 from gradlab.analysis.theory import theory_sentence
 from gradlab.spec.metric import Metric
-from gradlab.spec.naming import Names, name_setting, say_inside, say_level
+from gradlab.spec.naming import name_setting, say_inside, say_level
 from gradlab.spec.paths import label
 from gradlab.tell.answers import headline_of
 from gradlab.words import SHOWN, capital, counted, join, listed, percent, rounded, written
@@ -211,18 +209,17 @@ def _factors(measured: Measured, metric: str) -> str:
         return f"Effects are not given: no seed has a number in every group ({lost})." if is_full_grid(measured) else ""
     largest = found.mains[0]
     return (
-        f"{say_shares(measured.names, found)}. The largest, {name_setting(measured.names, largest.path)}, moves the "
+        f"{say_shares(found)}. The largest, {name_setting(largest.path)}, moves the "
         f"median by {_moved(found, largest.range)}{_by_level(measured, found)}{_holes(found)}."
     )
 
 
-def say_shares(names: Names, found: Effects) -> str:
+def say_shares(found: Effects) -> str:
     """How much each factor explains by itself, and which pairs explain more: one sentence without its full stop."""
-    axis = partial(name_setting, names)
-    mains = [f"{axis(main.path)} {percent(main.share)}" for main in found.mains]
-    mains[0] = f"{axis(found.mains[0].path)} by itself explains {percent(found.mains[0].share)}"
+    mains = [f"{name_setting(main.path)} {percent(main.share)}" for main in found.mains]
+    mains[0] = f"{name_setting(found.mains[0].path)} by itself explains {percent(found.mains[0].share)}"
     pairs = [
-        f"{join(list(map(axis, pair.paths)))} {percent(pair.share)}"
+        f"{join(list(map(name_setting, pair.paths)))} {percent(pair.share)}"
         for pair in found.interactions
         if pair.share >= 0.05
     ]
@@ -246,7 +243,7 @@ def _by_level(measured: Measured, found: Effects) -> str:
     names = measured.names
     values = {label(value): value for value in names.axes[first.other]}
     told = "; ".join(f"{_moved(found, c.range)} {say_level(names, c.other, values[c.level])}" for c in shown)
-    one, other = name_setting(names, first.path), name_setting(names, first.other)
+    one, other = name_setting(first.path), name_setting(first.other)
     return f". {capital(one)} and {other} act together: {one} moves it by {told}"
 
 

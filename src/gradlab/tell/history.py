@@ -47,27 +47,16 @@ def history_json(history: History) -> dict[str, Any]:
     }
 
 
-def tell_unfinished(measured: Measured) -> tuple[Fact, ...]:
+def tell_unfinished(measured: Measured) -> Iterator[Fact]:
     """Which planned trials have no result, and which failed."""
-    done = {trial.id for trial in measured.trials}
+    yield from _about_tuning(measured)
+    done, planned = {trial.id for trial in measured.trials}, len(measured.plan.trials)
     left = [trial.name for trial in measured.plan.trials if trial.id not in done]
     failed = [trial.name for trial in measured.trials if measured.status(trial) == "failed"]
-    planned = len(measured.plan.trials)
-    return (
-        *_about_tuning(measured),
-        *(
-            Fact(
-                code,
-                f"{len(names):,} of {planned:,} planned trials {how}: {_list(names)}.",
-                numbers={"trials": len(names), "planned": planned},
-            )
-            for names, code, how in (
-                (left, "trials_unfinished", "without a result"),
-                (failed, "trials_failed", "failed"),
-            )
-            if names
-        ),
-    )
+    for names, code, how in ((left, "trials_unfinished", "without a result"), (failed, "trials_failed", "failed")):
+        if names:
+            words = f"{len(names):,} of {planned:,} planned trials {how}: {_list(names)}."
+            yield Fact(code, words, numbers={"trials": len(names), "planned": planned})
 
 
 def _about_tuning(measured: Measured) -> Iterator[Fact]:

@@ -58,16 +58,7 @@ class Finding(Fact):
 
     def to_json(self) -> dict[str, Any]:
         """Code and numbers for programs, words for people."""
-        return {
-            "code": self.code,
-            "name": self.name,
-            "where": self.subject,
-            "evidence": self.evidence,
-            "helps": self.helps,
-            "when": self.when,
-            "severity": self.severity,
-            "numbers": dict(self.numbers),
-        }
+        return {**super().to_json(), "where": self.subject}
 
     def __str__(self) -> str:
         return self.words

@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from gradlab.analysis.claims.reading import Side, against, instances, sample_of_side
-from gradlab.analysis.estimate import Estimate
-from gradlab.analysis.formatting import where
+from gradlab.analysis.estimate import Estimate, where
 from gradlab.analysis.measured import Measured, summarize
 from gradlab.analysis.rules.prediction import FEWEST, Prediction, predict_seed, says_little
 from gradlab.analysis.sample import Sample, divided, subtracted

@@ -12,9 +12,9 @@ from gradlab.analysis.claims.reading import Reading
 from gradlab.analysis.measured import Measured
 from gradlab.plans.tuning import TuningPlan
 from gradlab.spec.claims import Claim, list_stated
+from gradlab.spec.naming import name_setting
 from gradlab.spec.paths import label
 from gradlab.spec.selection import chosen
-from gradlab.spec.study import spoken
 from gradlab.words import bracket, counted, join, rounded
 
 Outcome = Literal["reproduced", "direction only", "not reproduced", "not settled", "not tested"]
@@ -225,5 +225,5 @@ def describe_edge(tuning: TuningPlan, arm: str) -> str:
         value = tuning.chosen[arm].values[path]
         tried = [candidate.values[path] for candidate in tuning.of(arm)]
         end = "smallest" if value == min(tried) else "largest"
-        words.append(f"the best {spoken(path)} of {arm} ({label(value)}) is the {end} that was tried")
+        words.append(f"the best {name_setting(path)} of {arm} ({label(value)}) is the {end} that was tried")
     return f"{join(words)}: a value beyond it may be better"

@@ -12,6 +12,7 @@ import typer
 from typer import Argument, Option
 
 from gradlab.cli.commands import AUDIT_FAILED, AsJson, PlainJson, StudyName
+from gradlab.cli.output import duration
 from gradlab.errors import InvalidInput, StoreError, StudyError, described
 
 FORMATS = ("png", "pdf", "svg")
@@ -43,7 +44,8 @@ def list_(
     width = max(map(len, (*questions, *collections)))
 
     def print_line(name: str, time: float | None, question: str) -> None:
-        typer.echo(hang(f"  {name:<{width}}  {_time(time):>6}  ", question))
+        about = "–" if time is None else duration(max(time, 1))
+        typer.echo(hang(f"  {name:<{width}}  {about:>6}  ", question))
 
     for topic, names in studies.topics().items():
         typer.echo(f"\n{topic}")
@@ -58,12 +60,6 @@ def list_(
         typer.echo(f"\n{kind}")
         for name, summary in descriptions.items():
             typer.echo(hang(f"  {name:<26} ", summary))
-
-
-def _time(seconds: float | None) -> str:
-    if seconds is None:
-        return "–"
-    return f"{max(seconds, 1):.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
 
 
 def show(

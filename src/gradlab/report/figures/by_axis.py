@@ -231,7 +231,7 @@ class Effects(Figure):
         note += f"; {counted(found.left_out, 'seed')} left out because a cell has no number" if found.left_out else ""
         note += f"; {found.diverged} of {found.trials} trials diverged" if found.diverged else ""
         y_label = headline.metric.replace("_", " ")
-        finding = f"{say_shares(names, found)}."
+        finding = f"{say_shares(found)}."
         return EffectChart(
             "What each factor does", f"mean {y_label}", "level", factors, found.logs, note=note, finding=finding
         )

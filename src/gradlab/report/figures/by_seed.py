@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from gradlab.analysis.formatting import where
+from gradlab.analysis.estimate import where
 from gradlab.analysis.measured import Measured
 from gradlab.report.charts import Column, SeedChart
 from gradlab.report.figures.base import WIDE, Figure, Numbers, levels_of
