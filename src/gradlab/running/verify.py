@@ -376,10 +376,10 @@ class _StoredResults:
                 edited += [trial] if fits is False else []
         if edited:
             words = f"The stored numbers are not those of the digest: {self._list(edited)}. They were edited."
-            findings.append(_wrong("results_edited", words, trials=len(edited)))
+            findings.append(_wrong("results_edited", words, self._name(edited[0]), trials=len(edited)))
         if foreign and self._whole:
             words = f"Results of trials that no plan of this run has: {', '.join(foreign[:SHOWN])}."
-            findings.append(_wrong("foreign_results", words, trials=len(foreign)))
+            findings.append(_wrong("foreign_results", words, foreign[0], trials=len(foreign)))
         summary = f"{counted(count, 'result')} under the id of settings and seed"
         summary += f"; {count - unsure:,} digests computed again" if unsure < count else ""
         if unsure:
@@ -401,10 +401,10 @@ class _StoredResults:
         findings = []
         if gone:
             words = f"Results that were committed are gone: {self._list(gone)}."
-            findings.append(_wrong("results_gone", words, trials=len(gone)))
+            findings.append(_wrong("results_gone", words, self._name(gone[0]), trials=len(gone)))
         if other:
             words = f"Results are not those that were committed first: {self._list(other)}."
-            findings.append(_wrong("results_replaced", words, trials=len(other)))
+            findings.append(_wrong("results_replaced", words, self._name(other[0]), trials=len(other)))
         return Check("complete", f"every result that was recorded is there ({len(recorded):,})", tuple(findings))
 
 

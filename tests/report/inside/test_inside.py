@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from gradlab.report.inside.diagnosis import diagnose
 
 import gradlab
 from gradlab.report.inside.recording import Recording, _end_to_end, inspect_network
@@ -115,16 +114,17 @@ def test_the_diagnosis_of_the_identity_networks_names_state_cause_and_cure() -> 
     assert recording is not None
     configs = {planned.group.name: planned.group.config for planned in plan.groups}
     plain, residual = diagnose(recording, (configs["plain"], configs["residual"]))
-    assert plain.state == "vanishing"
+    assert plain.code == "vanishing_gradients"
     assert "δ, on its way back, loses a factor of 4.6 per layer (3.5 × 10¹² over 19 layers)" in plain.words
     assert "He init at scale 1/√depth" in plain.words
     assert "an identity skip or scale 1 would prevent it" in plain.words
-    assert residual.state == "healthy"
+    assert residual.code == "healthy"
     unscaled = gradlab.run("identity-unscaled", seeds=1)
     recording = record_inside(unscaled.measured, ("plain", "residual"))
     assert recording is not None
     groups = {planned.group.name: planned.group.config for planned in unscaled.measured.plan.groups}
-    assert [d.state for d in diagnose(recording, (groups["plain"], groups["residual"]))] == ["healthy", "exploding"]
+    found = diagnose(recording, (groups["plain"], groups["residual"]))
+    assert [fact.code for fact in found] == ["healthy", "exploding_signal"]
 
 
 def test_shallow_studies_have_no_micro_world() -> None:

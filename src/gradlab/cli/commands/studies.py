@@ -12,7 +12,6 @@ import typer
 from typer import Argument, Option
 
 from gradlab.cli.commands import AUDIT_FAILED, AsJson, PlainJson, StudyName
-from gradlab.cli.output import duration
 from gradlab.errors import InvalidInput, StoreError, StudyError, described
 
 FORMATS = ("png", "pdf", "svg")
@@ -26,7 +25,7 @@ def list_(
 ) -> None:
     """List the built-in studies, with question and run time."""
     from gradlab import api, studies
-    from gradlab.cli.output import emit_json, hang
+    from gradlab.cli.output import duration, emit_json, hang
     from gradlab.parts import BUILT_IN, HOMES
 
     questions = {name: api.load(name).study.question for name in api.list_studies()}
