@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import gradlab
-from gradlab.report.inside.recording import Recording, _end_to_end, inspect_network
+from gradlab.report.inside.recording import Recording, _end_to_end, diagnose, inspect_network
 from gradlab.report.inside.views import _share_above, draw_view, make_views
 from gradlab.running.inside import choose_pair, record_inside
 from gradlab.trials.setup import Setup, prepare
