@@ -97,14 +97,14 @@ def test_the_file_of_a_watch_has_every_loss_once(tmp_path: Path) -> None:
 def test_a_fault_of_the_first_steps_is_still_told_by_the_file_of_a_watch(tmp_path: Path) -> None:
     """Steps a hundred times too large, then none: the last probed step alone shows nothing of it."""
     watch = train(40, lambda step: 3.0 if step < 4 else 1e-3, every=2, out=tmp_path)
-    named = [str(finding) for finding in watch.diagnose().found]
-    assert any("too large" in one for one in named)
+    named = [(finding.code, finding.words) for finding in watch.diagnose().found]
+    assert "steps_too_large" in dict(named)
     live = read_live(tmp_path)
-    assert live.findings == named
-    assert live.to_json()["diagnosis"] == named
+    assert [(finding.code, finding.words) for finding in live.findings] == named
+    assert [finding["code"] for finding in live.to_json()["diagnosis"]] == [code for code, _ in named]
     lines = (tmp_path / "watch.jsonl").read_text().splitlines()
     (tmp_path / "watch.jsonl").write_text("\n".join(lines[:-1]) + "\n")  # killed before it was closed
-    assert any("too large" in one for one in read_live(tmp_path).findings)
+    assert "steps_too_large" in {finding.code for finding in read_live(tmp_path).findings}
 
 
 def test_a_long_watch_is_judged_ever_more_rarely(tmp_path: Path) -> None:

@@ -307,7 +307,7 @@ def live(watch: Live) -> None:
         return
     loss = "" if state["loss"] is None else f", loss {rounded(float(state['loss']), 4)}"
     to.print(f"{state['moments']:,} steps probed, the latest is step {state['step']:,}{loss}")
-    to.say(*state["diagnosis"] or ["No step probed so far shows anything wrong."])
+    to.say(*[found["words"] for found in state["diagnosis"]] or ["No step probed so far shows anything wrong."])
 
 
 def runs(states: Sequence[RunStatus]) -> None:

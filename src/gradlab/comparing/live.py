@@ -10,7 +10,7 @@ import math
 import os
 import shlex
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +31,7 @@ from gradlab.trials.outcome import LayerTable
 
 FILE, RUN, FORMAT = WATCH, "run", 1
 Number = float | None
+NOTHING_WRONG = "At no probed step is anything wrong that the probe can see."
 
 
 class Header(Stored):
@@ -44,6 +45,13 @@ class Header(Stored):
     code: str
 
 
+class LiveFinding(Stored):
+    """What was found, as `torch.rules.Finding` writes it."""
+
+    code: str
+    words: str
+
+
 class Line(Stored):
     """A moment, or the end."""
 
@@ -53,7 +61,7 @@ class Line(Stored):
     names: list[str] = Field(default_factory=list)
     layers: list[Annotated[tuple[Count, str, Number], Strict(False)]] | None = None
     """Layer, measure and value; None of a line that is not a probed step."""
-    findings: list[str] | None = None
+    findings: list[LiveFinding] | None = None
     scalars: dict[str, dict[Annotated[str, Field(pattern=r"^\d{1,15}$")], float]] = Field(default_factory=dict)
 
 
@@ -114,7 +122,7 @@ class Live:
         return tuple(self.probed[-1].names) if self.probed else ()
 
     @property
-    def findings(self) -> list[str]:
+    def findings(self) -> list[LiveFinding]:
         """What was found in all steps up to the latest judgement."""
         judged = [line.findings for line in self.moments if line.findings is not None]
         return list(judged[-1]) if judged else []
@@ -141,7 +149,7 @@ class Live:
             "moments": len(self.probed),
             "step": None if last is None else last.step,
             "loss": None if last is None else last.loss,
-            "diagnosis": self.findings,
+            "diagnosis": [finding.model_dump() for finding in self.findings],
         }
 
 
@@ -181,7 +189,7 @@ def save_live(folder: Path, out: Path | None = None, *, figures: bool = True) ->
         shutil.rmtree(out)
     name = live.header.model
     code = Code(function=name, sha256=live.header.sha256, text=live.header.code)
-    remarks: Sequence[str] = live.findings or ["At no probed step is anything wrong that the probe can see."]
+    remarks = [finding.words for finding in live.findings] or [NOTHING_WRONG]
     try:
         return save_recorded(
             out,
