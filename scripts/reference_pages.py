@@ -16,7 +16,7 @@ from gradlab.spec.config import Config
 from gradlab.spec.metric import Metric
 from gradlab.spec.schema import study_schema
 from gradlab.spec.study import Code, Study
-from gradlab.trials.recorder import FROM_CURVES, METRICS
+from gradlab.trials.metrics import FROM_CURVES, METRICS
 
 ABOUT = {
     "initial_loss": "training loss of the first batch, before any step",

@@ -15,7 +15,7 @@ import pytest
 
 import gradlab
 from gradlab.errors import PartError
-from gradlab.parts import BASES, BUILT_IN, COMPANIONS, HOMES, Catalog, Figure, Part, PartFile, imports, load_file
+from gradlab.parts import BASES, BUILT_IN, COMPANIONS, HOMES, Catalog, Figure, Part, PartFile, is_own, load_file
 
 HALF = """
     from gradlab.network import Skip
@@ -373,5 +373,5 @@ def test_what_a_part_is_does_not_depend_on_what_is_loaded(tmp_path: Path, monkey
 
 @pytest.mark.parametrize("place", ["lib/python3.11/site-packages/x.py", "usr/lib/python3/dist-packages/x/y.py"])
 def test_installed_packages_are_not_the_users_own_wherever_they_are(place: str, tmp_path: Path) -> None:
-    assert not imports.is_own(tmp_path / place)
-    assert imports.is_own(tmp_path / "mine/x.py")
+    assert not is_own(tmp_path / place)
+    assert is_own(tmp_path / "mine/x.py")

@@ -15,12 +15,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from gradlab.api import audit as audit
+    from gradlab.api import command as command
     from gradlab.api import compare as compare
     from gradlab.api import export as export
+    from gradlab.api import judge as judge
     from gradlab.api import lab as lab
     from gradlab.api import list_runs as list_runs
     from gradlab.api import list_studies as list_studies
     from gradlab.api import load as load
+    from gradlab.api import log as log
     from gradlab.api import open_run as open_run
     from gradlab.api import plan as plan
     from gradlab.api import predict as predict
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
     from gradlab.api import reproduce as reproduce
     from gradlab.api import run as run
     from gradlab.api import status as status
+    from gradlab.api import until_settled as until_settled
     from gradlab.api import verify as verify
     from gradlab.api import watch as watch
     from gradlab.errors import GradlabError as GradlabError
@@ -43,9 +47,12 @@ _HOMES = {
     "Result": "gradlab.report.result",
     "Study": "gradlab.spec.study",
     "audit": "gradlab.api",
+    "command": "gradlab.api",
     "compare": "gradlab.api",
     "export": "gradlab.api",
+    "judge": "gradlab.api",
     "lab": "gradlab.api",
+    "log": "gradlab.comparing.channel",
     "plan": "gradlab.api",
     "list_runs": "gradlab.api",
     "list_studies": "gradlab.api",
@@ -56,6 +63,7 @@ _HOMES = {
     "reproduce": "gradlab.api",
     "run": "gradlab.api",
     "status": "gradlab.api",
+    "until_settled": "gradlab.api",
     "verify": "gradlab.api",
     "watch": "gradlab.api",
 }
@@ -66,12 +74,15 @@ __all__ = [
     "Study",
     "__version__",
     "audit",
+    "command",
     "compare",
     "export",
+    "judge",
     "lab",
     "list_runs",
     "list_studies",
     "load",
+    "log",
     "open_run",
     "plan",
     "predict",
@@ -79,6 +90,7 @@ __all__ = [
     "reproduce",
     "run",
     "status",
+    "until_settled",
     "verify",
     "watch",
 ]

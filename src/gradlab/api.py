@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from gradlab import studies
 from gradlab.analysis.against import Against
@@ -16,8 +16,12 @@ from gradlab.analysis.scoreboard import Scoreboard
 from gradlab.audits.audit import Audit
 from gradlab.audits.study import audit_plan
 from gradlab.comparing.calls import Calls, calls_again
+from gradlab.comparing.channel import log
+from gradlab.comparing.commands import Arm, Command, command, make_arms, plan_commands, run_commands
+from gradlab.comparing.noise import with_noise
 from gradlab.comparing.planning import Arms, Train, plan_comparison, split_arguments
 from gradlab.comparing.saving import drop_single_seed_limit, load_audit
+from gradlab.comparing.tables import judge
 from gradlab.engines.torch.require import require_torch
 from gradlab.errors import GradlabError, InvalidInput
 from gradlab.live import lab
@@ -47,12 +51,15 @@ if TYPE_CHECKING:
 __all__ = [
     "against",
     "audit",
+    "command",
     "compare",
     "export",
+    "judge",
     "lab",
     "list_runs",
     "list_studies",
     "load",
+    "log",
     "look_again",
     "open_run",
     "plan",
@@ -61,6 +68,7 @@ __all__ = [
     "reproduce",
     "run",
     "status",
+    "until_settled",
     "verify",
     "watch",
 ]
@@ -125,7 +133,7 @@ def run(
     study: StudyLike | Plan,
     *,
     overrides: Overrides = (),
-    seeds: int | Sequence[int] | None = None,
+    seeds: int | Sequence[int] | Mapping[str, Any] | None = None,
     quick: bool = False,
     **options: Any,
 ) -> Result:
@@ -134,9 +142,10 @@ def run(
         >>> gradlab.run("identity", seeds=5, overrides={"model.depth": 40}, out="runs/deep", workers=2)
 
     `options` are the fields of `gradlab.running.start.RunOptions`: `out` (the run's folder), `workers`, `executor` and
-    its `settings`, `track`, `fail_fast`, `force`, `mixed`, `figures`, `command`, and `on_…` callbacks. Trials run in
-    parallel on all cores, or as the executor says; the results do not depend on it. Ctrl-C keeps the finished trials:
-    the result is then `unfinished`, and the same call resumes it later.
+    its `settings`, `track`, `fail_fast`, `force`, `mixed`, `figures`, `budget`, `command`, and `on_…` callbacks. Trials
+    run in parallel on all cores, or as the executor says; the results do not depend on it. `seeds` may also be
+    `gradlab.until_settled()`. Ctrl-C keeps the finished trials: the result is then `unfinished`, and the same call
+    resumes it later.
     """
     how = RunOptions.of(options, "run")
     planned = plan(study, overrides=overrides, seeds=seeds, quick=quick)
@@ -195,6 +204,17 @@ def _record(measured: Measured, isolated: bool) -> Recording | None:
     return None if arms is None else record_inside(measured, arms, isolated=isolated)
 
 
+def until_settled(most: int = 200, first: int | None = None) -> dict[str, Any]:
+    """Seeds for `run` and `compare`: more of them while a claim is open, up to `most` per group.
+
+        >>> gradlab.run("depth", seeds=gradlab.until_settled(most=200), out="runs/depth")
+
+    Every group begins with the `first` seeds (default: those of the study). Further ones are trained in rounds, only in
+    the groups of claims that are not settled. Verdicts stay valid, however many rounds there are.
+    """
+    return {**({} if first is None else {"from": first}), "to": most, "until": "settled"}
+
+
 def status(folder: str | Path) -> RunStatus:
     """Return the state of a run: trials done, running, failed, diverged and left, and whether it is running now."""
     return read_status(Path(folder))
@@ -244,15 +264,18 @@ def against(first: Result, second: Result) -> Against:
 
 
 def compare(
-    train: Train,
+    train: Train | Command,
     arms: Arms,
-    seeds: int | Sequence[int] = 5,
+    seeds: int | Sequence[int] | Mapping[str, Any] = 5,
     *,
     question: str | None = None,
     name: str | None = None,
     metric: str | None = None,
     claims: Sequence[Mapping[str, Any]] = (),
     audit: Audit | Mapping[str, Any] | None = None,
+    better: Literal["higher", "lower"] | None = None,
+    matters: float | None = None,
+    aa: int = 0,
     **options: Any,
 ) -> Result:
     """Compare your own training code: call it for every arm and seed, keep what it returns, judge the result.
@@ -269,12 +292,23 @@ def compare(
     function returns a mapping from names to numbers, lists of numbers (curves) or a `gradlab.watch` (layers). `metric`
     answers the `question` (default: the first of the usual metrics); `claims` are written as in a study file. `audit`
     is an audit, or arms as for `gradlab.audit`. `options` are those of `gradlab.run` but for its executors: `out`,
-    `force`, `mixed`, `fail_fast`, `figures`, `command`. With `out`, finished trials are kept and not called again
-    unless the code or the settings change (a run is not resumed under other versions of NumPy or PyTorch); Ctrl-C
-    keeps the finished trials.
+    `force`, `mixed`, `fail_fast`, `figures`, `budget`, `command`. With `out`, finished trials are kept and not called
+    again unless the code or the settings change (a run is not resumed under other versions of NumPy or PyTorch);
+    Ctrl-C keeps the finished trials.
+
+    A `gradlab.command` in place of the function runs a script once per arm and seed. `better` (`"higher"`, `"lower"`)
+    says what is better where the metric's name does not, `matters` is the smallest difference that matters, `aa` runs
+    the first arm against itself on two sets of so many seeds beforehand, and `options` are also `workers`, `executor`
+    and `settings`, as for `gradlab.run`; after `budget` seconds no command is begun.
     """
+    headline = None if metric is None and better is None else {"metric": metric, "better": better}
+    named = {"question": question, "name": name, "claims": claims, "metric": headline, "matters": matters}
+    if isinstance(train, Command):
+        return _compare_commands(train, arms, seeds, named, aa, options)
+    if aa:
+        raise InvalidInput("compare: `aa` is for a gradlab.command; a function is not run against itself")
     how = RunOptions.of(options, "compare", without=("workers", "executor", "settings", "track", "on_audit"))
-    planned = plan_comparison(train, arms, seeds, question=question, name=name, metric=metric, claims=claims)
+    planned = plan_comparison(train, arms, seeds, **named)
     audited = audit if audit is None or isinstance(audit, Audit) else audit_factories(audit)
     if audited is None and how.folder is not None and not how.force:
         audited = load_audit(how.folder, planned)
@@ -294,6 +328,39 @@ def compare(
         audit=lambda _: fair,
         names=calls.names,
     )
+
+
+def _compare_commands(
+    train: Command,
+    arms: Arms,
+    seeds: int | Sequence[int] | Mapping[str, Any],
+    named: dict[str, Any],
+    aa: int,
+    options: dict[str, Any],
+) -> Result:
+    how = RunOptions.of(options, "compare", without=("track",))
+    return compare_arms(train, make_arms(train, arms), seeds, how, named, aa=aa)
+
+
+def compare_arms(
+    train: Command,
+    arms: Mapping[str, Arm],
+    seeds: int | Sequence[int] | Mapping[str, Any],
+    how: RunOptions,
+    named: Mapping[str, Any],
+    *,
+    aa: int = 0,
+) -> Result:
+    """Run a command for arms that are made: A/A first, then every arm under every seed; see `compare`."""
+    headline = {**(named.get("metric") or {}), "metric": train.rule.name}
+    options = {**named, "metric": {key: value for key, value in headline.items() if value is not None}}
+    planned = plan_commands(train, arms, seeds, budget=how.budget, **options)  # refuses before anything is run
+    if aa:
+        count = len(planned.study.trial_seeds)
+        noise = with_noise(train, arms, aa, how, options, count)
+        options["notes"] = (*noise, *(options.get("notes") or ()))
+        planned = plan_commands(train, arms, seeds, budget=how.budget, **options)
+    return run_commands(planned, train, how)
 
 
 def probe(model: Any, optimizer: Any = None, *, scaler: Any = None, histograms: bool = False) -> ModuleProbe:

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gradlab.analysis.rules import Median
+
 SCRIPT = Path(__file__).parents[2] / "scripts" / "make_error_rates.py"
 DRAWS = 80
 """Of the fast version: enough to see a rate of 18 % where 6 % are promised."""
@@ -66,6 +68,42 @@ def test_fifty_claims_share_their_errors_also_where_every_direction_is_clear() -
 
 def test_the_best_of_many_equal_groups_is_not_better() -> None:
     assert SIMULATION.best_of_many(5, 40, np.random.default_rng(0)) <= 0.2
+
+
+@pytest.mark.parametrize("where", ["front", "middle", "end"])
+def test_seeds_that_are_added_anywhere_settle_nothing_that_is_not_there(where: str) -> None:
+    assert SIMULATION.added_seeds(where, 100, DRAWS, np.random.default_rng(0)) <= 0.125
+
+
+def test_cells_that_diverge_settle_nothing_of_equal_arms() -> None:
+    assert SIMULATION.pooled_cells(10, DRAWS, np.random.default_rng(0)) <= 0.125
+
+
+@pytest.mark.parametrize("n", SIMULATION.FAMILY_SEEDS)
+def test_many_claims_about_arms_that_collapse_share_their_errors(n: int) -> None:
+    pairs = SIMULATION._collapsing_pairs(0.45)
+    assert SIMULATION.family(30, (n,), pairs, 20, np.random.default_rng(0)) <= 0.15
+
+
+def test_equal_effects_are_told_apart_at_no_look() -> None:
+    looks = (5, 6, 8, 10, 15, 20)
+    assert SIMULATION.effects(looks, DRAWS, np.random.default_rng(0), 1.0) <= 0.125
+
+
+def test_an_effect_of_one_standard_deviation_takes_21_seeds_in_four_runs_of_five() -> None:
+    assert SIMULATION.seeds_for_power(1.0, 100, np.random.default_rng(0))[0] <= 21
+
+
+def test_the_sign_test_is_wrong_in_five_percent_of_all_runs_however_often_one_looks() -> None:
+    """Exactly, by the chances of every count after every seed."""
+    wrong, chances = 0.0, np.array([1.0])
+    for n in range(1, 101):
+        chances = (np.append(chances, 0.0) + np.append(0.0, chances)) / 2
+        rules = [Median((1.0,) * k + (-1.0,) * (n - k), (1.0,) * k + (-1.0,) * (n - k)) for k in range(n + 1)]
+        stopped = np.array([SIMULATION.settled(rule, 0.0) for rule in rules])
+        wrong += float(chances[stopped].sum())
+        chances[stopped] = 0.0
+    assert 0.02 < wrong <= 0.05
 
 
 @pytest.mark.slow

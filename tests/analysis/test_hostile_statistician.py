@@ -13,12 +13,20 @@ import gradlab
 from gradlab.analysis.claims import judge
 from gradlab.errors import StudyError
 from gradlab.testing.base import small_tree
-from gradlab.trials.recorder import guessing_limit
+from gradlab.trials.metrics import guessing_limit
 
 
 def run(**sections: Any) -> gradlab.Result:
     tree = {**small_tree(), "measure": {"layers": []}, "figures": [], **sections}
     return gradlab.run(tree, executor="inline", figures=False)
+
+
+ZEROS: dict[str, Any] = {
+    "data": {"task": "mnist", "train": 60, "validation": 0, "test": 50},
+    "model": {"depth": 2, "width": 4, "init": "zeros"},
+    "train": {"loss": "cross_entropy", "optimizer": "sgd", "lr": 0.1, "batch": 60, "epochs": 3},
+}
+"""Zero init and full batches: every seed trains the same network."""
 
 
 def test_a_pool_with_a_cell_that_diverged_on_both_sides_says_so_and_settles_nothing() -> None:
@@ -50,7 +58,7 @@ def test_a_pool_with_a_cell_that_diverged_on_one_side_names_it() -> None:
 
     tree = mnist(axes=axes, factor=["model.skip", "train.lr"], claims=[claim])
     (verdict,) = judge(measured(tree, outcome, seeds=10))
-    (cell,) = verdict.readings[0].one_sided
+    (cell,) = verdict.readings[0].diverged_cells
     assert (cell.seeds, cell.planned) == (10, 10)
     assert cell.label in verdict.reason
 
@@ -68,6 +76,25 @@ def test_code_that_fixes_the_seed_of_one_arm_settles_nothing(pinned: int) -> Non
     assert verdict.readings[0].copies == 9
 
 
+def test_a_pool_of_one_arm_and_a_grid_say_which_cells_diverged() -> None:
+    """A diverged network counts as an accuracy of 0: a mean over cells has to say whose it is."""
+    claims = [
+        {"text": "t", "metric": "test_accuracy", "arms": "skip=none", "op": "<", "value": 0.9, "pooled": True},
+        {"text": "t", "metric": "test_accuracy", "effects": ["lr", "skip"], "op": ">"},
+    ]
+    base = {
+        "data": {"task": "moons", "samples": 200, "test": 100},
+        "model": {"depth": 3, "width": 8},
+        "train": {"loss": "cross_entropy", "optimizer": "sgd", "lr": 0.05, "batch": 50, "epochs": 4},
+    }
+    axes = {"model.skip": ["none", "identity"], "train.lr": [0.05, 1e6]}
+    for verdict in run(base=base, axes=axes, arms=None, factor=[], seeds=6, claims=claims).verdicts:
+        cells = verdict.readings[-1].diverged_cells
+        assert cells
+        assert all("10⁶" in cell.label and cell.planned == 6 for cell in cells)
+        assert cells[0].label in verdict.reason
+
+
 def test_two_arms_that_both_diverged_are_not_alike() -> None:
     claim = {"text": "t", "metric": "final_loss", "arms": ["a", "b"], "op": "ratio", "value": [0.99, 1.01]}
     arms = {"a": {}, "b": {"model.skip": "identity"}}
@@ -77,18 +104,20 @@ def test_two_arms_that_both_diverged_are_not_alike() -> None:
 
 
 def test_seeds_that_give_the_same_network_count_as_one_and_the_cause_is_named() -> None:
-    """Zero init and full batches: every seed trains the same network."""
-    base: dict[str, Any] = {
-        "data": {"task": "mnist", "train": 60, "validation": 0, "test": 50},
-        "model": {"depth": 2, "width": 4, "init": "zeros"},
-        "train": {"loss": "cross_entropy", "optimizer": "sgd", "lr": 0.1, "batch": 60, "epochs": 3},
-    }
     claims = [
-        {"text": "Plain ends high", "metric": "final_loss", "arms": "plain", "op": ">", "value": 1e-9},
+        {
+            "text": "Plain ends high",
+            "metric": "final_loss",
+            "arms": "plain",
+            "op": ">",
+            "value": 1e-9,
+            "published": "2",
+        },
         {"text": "A smaller rate ends higher", "metric": "final_loss", "arms": ["slow", "plain"], "op": ">"},
     ]
     arms = {"plain": {}, "slow": {"train.lr": 0.01}}
-    result = run(base=base, arms=arms, factor="train.lr", seeds=10, claims=claims)
+    result = run(base=ZEROS, arms=arms, factor="train.lr", seeds=10, claims=claims)
+    assert [row.outcome for row in result.verdicts[0].numbers] == ["not settled"]
     for verdict in result.verdicts:
         assert verdict.outcome == "not settled"
         assert verdict.readings[0].estimate.n == 1
@@ -105,6 +134,56 @@ def test_a_function_that_pins_its_own_seed_is_found_out() -> None:
     result = gradlab.compare(train, {"a": {"shift": 0.5}, "b": {"shift": 0.0}}, seeds=10, claims=[claim])
     (verdict,) = result.verdicts
     assert (verdict.outcome, verdict.readings[0].copies) == ("not settled", 9)
+
+
+@pytest.mark.parametrize(
+    ("metric", "returned"),
+    [
+        ("loss", lambda seed: {"loss": 0.123456789, "seed": seed}),
+        ("accuracy", lambda seed: {"accuracy": 0.25, "seed": seed}),
+        ("loss", lambda seed: {"loss": 0.123456789, "clock": 1e9 + seed / 7}),
+    ],
+)
+def test_a_pinned_seed_does_not_hide_behind_another_number_that_varies(metric: str, returned: Any) -> None:
+    def train(seed: int, shift: float) -> dict[str, float]:
+        numbers = returned(seed)
+        return {**numbers, metric: numbers[metric] + shift}
+
+    claims = [
+        {"text": "t", "metric": metric, "arms": ["b", "a"], "op": "<"},
+        {"text": "t", "metric": metric, "arms": "a", "op": "<", "value": 0.9, "published": "0.7"},
+    ]
+    arms = {"a": {"shift": 0.5}, "b": {"shift": 0.0}}
+    for verdict in gradlab.compare(train, arms, seeds=12, metric=metric, claims=claims).verdicts:
+        assert (verdict.outcome, verdict.readings[0].copies) == ("not settled", 11)
+        assert [row.outcome for row in verdict.numbers] in ([], ["not settled"])
+
+
+def test_seeds_that_share_a_few_networks_count_as_these() -> None:
+    def train(seed: int, arm: int, networks: int) -> dict[str, float]:
+        return {"loss": float(np.random.default_rng(seed % networks).random() + 5 * arm)}
+
+    claim = {"text": "t", "metric": "loss", "arms": ["a", "b"], "op": "<"}
+    for networks, outcome in ((2, "not settled"), (10, "reproduced")):
+        arms = {"a": {"arm": 0, "networks": networks}, "b": {"arm": 1, "networks": networks}}
+        (verdict,) = gradlab.compare(train, arms, seeds=12, metric="loss", claims=[claim]).verdicts
+        assert (verdict.outcome, verdict.readings[0].estimate.n) == (outcome, networks)
+        assert f"{12 - networks} seeds gave the same numbers as an earlier one" in verdict.reason
+
+
+def test_effects_of_copies_are_those_of_one_network() -> None:
+    claim = {"text": "t", "metric": "final_loss", "effects": ["lr", "depth"], "op": ">"}
+    axes = {"train.lr": [0.01, 0.1, 1.0], "model.depth": [2, 3]}
+    (verdict,) = run(base=ZEROS, axes=axes, arms=None, factor=[], seeds=10, claims=[claim]).verdicts
+    assert (verdict.outcome, verdict.readings[-1].copies, verdict.readings[-1].estimate.n) == ("not settled", 9, 1)
+
+
+def test_a_cell_of_copies_leaves_the_pool_its_other_cells() -> None:
+    """The pool varies with the seed as long as one of its cells does; once it was an error."""
+    claim = {"text": "t", "metric": "final_loss", "arms": ["lr=0.01", "lr=0.1"], "op": ">", "pooled": True}
+    axes = {"train.lr": [0.01, 0.1], "model.init": ["zeros", "he_normal"]}
+    (verdict,) = run(base=ZEROS, axes=axes, arms=None, factor=[], seeds=10, claims=[claim]).verdicts
+    assert (verdict.outcome, verdict.readings[0].estimate.n) == ("reproduced", 10)
 
 
 def test_some_seeds_that_are_copies_are_dropped_and_dead_networks_are_not() -> None:
@@ -142,6 +221,31 @@ def test_seeds_that_are_added_in_front_do_not_become_the_first(tmp_path: Path) -
     assert list(result.measured.sample("final_loss", "plain").ends) == order
     opened = gradlab.open_run(tmp_path / "run")
     assert list(opened.measured.planned_seeds["plain"]) == order
+
+
+@pytest.mark.parametrize(("seeds", "claims", "settled"), [(3, 1, 0), (3, 10, 0), (5, 1, 1), (5, 10, 0), (10, 10, 10)])
+def test_few_pairs_that_differ_equally_settle_nothing_among_many_claims(seeds: int, claims: int, settled: int) -> None:
+    """Collapsed networks give equal large differences by chance; t has no bound, so a smaller level did not help."""
+    claim = {"metric": "test_accuracy", "arms": ["a", "b"], "op": ">"}
+    arms = {"a": {}, "b": {"model.skip": "identity"}}
+    tree = mnist(arms=arms, factor="model.skip", claims=[{**claim, "text": f"{i}"} for i in range(claims)])
+    verdicts = judge(ended(tree, "test_accuracy", {"a": [0.97] * seeds, "b": [0.1] * seeds}))
+    assert [verdict.outcome for verdict in verdicts].count("reproduced") == settled
+
+
+@pytest.mark.parametrize("size", [1e-170, 1e-300, 1e170, 1e300])
+def test_numbers_whose_squares_are_none_are_compared(size: float) -> None:
+    def train(seed: int, shift: float) -> dict[str, float]:
+        number = size * (0.25 + shift) * (1 + float(np.random.default_rng(seed).random()))
+        return {"loss": number, "x": number, "delta": -number}
+
+    claims = [
+        {"text": "t", "metric": "loss", "arms": ["b", "a"], "op": "<", "published": "0.33"},
+        {"text": "t", "metric": "x", "arms": ["b", "a"], "op": "<"},
+        {"text": "t", "metric": "delta", "arms": "a", "op": "<", "value": 0.0, "assume": "symmetric"},
+    ]
+    result = gradlab.compare(train, {"a": {"shift": 0.5}, "b": {"shift": 0.0}}, seeds=10, metric="loss", claims=claims)
+    assert [verdict.outcome for verdict in result.verdicts] == ["reproduced"] * 3
 
 
 @pytest.mark.parametrize(

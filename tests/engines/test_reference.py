@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import gradlab
-from gradlab.engines.base import require_denormals
+from gradlab.arithmetic import require_denormals
 from gradlab.engines.reference import Reference
 from gradlab.errors import EnvironmentFault
 from gradlab.trials import Outcome, prepare

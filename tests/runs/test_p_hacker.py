@@ -15,6 +15,7 @@ import pytest
 import gradlab
 from gradlab.facts import Fact
 from gradlab.running import verify
+from gradlab.runs.store.files import KEY, sealed
 from gradlab.runs.store.ledger import LEDGER
 from gradlab.spec.base import canonical_json
 from gradlab.testing.base import small_tree
@@ -251,6 +252,13 @@ def problems(folder: Path) -> str:
     return " ".join(gradlab.verify(folder, sample=0).history.problems)
 
 
+def test_the_file_that_names_the_last_line_is_missed(copy: Path) -> None:
+    (copy / "ledger.json").unlink()
+    assert "ledger.json is missing; whether entries at the end of the ledger were removed cannot be seen" in found(copy)
+    run(copy, seeds=5)
+    assert found(copy) == ""
+
+
 def test_a_line_in_the_middle_edited_removed_or_moved_is_named(copy: Path) -> None:
     whole = (copy / LEDGER).read_bytes()
     lines = whole.splitlines(keepends=True)
@@ -347,6 +355,33 @@ def test_an_edited_file_that_a_reader_sees_is_named(name: str, reported: Path, t
     assert found(copy) == [("file_edited", Path(name).name)]
     gradlab.open_run(copy).rewrite()
     assert (found(copy) == []) == (name not in ("study.yaml", "resolved.yaml"))  # a report does not bless these
+
+
+@pytest.mark.parametrize("name", ["audit.json", "environment.json"])
+def test_a_file_that_reports_are_made_from_is_named_though_its_checksum_fits(
+    name: str, reported: Path, tmp_path: Path
+) -> None:
+    copy = Path(shutil.copytree(reported, tmp_path / "run"))
+    tree = json.loads((copy / name).read_bytes())
+    del tree[KEY]
+    (copy / name).write_bytes(sealed({**tree, "answer": "Yes: nothing else differs.", "cores": 512}))
+    assert f"{name} is not what was written" in found(copy)
+    gradlab.open_run(copy).rewrite()
+    assert f"{name} is not what was written" in found(copy), "a report does not bless it"
+    (copy / name).unlink()
+    assert ("audit.json was removed" in found(copy)) == (name == "audit.json")
+
+
+def test_a_run_that_goes_on_records_what_it_writes_again(reported: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(reported, tmp_path / "run"))
+
+    def stop(results: Any) -> None:
+        raise KeyboardInterrupt
+
+    run(copy, {**STUDY, "figures": ["training_loss"]}, seeds=5, on_results=stop)
+    assert found(copy) == ""
+    run(copy, {**STUDY, "figures": ["training_loss"]}, seeds=6)
+    assert found(copy) == ""
 
 
 def test_a_removed_figure_is_no_edit_and_another_format_keeps_its_hash(reported: Path, tmp_path: Path) -> None:

@@ -76,6 +76,12 @@ def test_another_gradlab_is_another_fingerprint(monkeypatch: pytest.MonkeyPatch)
     assert "with different source files" in difference
 
 
+def test_every_place_that_makes_bits_is_in_the_fingerprint() -> None:
+    root = Path(gradlab.__file__).parent
+    assert all((root / room).is_dir() for room in remote.ROOMS)
+    assert all((root / file).is_file() for file in remote.FILES)
+
+
 def test_part_files_travel_with_their_text(
     tree: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

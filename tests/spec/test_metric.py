@@ -12,7 +12,7 @@ import gradlab
 from gradlab.parts import BUILT_IN
 from gradlab.probes import Probe
 from gradlab.spec.metric import TRAITS, Metric, Metrics, infer
-from gradlab.trials.recorder import EVALUATED, METRICS
+from gradlab.trials.metrics import EVALUATED, METRICS
 
 SOURCE = Path(gradlab.__file__).parent
 

@@ -96,7 +96,7 @@ WRONG = [
     ("  plain: {}\n  residual:\n    model.skip: identity\n", "  {}\n", "line 18, arms: a study needs arms or axes"),
     ("arms:\n", "arm:\n", "line 18, arm: unknown key 'arm' in study; did you mean 'arms'?"),
     ("seeds: 2", "seeds: [1, 2, -3]", "line 22, seeds.3: must be at least 0, not -3"),
-    ("seeds: 2", "seeds: many", "line 22, seeds: a whole number or a list was expected, not 'many'"),
+    ("seeds: 2", "seeds: many", "line 22, seeds: a whole number, a list or a mapping (key: value) was expected"),
     ("[start, end]", "[start, midway]", "line 24, measure.layers.2: a whole number, start, log or end was expected"),
     ("[start, end]", "[start, 99]", "line 24, measure.layers: step 99 is beyond the budget of 20 steps"),
     ("    op: <\npub", "    op: less\npub", "line 34, claims.2.op: 'less' is not known"),

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import gradlab
-from gradlab.comparing.live import save_live
+from gradlab.comparing.saving import save_live
 from gradlab.errors import GradlabError
 from gradlab.runs.store import tables
 from gradlab.runs.store.files import KEY, checksum, sealed
@@ -105,7 +105,7 @@ def harm_table(run: Path, rng: random.Random) -> str:
         nonlocal told
         column = rng.choice(table.column_names)
         index = table.column_names.index(column)
-        how = rng.choice(("drop", "rename", "retype", "values", "values", "values", "double", "rows"))
+        how = rng.choice(("drop", "rename", "retype", "values", "values", "values", "double", "rows", "order"))
         told = f"{name}.{column}: {how}"
         if how == "drop":
             return table.drop_columns([column])
@@ -113,6 +113,8 @@ def harm_table(run: Path, rng: random.Random) -> str:
             other = rng.choice((*table.column_names, "x", "", "final_loss", "value"))
             told += f" to {other}"
             return table.rename_columns([other if each == column else each for each in table.column_names])
+        if how == "order":
+            return table.select(rng.sample(table.column_names, len(table.column_names)))
         if how == "double":
             return table.append_column(column, table[column])
         if how == "rows":

@@ -7,6 +7,7 @@ import sys
 from collections import defaultdict
 
 import pytest
+from theory_draws import Checked, check
 
 import gradlab
 from gradlab.errors import StudyError
@@ -14,7 +15,6 @@ from gradlab.spec.base import content_id
 from gradlab.spec.config import Config
 from gradlab.studies import names
 from gradlab.theory.predicting import predict_config
-from gradlab.theory.validation import Checked, check
 
 DRAWS = 20
 SIGNAL = ("activation_std.pre", "activation_std.post", "activation_std.stream")

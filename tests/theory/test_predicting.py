@@ -6,12 +6,12 @@ from math import exp, log
 
 import numpy as np
 import pytest
+from theory_draws import Checked, check, cover_pairs, initial_network
 
 import gradlab
 from gradlab.parts import Catalog
 from gradlab.theory.predicting import predict_config, predict_groups
 from gradlab.theory.prediction import from_json, to_json
-from gradlab.theory.validation import Checked, check, cover_pairs, initial_network
 from gradlab.trials.setup import prepare
 
 CATALOG = Catalog()

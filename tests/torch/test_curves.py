@@ -15,7 +15,8 @@ from torch import nn
 from torch_zoo import batch, mlp
 
 import gradlab
-from gradlab.comparing.live import read_live, save_live
+from gradlab.comparing.live import read_live
+from gradlab.comparing.saving import save_live
 from gradlab.torch.diagnosis import diagnose_history
 from gradlab.torch.rules import Finding
 from gradlab.words import rounded

@@ -17,7 +17,6 @@ import gradlab
 from gradlab.engines.reference import Reference
 from gradlab.engines.torch import Torch
 from gradlab.engines.torch.require import MISSING
-from gradlab.engines.torch.settings import ReproducibleSession
 from gradlab.errors import StudyError
 from gradlab.parts import BUILT_IN
 from gradlab.trials.setup import prepare
@@ -111,8 +110,8 @@ def test_torch_settings_are_restored(tree: dict[str, Any]) -> None:
     gradlab.run(tree)
     assert torch.get_num_threads() == 2
     assert not torch.are_deterministic_algorithms_enabled()
-    with ReproducibleSession():
-        with ReproducibleSession():
+    with Torch().session():
+        with Torch().session():
             assert torch.get_num_threads() == 1
         assert torch.are_deterministic_algorithms_enabled()
     assert torch.get_num_threads() == 2

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from lab_server import TINY
 
-from gradlab import api
 from gradlab.errors import StudyError
 from gradlab.plans.plan import Plan
 from gradlab.theory.prediction import Forecast
@@ -36,7 +35,7 @@ def test_lines_and_bands_are_the_forecasts_where_there_are_any(
         "grad_rms": {1: Forecast(math.inf, 1.0, "order")},
     }
     found = {"A": SimpleNamespace(forecasts=whole), "B": SimpleNamespace(forecasts={})}
-    monkeypatch.setattr(api, "predict", lambda plan: found)
+    monkeypatch.setattr(frames, "predict_plan", lambda plan: found)
     expected = frames.predict_layers(plan_of(uploads))
     assert expected is not None
     delta = expected[0]["delta"]
@@ -53,7 +52,7 @@ def test_networks_that_theory_does_not_cover_have_no_line(uploads: Uploads, monk
     def refuse(plan: Plan) -> None:
         raise StudyError("not covered")
 
-    monkeypatch.setattr(api, "predict", refuse)
+    monkeypatch.setattr(frames, "predict_plan", refuse)
     assert frames.predict_layers(plan_of(uploads)) is None
 
 

@@ -18,7 +18,7 @@ from gradlab.analysis.rules import ALPHA, Paired, Proportion, two_arms
 from gradlab.analysis.sample import Sample
 from gradlab.spec.claims import At
 from gradlab.spec.metric import Metric
-from gradlab.trials.recorder import guessing_limit
+from gradlab.trials.metrics import guessing_limit
 
 # Two groups, paired over seeds: how many times larger, or how much more, with its interval.
 

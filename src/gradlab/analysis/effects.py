@@ -19,7 +19,7 @@ from gradlab.analysis.estimate import Estimate
 from gradlab.analysis.measured import Measured
 from gradlab.analysis.rules import ALPHA, FLOAT, Median, Paired
 from gradlab.analysis.rules.component import Component
-from gradlab.analysis.sample import UNKNOWN, within
+from gradlab.analysis.sample import UNKNOWN, joint_copies, within
 from gradlab.parts import Catalog
 from gradlab.spec import selection
 from gradlab.spec.naming import short
@@ -243,7 +243,7 @@ def _effects(measured: Measured, metric: str, grid: Numbers, axes: dict[str, tup
         tuple(sorted(together, key=lambda pair: -pair.share)),
         share(rest),
         tuple(_conditional(grid, axes, large[0], finest, catalog)) if share(large[1]) >= LARGE else (),
-        len(measured.planned_seeds[measured.group_names[0]]) - seeds,
+        len(own_seeds(measured, metric, measured.group_names)) - seeds,
         measured.counts()["diverged"],
         planned,
         on_logs(measured, metric),
@@ -255,12 +255,19 @@ def on_logs(measured: Measured, metric: str) -> bool:
     return measured.metric(metric).on_logs
 
 
+def own_seeds(measured: Measured, metric: str, groups: Sequence[str]) -> list[int]:
+    """The planned seeds that do not repeat another in all of these groups."""
+    samples = [measured.sample(metric, group) for group in groups]
+    copies = joint_copies(samples)
+    return [seed for seed in samples[0].ends if seed not in copies]
+
+
 def cell_numbers(measured: Measured, metric: str, groups: Sequence[str]) -> dict[int, list[float]]:
-    """Seed -> the number of each group, for the seeds that have a finite one in all of them."""
+    """Seed -> the number of each group, for the seeds that have a finite one in all of them and repeat no other."""
     known, logs = measured.metric(metric), on_logs(measured, metric)
     samples = [within(measured.sample(metric, group), known.bounds) for group in groups]
     found = {}
-    for seed in samples[0].ends:
+    for seed in own_seeds(measured, metric, groups):
         ends = [sample.ends.get(seed, UNKNOWN) for sample in samples]
         if all(low == high and math.isfinite(low) and (low > 0 or not logs) for low, high in ends):
             found[seed] = [math.log10(low) if logs else low for low, _ in ends]

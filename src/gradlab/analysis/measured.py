@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,16 +20,24 @@ from numpy.typing import NDArray
 from gradlab.analysis.estimate import Estimate
 from gradlab.analysis.rules import ALPHA, FLOAT, one_arm
 from gradlab.analysis.sample import Sample, as_first_planned, divided, sample_of
-from gradlab.plans.plan import Plan, PlannedGroup
 from gradlab.runs.store.records import Records, results_hash
 from gradlab.runs.store.tables import COLUMNS
 from gradlab.spec.claims import At, ClaimAt
 from gradlab.spec.metric import FRACTION, Metric, Metrics
 from gradlab.spec.naming import Names
-from gradlab.spec.study import Study
-from gradlab.trials.recorder import FROM_CURVES, METRICS, declared_metrics, rises
+from gradlab.spec.study import Headline, Study
+from gradlab.trials.metrics import FROM_CURVES, METRICS, declared_metrics, rises
 from gradlab.trials.setup import moments_of
 from gradlab.trials.trial import TrialLabel
+from gradlab.words import counted
+
+if TYPE_CHECKING:
+    from gradlab.plans.plan import Plan, PlannedGroup
+
+HEADLINES = ("test_accuracy", "test_loss", "validation_loss", "final_loss", "initial_loss")
+"""The usual metrics, the one that says most first."""
+BESIDES = ("last_loss", "collapsed", "diverged_step", "parameters", "flops", "seconds_per_epoch")
+"""Metrics that answer nothing by themselves."""
 
 # The columns of a trials table as lists, each converted when it is first asked for: a list of a million numbers takes
 # eight times the memory of the column, and a summary asks for a few columns only.
@@ -226,6 +234,15 @@ class Measured:
         return self._remembered[what]
 
     @cached_property
+    def headline(self) -> Headline | None:
+        """What the study names as its headline, or the first of the usual metrics that exists."""
+        if self.study.headline is not None:
+            return self.study.headline
+        usual = [metric for metric in HEADLINES if metric in self.metrics]
+        others = [metric for metric in self.metrics if metric not in BESIDES]
+        return next((Headline(metric=metric) for metric in [*usual, *others]), None)
+
+    @cached_property
     def group_names(self) -> tuple[str, ...]:
         """Arms or grid points, in the study's order."""
         return tuple(planned.group.name for planned in self.plan.groups)
@@ -240,6 +257,33 @@ class Measured:
     def only(self, groups: Collection[str], labels: Mapping[str, str] | None = None) -> Measured:
         """The same results seen through a plan of some groups only, with further labels."""
         return Measured(self.plan.choose(groups, labels), self.records)
+
+    def first(self, seeds: int) -> Measured:
+        """The same results after the first so many seeds of every group."""
+        counts = {name: min(len(planned), seeds) for name, planned in self.planned_seeds.items()}
+        order = {(name, seed): place for name, own in self.planned_seeds.items() for place, seed in enumerate(own)}
+        trials = tuple(trial for trial in self.plan.trials if order[trial.group, trial.seed] < counts[trial.group])
+        found = Measured(replace(self.plan, trials=trials), self.records)
+        # what was read of the tables is the same for any number of seeds
+        found.__dict__.update(_rows=self._rows, _columns=self._columns, _layers=self._layers)
+        return found
+
+    @cached_property
+    def seed_counts(self) -> tuple[int, int]:
+        """The fewest and the most seeds that a group is planned with."""
+        counts = [len(seeds) for seeds in self.planned_seeds.values()]
+        return min(counts), max(counts)
+
+    @property
+    def seed_words(self) -> str:
+        """`10 seeds`; `10 to 84 seeds`, where seeds are added until the claims are settled."""
+        fewest, most = self.seed_counts
+        return counted(most, "seed") if fewest == most else f"{fewest} to {counted(most, 'seed')}"
+
+    @cached_property
+    def all_seeds(self) -> tuple[int, ...]:
+        """The seeds of the group that has most."""
+        return max(self.planned_seeds.values(), key=len)
 
     @cached_property
     def entries(self) -> Mapping[str, PlannedGroup]:
@@ -354,7 +398,9 @@ class Measured:
 
         Of user code nobody has said which numbers are yes or no: those that are 0 or 1 in every trial of the study.
         """
-        found = self._declared[name]
+        found, headline = self._declared[name], self.study.headline
+        if headline is not None and headline.metric == name and headline.better not in (None, found.better):
+            found = replace(Metric.of(name, "other", label=found.label), better=headline.better)
         return replace(found, kind="flag", scale="linear", bounds=FRACTION) if name in self._yes_or_no else found
 
     @cached_property
@@ -463,7 +509,7 @@ class Measured:
         bit in a number of at least 8 digits: few digits may agree by chance, and one dead network gives the same zeros
         as another.
         """
-        names = [name for name in self.metrics if self.metric(name).kind != "time"]
+        names = [name for name in self.metrics if self.metric(name).kind != "time" and not self._repeats_seed(name)]
         found: dict[str, dict[int, int]] = {}
         for group, trials in self.by_group.items():
             rows = {
@@ -482,6 +528,11 @@ class Measured:
                 seed: other for seed, other in earlier.items() if other != seed and any(map(_is_fine, rows[seed]))
             }
         return found
+
+    def _repeats_seed(self, metric: str) -> bool:
+        """Whether a number is just the seed again, as some code returns it."""
+        column = self._columns[metric]
+        return all(column[self._rows[trial.id]] == trial.seed for trial in self.trials)
 
     def _curves_agree(self, group: str, seeds: Sequence[int]) -> bool:
         for metric in self.curve_names:
@@ -506,7 +557,11 @@ class Measured:
         config = self.entries[group].network
         smallest = float(np.finfo("float64" if config is None else config.train.precision).tiny)
         found = sample_of(self.metric(metric), self.planned_seeds[group], values, statuses, smallest)
-        return replace(found, copies=frozenset(self.copies[group]), by_code=config is None)
+        copies = frozenset(self.copies[group])
+        if config is None and len(set(found.known)) == 1 and _is_fine(found.known[0]):
+            # code of somebody's own that gives one number of many digits under every seed, whatever else it returns
+            copies = frozenset([seed for seed, (low, high) in found.ends.items() if low == high][1:])
+        return replace(found, copies=copies, by_code=config is None)
 
     @cached_property
     def _summaries(self) -> dict[Any, Estimate]:

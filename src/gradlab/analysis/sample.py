@@ -117,7 +117,7 @@ def divided(top: Sample, bottom: Sample) -> Sample:
     """One number over another, seed by seed; 0/0 and ∞/∞ are unknown."""
     seeds = [seed for seed in top.ends if seed in bottom.ends]
     ends = {seed: _quotient(top.ends[seed], bottom.ends[seed]) for seed in seeds}
-    return replace(top, ends=ends, copies=top.copies & bottom.copies)
+    return replace(top, ends=ends, copies=joint_copies((top, bottom)))
 
 
 def _quotient(top: Ends, bottom: Ends) -> Ends:
@@ -133,7 +133,7 @@ def _quotient(top: Ends, bottom: Ends) -> Ends:
 def subtracted(first: Sample, second: Sample) -> Sample:
     """One number minus another, seed by seed; ∞ − ∞ is unknown."""
     ends = {seed: apart(own, second.ends[seed], logs=False) for seed, own in first.ends.items() if seed in second.ends}
-    return replace(first, ends=ends, copies=first.copies & second.copies)
+    return replace(first, ends=ends, copies=joint_copies((first, second)))
 
 
 def apart(first: Ends, second: Ends, *, logs: bool) -> Ends:
@@ -170,13 +170,14 @@ def pooled(samples: Sequence[Sample], bounds: tuple[float, float] = UNKNOWN) -> 
     cells = [within(sample, bounds).ends for sample in samples]
     seeds = [seed for seed in cells[0] if all(seed in ends for ends in cells)]
     tally = Tally(**{name: sum(getattr(sample.tally, name) for sample in samples) for name in Tally.__slots__})
-    copies = frozenset.intersection(*(sample.copies for sample in samples))
     ends = {seed: mean_ends([ends[seed] for ends in cells]) for seed in seeds}
-    return replace(samples[0], ends=ends, tally=tally, copies=copies)
+    return replace(samples[0], ends=ends, tally=tally, copies=joint_copies(samples))
 
 
 def mean_ends(ends: Sequence[Ends]) -> Ends:
     """The mean of numbers between ends; of infinite ones with different signs nobody can say."""
+    if len(ends) == 1:
+        return ends[0]
     with np.errstate(invalid="ignore"):
         low, high = (float(np.mean(column)) for column in zip(*ends, strict=True))
     return (-math.inf if math.isnan(low) else low, math.inf if math.isnan(high) else high)
@@ -188,19 +189,23 @@ def as_first_planned(seeds: Sequence[int], first_seen: Sequence[int]) -> tuple[i
     return tuple(sorted(seeds, key=lambda seed: place.get(seed, len(place))))
 
 
-def copied_pairs(first: Sample, second: Sample) -> frozenset[int]:
-    """Seeds whose pair tells nothing new.
+def joint_copies(samples: Sequence[Sample]) -> frozenset[int]:
+    """Seeds that tell nothing new of several groups together: of a pair, a pool, a grid.
 
-    A network of the lab that is the same under every seed draws nothing at random; the other side still varies, and so
-    do the pairs. Somebody's code that gives the same network every time has probably fixed its seed, and trained one.
+    A network of the lab that is the same under every seed draws nothing at random; the other groups still vary, and so
+    does what is made of all. Somebody's code that gives the same network every time has probably fixed its seed, and
+    trained one.
     """
-    return first.copies | second.copies if first.by_code else first.copies & second.copies
+    copies = [sample.copies for sample in samples]
+    return frozenset.union(*copies) if samples[0].by_code else frozenset.intersection(*copies)
 
 
-def paired_seeds(first: Sample, second: Sample) -> list[tuple[Ends, Ends]]:
-    """Both sides of every seed that is planned on both, in the order in which seeds were planned.
+def paired_seeds(cells: Sequence[tuple[Sample, Sample]]) -> list[list[tuple[Ends, Ends]]]:
+    """Of every cell both sides, for the seeds that are planned in all of them, in the order in which they were planned.
 
-    A pair of copies is no further pair.
+    A seed that repeats another in all cells is no further pair.
     """
-    copies = copied_pairs(first, second)
-    return [(ends, second.ends[s]) for s, ends in first.ends.items() if s in second.ends and s not in copies]
+    samples = [sample for cell in cells for sample in cell]
+    copies = joint_copies(samples)
+    seeds = [s for s in samples[0].ends if s not in copies and all(s in sample.ends for sample in samples)]
+    return [[(first.ends[s], second.ends[s]) for s in seeds] for first, second in cells]

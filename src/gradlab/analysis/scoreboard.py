@@ -83,7 +83,7 @@ class ScoredStudy:
     question: str
     audit: Audit | None
     expected_unfair: bool
-    seeds: int
+    seeds: str
     trials: int
     lines: tuple[ScoredClaim, ...]
     numbers: tuple[ScoredNumber, ...] = ()

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from typing import Any, TypeVar
 
+from gradlab.arithmetic import one_blas_thread
 from gradlab.audits.audit import UNDECLARED_CODE, Audit
 from gradlab.audits.caveats.base import Caveat, Design, Remark
 from gradlab.audits.compare import (
@@ -42,7 +43,6 @@ from gradlab.audits.realize import MOST_EPOCHS, UPDATES, Realize, TraitReader
 from gradlab.audits.start import Start, start_of
 from gradlab.audits.tuning import describe_tuning, find_unequal_tuning, tuned_paths
 from gradlab.data.base import Dataset
-from gradlab.engines.base import one_blas_thread
 from gradlab.errors import StudyError
 from gradlab.facts import Fact
 from gradlab.notices import say

@@ -12,7 +12,7 @@ SYSTEMS = ("gradlab", "jax", "torch", "sklearn")
 def lines(report: dict[str, Any]) -> list[str]:
     """Return one line per workload and system."""
     machine = report["machine"]
-    found = [
+    text = [
         f"{machine['processor']}, 1 core, Python {machine['python']}, numpy {machine['packages']['numpy']}, "
         + ", ".join(f"{name} {version or 'not installed'}" for name, version in report["peers"].items()),
         f"sgemm peak {report['sgemm_gflops']:.0f} GFLOP/s; medians of {report['rounds']} rounds, systems in turn",
@@ -20,18 +20,18 @@ def lines(report: dict[str, Any]) -> list[str]:
     ]
     for row in report["workloads"]:
         share = f", {100 * row['share_of_peak']:.0f} % of the sgemm peak" if "share_of_peak" in row else ""
-        found.append(f"{row['key']}  {row['title']}{share}")
+        text.append(f"{row['key']}  {row['title']}{share}")
         for name, system in row["systems"].items():
             ratio = f"   {row['ratios'][name]:.1f} × slower" if name in row["ratios"] else ""
             for variant in system.get("variants", [system["best"]]):
                 best = variant is system["best"] or variant == system["best"]
-                found.append(f"   {name + ' ' + variant['variant']:<28}{_speed(variant):>34}{ratio if best else ''}")
-        found.append("")
+                text.append(f"   {name + ' ' + variant['variant']:<28}{_speed(variant):>34}{ratio if best else ''}")
+        text.append("")
     cost = report["probes"]
     if cost is None:
-        return found
+        return text
     return [
-        *found,
+        *text,
         f"probes add {100 * cost['default']:.1f} % to a trial of B at the default cadence (start and end), "
         f"{100 * cost['log']:.0f} % at start, every power of two and end",
     ]

@@ -98,8 +98,8 @@ def run(
         elif key == "H":
             report["workloads"].append(_study(systems))
         if report["workloads"]:  # what is measured is said at once: the whole table takes a quarter of an hour
-            found = report["workloads"][-1]["ratios"]
-            say("   " + ", ".join(f"{name} {ratio:.2f} × slower" for name, ratio in found.items()))
+            ratios = report["workloads"][-1]["ratios"]
+            say("   " + ", ".join(f"{name} {ratio:.2f} × slower" for name, ratio in ratios.items()))
     report["probes"] = _probe_cost(rounds) if "B" in workloads else None
     report["sgemm_gflops"] = max(report["sgemm_gflops"], sgemm_peak())
     for row in report["workloads"]:
@@ -114,9 +114,9 @@ def _compare(key: str, title: str, variants: dict[str, list[dict[str, Any]]], un
         name: (min if unit == "seconds" else max)(rows, key=lambda row: row[unit]) for name, rows in variants.items()
     }
     systems = {name: {"variants": rows, "best": best[name]} for name, rows in variants.items()}
-    own = best.pop("gradlab")[unit]
+    ours = best.pop("gradlab")[unit]
     theirs = {name: row[unit] for name, row in best.items()}
-    ratios = {name: value / own if unit == "seconds" else own / value for name, value in theirs.items()}
+    ratios = {name: value / ours if unit == "seconds" else ours / value for name, value in theirs.items()}
     return {"key": key, "title": title, "systems": systems, "ratios": ratios}
 
 
@@ -132,8 +132,8 @@ def _steps(key: str, systems: list[System], rounds: int) -> dict[str, Any]:
         for name, run in runs.items():
             times[name].append(run())
     variants: dict[str, list[dict[str, Any]]] = {}
-    for (system, variant), found in times.items():
-        seconds = median(found)
+    for (system, variant), measured in times.items():
+        seconds = median(measured)
         row = {"variant": variant, "ms_per_step": 1e3 * seconds / setup.steps, "gflops": flops / seconds / 1e9}
         variants.setdefault(system, []).append(row)
     return _compare(key, workload.title, variants, "gflops")
@@ -151,7 +151,7 @@ def _probe_cost(rounds: int) -> dict[str, float]:
             engine.train(chosen)
             times[name].append(perf_counter() - start)
     bare = min(times.pop("none"))
-    return {name: min(found) / bare - 1 for name, found in times.items()}
+    return {name: min(seconds) / bare - 1 for name, seconds in times.items()}
 
 
 def _tiny(systems: list[System], rounds: int) -> dict[str, Any]:

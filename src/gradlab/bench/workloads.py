@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from gradlab import api
+from gradlab.studies.loading import plan
 from gradlab.trials.setup import Setup, prepare
 
 _MNIST = {"task": "mnist", "validation": 0, "test": 0}
@@ -26,7 +26,7 @@ class Workload:
         """Return data, initial parameters and batches: what every system trains."""
         base = {"data": self.data, "model": self.model, "train": self.train}
         tree = {"question": self.title, "base": base, "seeds": 1, "measure": {"layers": []}}
-        return prepare(api.plan(tree).trials[0])
+        return prepare(plan(tree).trials[0])
 
 
 def _mnist(key: str, title: str, model: dict[str, Any], **train: Any) -> Workload:

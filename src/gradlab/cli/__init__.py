@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 import typer
 
-from gradlab.cli.commands import instruments, runs, studies, training
+from gradlab.cli.commands import instruments, runs, scripts, studies, training
 from gradlab.cli.output import drop_stdout, fold, json_only, visible
 from gradlab.errors import INTERRUPTED, GradlabError
 from gradlab.notices import open_missing_streams, say
@@ -40,6 +40,8 @@ Start with:
   gradlab export runs/mine --to csv          export its numbers
   gradlab probe train.py:make                look inside your PyTorch model
   gradlab compare train.py:train             compare your own training code
+  gradlab ab main..try -- python train.py    compare two commits
+  gradlab judge results.csv                  judge results that exist
 
 Exit codes: 0 ok · 1 failure · 2 usage or invalid study · 3 the audit failed (the run still happens) ·
 4 a claim is not reproduced (with --check) · 130 interrupted (finished trials kept).
@@ -61,6 +63,10 @@ COMMANDS = {
         runs.export,
         instruments.probe,
         training.compare,
+        scripts.ab,
+        scripts.ablate,
+        scripts.judge,
+        scripts.claim,
         studies.list_,
         studies.show,
         studies.schema,

@@ -19,6 +19,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 
 from gradlab import api
+from gradlab.analysis.settling import Round
 from gradlab.analysis.tuning import settle
 from gradlab.cli import show
 from gradlab.cli.output import drop_stdout, duration, say_all
@@ -133,6 +134,7 @@ def train(work: Work, folder: Path, *, live: bool, quiet: bool, **options: Any) 
             executor=work.executor.name,
             on_audit=None if quiet else show.audit_line,
             on_start=progress.on_start,
+            on_round=None if quiet else progress.on_round,
             on_stop=progress.on_stop,
             on_report=None if quiet else progress.on_report,
             **options,
@@ -196,6 +198,7 @@ class Progress:
         self._show_trials = live
         self._console = Console(stderr=True, highlight=False)
         self._tally: Tally | None = None
+        self._given_up: set[int] = set()
         self._live = Live(
             console=self._console,
             get_renderable=self._render,
@@ -216,11 +219,20 @@ class Progress:
         announced, self._tally = self._tally is not None, tally
         for text in self._planned.announcements if tally.todo and not announced else ():
             self._say(text)
-        if tally.phase is not None:
+        if tally.phase is not None and (tally.todo or not announced):
             done = tally.planned - tally.todo
             self._say(f"{tally.phase}: {tally.todo:,} trials" + (f", {done:,} already done" if done else ""))
         if tally.todo and sys.stderr.isatty():
             self._live.start()
+
+    def on_round(self, following: Round) -> None:
+        """Say once of each claim that more seeds would not settle it, and at the end how it came out."""
+        for claim in following.given_up:
+            if claim.number not in self._given_up:
+                self._given_up.add(claim.number)
+                self._say(f"claim {claim.number} (“{claim.verdict.claim.text}”) is given up: {claim.expected}")
+        if not following.seeds:
+            self._say(following.words)
 
     def on_stop(self) -> None:
         """Announce the stop after the first Ctrl-C."""

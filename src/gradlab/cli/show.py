@@ -6,7 +6,7 @@ import math
 import sys
 import textwrap
 import webbrowser
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TextIO
@@ -37,7 +37,7 @@ from gradlab.report.tuning import describe_edges
 from gradlab.running.verify import Verification
 from gradlab.runs.store.status import RunStatus
 from gradlab.spec.paths import label
-from gradlab.words import rounded
+from gradlab.words import counted, rounded
 
 MOST_ROWS = 60
 """Rows of a table on the terminal."""
@@ -74,13 +74,15 @@ def plan(planned: Plan, stream: TextIO, done: int = 0) -> None:
     to = Terminal(stream)
     study = planned.resolved.study
     to.print(f"[bold]{escape(study.question)}[/bold]")
-    seeds = len(study.trial_seeds)
+    seeds, until = len(study.trial_seeds), study.until_settled
     to.print(
         f"{len(planned.groups)} groups × {seeds} seeds = {len(planned.trials):,} trials, "
         f"{_say_flops(planned.flops)}, {planned.bytes / 2**20:,.0f} MiB each, "
         f"about {duration(planned.seconds())} on one core" + (" (reduced budget)" if planned.resolved.quick else "")
     )
     to.say(*tuning_lines(planned))
+    if until is not None:
+        to.print(f"until settled: more seeds in rounds, up to {until.most:,} per group, where a claim is open")
     distinct = len({trial.id for trial in planned.all_trials})
     if distinct < len(planned.all_trials):
         to.print(f"{distinct:,} of them are distinct: groups with the same settings share their trials")
@@ -182,8 +184,11 @@ def tuning_plan_json(planned: Plan) -> dict[str, Any] | None:
     }
 
 
-def result(run: Result, folder: Path, *, tables: bool = False) -> None:
-    """The answer, what it rests on and how the claims came out, on stdout; the path of the report on stderr."""
+def result(run: Result, folder: Path | None, *, tables: bool = False, verdicts: bool = False) -> None:
+    """The answer, what it rests on and how the claims came out, on stdout; the path of the report on stderr.
+
+    `verdicts` prints each of them with its interval and p, and what else the numbers show.
+    """
     to, notes, story = Terminal(), Terminal(sys.stderr), run.story
     if story.audit is not None and story.audit.mark is not None:
         to.print(f"[bold red]{story.audit.mark.upper()}[/bold red] {escape('; '.join(story.audit.faults))}\n")
@@ -193,7 +198,13 @@ def result(run: Result, folder: Path, *, tables: bool = False) -> None:
     edges = describe_edges(story.tuning) if story.tuning is not None else ()
     fairness = story.fairness if story.audit and story.audit.fair else ""
     to.say(*filter(None, (quick, *story.remarks, *edges, fairness, story.caveats)))
-    if story.tally:
+    for verdict in run.verdicts if verdicts else ():
+        to.say(hang("  ", f"{verdict.claim.text}: {verdict.words}; {verdict.reason}; {verdict.measured}"))
+    rules = {f"by {verdict.rule}; it assumes that {verdict.assumes}" for verdict in run.verdicts if verdict.rule}
+    to.say(*(hang("  ", rule) for rule in sorted(rules) if verdicts))
+    if verdicts and story.findings and len(run.measured.group_names) > 2:
+        to.say(story.findings)
+    if story.tally and not verdicts:
         to.say(story.tally + ("" if tables else " (--tables shows them all)"))
     if tables:
         print_tables(story)
@@ -201,7 +212,8 @@ def result(run: Result, folder: Path, *, tables: bool = False) -> None:
     notes.say(*story.folder_notes, soft_wrap=True)
     if story.unfinished:
         notes.print("unfinished: the finished trials are kept; run the same command to resume")
-    notes.say(f"report: {folder / 'report.html'}   (and report.md, figures/)", soft_wrap=True)
+    if folder is not None:
+        notes.say(f"report: {folder / 'report.html'}   (and report.md, figures/)", soft_wrap=True)
 
 
 def print_tables(story: Story) -> None:
@@ -280,7 +292,19 @@ def status(run: RunStatus) -> None:
         to.print("finished" if not run.failed else "finished; run the same command to retry the failed trials")
     else:
         to.print("not running; run the same command to resume")
+    to.say(*map(_say_open, run.open))
+    if (most := max((claim["wanted"] or 0 for claim in run.open), default=0)) and not run.alive:
+        to.print(f"run the same command with --until settled --most-seeds {max(most, 200)} to train them")
     to.say(*run.damaged, soft_wrap=True)
+
+
+def _say_open(claim: Mapping[str, Any]) -> str:
+    """`claim 3 is open with 10 seeds: 24 may settle it, about 2 min on one core`."""
+    words = f"claim {claim['claim']} is open with {counted(claim['seeds'], 'seed')}: "
+    if claim["wanted"] is None:
+        return words + "no number of seeds would settle it if they go on like this"
+    price = "" if claim["seconds"] is None else f", about {duration(claim['seconds'])} on one core"
+    return f"{words}{claim['wanted']:,} may settle it{price}"
 
 
 def running_lines(running: Any) -> list[str]:

@@ -123,7 +123,8 @@ def calls_again(train: Train, arms: Arms | None = None) -> Callable[[Result], Ca
         if not result.measured.plan.own_code:
             raise InvalidInput("this run trained networks of the lab; there is no function to call again")
         given = arms if arms is not None and set(arms) == set(study.arms or ()) else _kept_arms(train, study.arms or {})
-        plan = plan_comparison(train, given, study.trial_seeds)
+        seeds = tuple(dict.fromkeys(trial.seed for trial in result.measured.plan.trials))
+        plan = plan_comparison(train, given, seeds)
         contents = {arm.group.name: arm.content for arm in plan.groups}
         for planned in result.measured.plan.groups:
             if contents[planned.group.name] != planned.content:

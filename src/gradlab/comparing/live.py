@@ -9,27 +9,21 @@ import json
 import math
 import os
 import shlex
-import shutil
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field, Strict
 
-from gradlab.comparing.saving import save_recorded
-from gradlab.errors import StoreError, described
-from gradlab.report.result import Result
+from gradlab.errors import StoreError
 from gradlab.runs.store.files import read_regular
 from gradlab.runs.store.folder import WATCH
 from gradlab.spec.stored import Count, Stored
-from gradlab.spec.study import Code
 from gradlab.trials.outcome import LayerTable
 
-FILE, RUN, FORMAT = WATCH, "run", 1
+FILE, FORMAT = WATCH, 1
 Number = float | None
 NOTHING_WRONG = "At no probed step is anything wrong that the probe can see."
 
@@ -177,38 +171,3 @@ def read_live(folder: Path) -> Live:
             if number <= len(lines):
                 raise StoreError(f"{path} is damaged: line {number}: {error}") from None
     return Live(folder, header, tuple(moments))
-
-
-def save_live(folder: Path, out: Path | None = None, *, figures: bool = True) -> Result:
-    """Make a run of what a watch has left so far, by default in `run` below its folder; an earlier one is replaced."""
-    live = read_live(folder)
-    if not live.probed:
-        raise StoreError(f"{folder}: the watch has not recorded a step yet")
-    out = out or folder / RUN
-    if (out / "plan.json").is_file():
-        shutil.rmtree(out)
-    name = live.header.model
-    code = Code(function=name, sha256=live.header.sha256, text=live.header.code)
-    remarks = [finding.words for finding in live.findings] or [NOTHING_WRONG]
-    try:
-        return save_recorded(
-            out,
-            code,
-            {"every": live.header.every, "steps": live.probed[-1].step + 1},
-            live,
-            live.curves(),
-            question=f"What happens inside {name} while it trains?",
-            remarks=remarks,
-            files={},
-            figures=figures,
-        )
-    except ValueError as error:
-        raise StoreError(f"{folder / FILE} is damaged: {described(error)}") from None
-
-
-@contextmanager
-def opened_live(folder: Path) -> Iterator[Path]:
-    """The run that a watch would make, for reading: in a temporary folder, so that nothing is changed."""
-    with TemporaryDirectory(prefix="gradlab-watch-") as place:
-        save_live(folder, Path(place) / RUN, figures=False)
-        yield Path(place) / RUN

@@ -30,12 +30,13 @@ from typing import Any
 from pydantic import ValidationError
 
 from gradlab.errors import InvalidInput, StudyError, shortened
-from gradlab.parts.imports import is_own
+from gradlab.parts import is_own
 from gradlab.plans.plan import Plan, plan_code
 from gradlab.spec.base import plain_json
 from gradlab.spec.files import Source
 from gradlab.spec.messages import study_error
 from gradlab.spec.study import Code, Study
+from gradlab.trials.trial import Job
 from gradlab.words import join
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
@@ -316,7 +317,9 @@ Arguments = Mapping[str, tuple[tuple[Any, ...], dict[str, Any]]]
 """Arm -> positional and keyword arguments of its calls."""
 
 
-def plan_comparison(train: Train, arms: Arms, seeds: int | Sequence[int] = 5, **options: Any) -> Plan:
+def plan_comparison(
+    train: Train, arms: Arms, seeds: int | Sequence[int] | Mapping[str, Any] = 5, **options: Any
+) -> Plan:
     """Plan every trial of a comparison without calling the function; `InvalidInput` if a call would not be valid."""
     if not callable(train):
         raise InvalidInput(f"compare: the first argument must be a training function, not {shortened(train)}")
@@ -335,21 +338,32 @@ def plan_comparison(train: Train, arms: Arms, seeds: int | Sequence[int] = 5, **
         else {"arm": describe_setting(args[0], f"arms.{name}")}
         for name, (args, kwargs) in chosen.items()
     }
-    code = hash_code(train)
+    return plan_arms(settings, hash_code(train), seeds, options)
+
+
+def plan_arms(
+    settings: Mapping[str, Mapping[str, Any]],
+    code: Code,
+    seeds: int | Sequence[int] | Mapping[str, Any],
+    options: Mapping[str, Any],
+    jobs: Mapping[str, Job] | None = None,
+) -> Plan:
+    """Plan every trial of arms with these settings; `options` are fields of the study, and `metric` its headline."""
     metric, question, claims = options.get("metric"), options.get("question"), options.get("claims") or ()
     tree = {
         "name": options.get("name") or "comparison",
-        "question": question or f"How do {join(list(chosen))} compare?",
+        "question": question or f"How do {join(list(settings))} compare?",
         "factor": tuple(_find_differing(list(settings.values()))),
         "arms": settings,
         "seeds": _parse_seeds(seeds),
-        "headline": None if metric is None else {"metric": metric},
+        "headline": {"metric": metric} if isinstance(metric, str) else metric,
         "claims": (claims,) if isinstance(claims, Mapping) else claims,
-        "code": code.model_dump(),
+        "code": code.model_dump(exclude_unset=True),
+        **{name: options[name] for name in ("notes", "labels", "answers", "matters") if options.get(name)},
     }
     source = Source("compare", {key: value for key, value in tree.items() if value is not None})
     try:
-        return plan_code(Study.model_validate(source.tree), numerics())
+        return plan_code(Study.model_validate(source.tree), numerics(), jobs)
     except ValidationError as error:
         raise source.place(study_error(error, source.tree)) from None
     except StudyError as error:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from textwrap import indent
 from typing import Any
 
 from gradlab.analysis.measured import Measured
 from gradlab.audits.audit import ONE_SEED, Audit
+from gradlab.comparing.live import FILE, NOTHING_WRONG, read_live
 from gradlab.comparing.outcomes import LayerSource, make_outcome
 from gradlab.comparing.planning import hash_code, numerics
+from gradlab.errors import StoreError, described
 from gradlab.notices import say
 from gradlab.plans.plan import Plan, plan_code
 from gradlab.report.result import Result
@@ -21,6 +26,9 @@ from gradlab.runs.store.files import DamagedFile, read_fitted
 from gradlab.runs.store.folder import AUDIT, RunFolder
 from gradlab.spec.study import Code, Study
 from gradlab.trials.outcome import TrialResult, digest
+
+RUN = "run"
+"""Where a watch on the disk is saved, below its folder."""
 
 
 def load_audit(path: Path, plan: Plan) -> Audit | None:
@@ -86,3 +94,38 @@ def save_recorded(
         for name, content in files.items():
             folder.write_file(name, content)
         return finish(folder, Measured(plan, folder.records), options, names={arm: recorded.layer_names})
+
+
+def save_live(folder: Path, out: Path | None = None, *, figures: bool = True) -> Result:
+    """Make a run of what a watch has left so far, by default in `run` below its folder; an earlier one is replaced."""
+    live = read_live(folder)
+    if not live.probed:
+        raise StoreError(f"{folder}: the watch has not recorded a step yet")
+    out = out or folder / RUN
+    if (out / "plan.json").is_file():
+        shutil.rmtree(out)
+    name = live.header.model
+    code = Code(function=name, sha256=live.header.sha256, text=live.header.code)
+    remarks = [finding.words for finding in live.findings] or [NOTHING_WRONG]
+    try:
+        return save_recorded(
+            out,
+            code,
+            {"every": live.header.every, "steps": live.probed[-1].step + 1},
+            live,
+            live.curves(),
+            question=f"What happens inside {name} while it trains?",
+            remarks=remarks,
+            files={},
+            figures=figures,
+        )
+    except ValueError as error:
+        raise StoreError(f"{folder / FILE} is damaged: {described(error)}") from None
+
+
+@contextmanager
+def opened_live(folder: Path) -> Iterator[Path]:
+    """The run that a watch would make, for reading: in a temporary folder, so that nothing is changed."""
+    with TemporaryDirectory(prefix="gradlab-watch-") as place:
+        save_live(folder, Path(place) / RUN, figures=False)
+        yield Path(place) / RUN

@@ -142,8 +142,8 @@ class Task(Part):
 
     def stored(self) -> Any:
         """What was placed in this process for this task, or else what `read` gives."""
-        found = placed(self.source()) if self.source() else None
-        return self.read() if found is None else found
+        data = placed(self.source()) if self.source() else None
+        return self.read() if data is None else data
 
     @abstractmethod
     def load(self, samples: np.random.Generator, split: np.random.Generator) -> Dataset:

@@ -49,8 +49,8 @@ def read_idx(path: str) -> NDArray[Any]:
             raise DataError(f"data file {path}: its header says {_times(shape)} entries, more than the file can hold")
         entries = opened.read(size + 1)  # one more, to see whether the file ends there
     if len(entries) != size:
-        found = "more" if len(entries) > size else f"{len(entries):,}"
-        raise DataError(f"data file {path}: {size:,} bytes of entries are expected after its header, it has {found}")
+        counted = "more" if len(entries) > size else f"{len(entries):,}"
+        raise DataError(f"data file {path}: {size:,} bytes of entries are expected after its header, it has {counted}")
     return np.frombuffer(entries, dtype).reshape(shape).astype(dtype.newbyteorder("="), copy=False)
 
 
@@ -111,10 +111,10 @@ def read_samples(sources: tuple[Source, ...], inputs: str, target: str, kind: st
         ]
         pairs = list(zip(tables, sources, strict=True))
         x = [_check_inputs(source.path, table.x, table.y, is_idx(source.path)) for table, source in pairs]
-        for own, source in zip(x[1:], sources[1:], strict=True):
-            if own.shape[1] != x[0].shape[1]:
+        for further, source in zip(x[1:], sources[1:], strict=True):
+            if further.shape[1] != x[0].shape[1]:
                 raise DataError(
-                    f"data file {source.path}: {own.shape[1]:,} inputs per sample, and {x[0].shape[1]:,} in {path}"
+                    f"data file {source.path}: {further.shape[1]:,} inputs per sample, and {x[0].shape[1]:,} in {path}"
                 )
         targets, classes = _check_targets(path, target, _join([table.y for table in tables], path), kind)
         return Samples(x[0] if len(x) == 1 else np.concatenate(x), targets, classes, tuple(map(len, x)))
@@ -129,21 +129,21 @@ def _read_table(source: Source, inputs: str, target: str) -> Table:
     if reader is None:
         raise DataError(f"data file {path}: unsupported file type; use {', '.join(readers)}, .idx or .idx.gz")
     try:
-        found = reader(source, inputs, target)
+        table = reader(source, inputs, target)
     except (DataError, MemoryError):
         raise
     except Exception as error:  # a damaged file can fail anywhere inside its reader
         raise DataError(f"data file {path}: cannot be read, {type(error).__name__}: {str(error)[:200]}") from None
-    return found._replace(y=_decode_text(path, found.y))
+    return table._replace(y=_decode_text(path, table.y))
 
 
-def _in_order_of(first: Table, table: Table, path: str, own: str) -> Table:
+def _in_order_of(first: Table, table: Table, path: str, further: str) -> Table:
     """The columns of a further file in the order of the first file's; they need the same names."""
     if first.names is None or table.names is None or table.names == first.names:
         return table
     if sorted(table.names) != sorted(first.names):
         odd = sorted({*table.names} ^ {*first.names})
-        raise DataError(f"data file {own}: its columns are not those of {path}; {shortened(odd[0])} is in one only")
+        raise DataError(f"data file {further}: its columns are not those of {path}; {shortened(odd[0])} is in one only")
     return Table(table.x[:, [table.names.index(name) for name in first.names]], table.y, first.names)
 
 
@@ -164,10 +164,10 @@ def _decode_text(path: str, y: Any) -> Any:
     if y.dtype.kind not in "OS":
         return y
     flat = y.ravel().tolist()
-    odd = next((each for each in flat if not isinstance(each, str | bytes | bool | int | float)), None)
+    odd = next((value for value in flat if not isinstance(value, str | bytes | bool | int | float)), None)
     if odd is not None:
         raise DataError(f"data file {path}: targets contain {shortened(odd)}; give one number or string per sample")
-    words = [each.decode("utf8", "backslashreplace") if isinstance(each, bytes) else str(each) for each in flat]
+    words = [value.decode("utf8", "backslashreplace") if isinstance(value, bytes) else str(value) for value in flat]
     return np.array(words, dtype=str).reshape(y.shape)
 
 
@@ -179,8 +179,8 @@ def _npz(source: Source, inputs: str, target: str) -> Table:
                 raise DataError(f"data file {path}: a single array, not an npz archive with {inputs!r} and {target!r}")
             for name in (inputs, target):
                 if name not in arrays.files:
-                    found = ", ".join(arrays.files)
-                    raise DataError(f"data file {path}: no array {name!r}; it has {found}{nearest(name, arrays.files)}")
+                    names = ", ".join(arrays.files)
+                    raise DataError(f"data file {path}: no array {name!r}; it has {names}{nearest(name, arrays.files)}")
             return Table(_array(path, arrays, inputs), _array(path, arrays, target))
     except BadZipFile:
         raise DataError(f"data file {path}: damaged or not an npz archive") from None
@@ -364,8 +364,8 @@ class File(Task):
 
     def fingerprint(self) -> str:
         """Hash the bytes of the file; of several files, also what each of them is for."""
-        found = [(name, path) for name in self.location if (path := getattr(self, name))]
-        hashes = [(name, self._hash(path)) for name, path in found]
+        files = [(name, path) for name in self.location if (path := getattr(self, name))]
+        hashes = [(name, self._hash(path)) for name, path in files]
         if len(hashes) == 1:
             return hashes[0][1]
         return sha256("\n".join(f"{name} {digest}" for name, digest in hashes).encode()).hexdigest()
@@ -379,15 +379,15 @@ class File(Task):
 
     def facts(self) -> Facts:
         """Read the files to find their sizes."""
-        x, y, classes, rows = found = self._samples()
-        split = self._split(found)
+        x, y, classes, rows = samples = self._samples()
+        split = self._split(samples)
         task = "regression" if classes is None else f"classification with {classes} classes"
         guessed = "inferred" if self.kind == "infer" else "as stated"
         stated = f"{Path(self.path).name}: {rows[0]:,} samples of {x.shape[1]:,} numbers, {task} ({guessed})"
         for word, fixed in (("validation", split.validation), ("test", split.test)):
             if len(fixed):
-                path, own = getattr(self, f"{word}_path"), getattr(self, f"{word}_rows")
-                stated += f"; {word}: {Path(path).name if path else f'rows {own[0]:,} to {own[1] - 1:,}'}"
+                path, span = getattr(self, f"{word}_path"), getattr(self, f"{word}_rows")
+                stated += f"; {word}: {Path(path).name if path else f'rows {span[0]:,} to {span[1] - 1:,}'}"
         outputs = y.shape[1] if classes is None else classes
         validation, test = len(split.validation) + split.drawn_validation, len(split.test) + split.drawn_test
         size = 3 * ((8 * x.size if self.standardize else x.nbytes) + y.nbytes)
@@ -395,8 +395,8 @@ class File(Task):
 
     def load(self, samples: np.random.Generator, split: np.random.Generator) -> Dataset:
         """Shuffle the rows that are not fixed by the split's stream, then cut; scaling uses the training rows only."""
-        x, y, classes, _ = found = self._samples()
-        parts = self._split(found)
+        x, y, classes, _ = read = self._samples()
+        parts = self._split(read)
         order = parts.rest[split.permutation(len(parts.rest))]
         train, validation = order[: parts.train], order[parts.train : parts.train + parts.drawn_validation]
         test = order[parts.train + parts.drawn_validation :]
@@ -406,12 +406,12 @@ class File(Task):
         validation = parts.validation if len(parts.validation) else validation
         return Dataset(x, y, train, validation, parts.test if len(parts.test) else test, classes=classes)
 
-    def _split(self, found: Samples) -> Split:
+    def _split(self, samples: Samples) -> Split:
         """Which rows are fixed, and how many are drawn from the others."""
-        n = found.rows[0]
+        n = samples.rows[0]
         fixed: dict[str, Rows] = {}
         start = n
-        further = iter(found.rows[1:])
+        further = iter(samples.rows[1:])
         for word in ("validation", "test"):
             if getattr(self, f"{word}_path"):
                 stop = start + next(further)
@@ -440,8 +440,8 @@ class File(Task):
         return repr([self.name, *(getattr(self, name) for name in (*self.location, "target", "inputs", "kind"))])
 
     def _samples(self) -> Samples:
-        found: Samples = self.stored()
-        return found
+        samples: Samples = self.stored()
+        return samples
 
     def read(self) -> Samples:
         """Read the files; what was read last is remembered."""
@@ -479,11 +479,11 @@ def _source(path: str, target_path: str) -> Source:
 def _stat(path: str) -> os.stat_result:
     """Stat a file and refuse anything but a regular file: reading a pipe or a device could block forever."""
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except OSError as error:
         raise DataError(f"{path}: {error.strerror or error}", where="data.path") from None
     except ValueError as error:  # not a valid file name
         raise DataError(f"{shortened(path)} is not a valid file name: {error}", where="data.path") from None
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         raise DataError(f"{path} is a folder, a pipe or a device, not a regular file", where="data.path")
-    return found
+    return status

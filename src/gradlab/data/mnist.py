@@ -128,9 +128,9 @@ def unpack(path: Path = PACKED, expected: str = SHA256) -> bytes:
         packed = path.read_bytes()
     except OSError as error:
         raise DataError(f"MNIST file {path}: {error.strerror or error}; reinstall gradlab") from None
-    found = sha256(packed).hexdigest()
-    if found != expected:
+    digest = sha256(packed).hexdigest()
+    if digest != expected:
         raise DataError(
-            f"MNIST file {path} is damaged: its SHA-256 is {found[:16]}…, expected {expected[:16]}…; reinstall gradlab"
+            f"MNIST file {path} is damaged: its SHA-256 is {digest[:16]}…, expected {expected[:16]}…; reinstall gradlab"
         )
     return lzma.decompress(packed)

@@ -7,17 +7,14 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import ClassVar
 
-import numpy as np
-from threadpoolctl import threadpool_limits
-
 from gradlab.engines import loop
-from gradlab.engines.loop import State, Stretch, Tick, Trainer, require_denormals
+from gradlab.engines.loop import State, Stretch, Tick, Trainer
 from gradlab.parts import Catalog, Part
 from gradlab.spec.config import Config
 from gradlab.trials.outcome import Outcome
 from gradlab.trials.setup import Setup
 
-__all__ = ["Engine", "State", "Stretch", "Tick", "Trainer", "one_blas_thread", "require_denormals"]
+__all__ = ["Engine", "State", "Stretch", "Tick", "Trainer"]
 
 
 class Engine(Part):
@@ -77,9 +74,3 @@ class Engine(Part):
     def can_group(self, a: Config, b: Config) -> bool:
         """Whether two trials whose group size is above 1 can be in one `train_together` call."""
         return False
-
-
-def one_blas_thread() -> threadpool_limits:
-    """Return a context in which BLAS uses one thread: the number of threads changes the bits of float32 products."""
-    np.ones((2, 2)) @ np.ones((2, 2))  # BLAS must be loaded before it can be limited
-    return threadpool_limits(1)

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gradlab.errors import EnvironmentFault
+from gradlab.arithmetic import require_denormals
 from gradlab.network.norms import Running
 from gradlab.spec.config import EpochMetric
 from gradlab.spec.metric import split_of
@@ -250,17 +250,3 @@ def _follows_epochs(setup: Setup) -> bool:
     train, best = setup.trial.config.train, setup.trial.config.measure.best
     by_training = best is not None and split_of(best) == "train"
     return by_training or train.early_stopping is not None or setup.schedule.reaction(train.lr) is not None
-
-
-def require_denormals() -> None:
-    """Raise if this thread flushes denormal numbers to zero.
-
-    The vanishing values of a plain deep network are denormal float32 numbers. Flushing them changes results, and some
-    libraries enable it for the thread that loads them.
-    """
-    if np.float32(1e-38) * np.float32(0.01) == 0:
-        raise EnvironmentFault(
-            "this thread flushes denormal numbers to zero, so vanishing gradients would be wrong; something "
-            "loaded into this process enabled it (torch.set_flush_denormal, or a library built with "
-            "-ffast-math): disable it, or run gradlab in a separate process"
-        )

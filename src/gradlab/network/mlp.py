@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,9 @@ from gradlab.network.norms import NoNorm, Norm, Running
 from gradlab.network.skips import Skip
 from gradlab.parts import Catalog, Part
 from gradlab.spec.base import scale_value
-from gradlab.spec.config import Model
+
+if TYPE_CHECKING:
+    from gradlab.spec.config import Model
 
 Array = NDArray[Any]
 PROJECTION = "projection"

@@ -7,8 +7,8 @@ from time import perf_counter
 
 import numpy as np
 
+from gradlab.arithmetic import one_blas_thread
 from gradlab.data.base import Facts
-from gradlab.engines.base import one_blas_thread
 from gradlab.network.mlp import MLP
 from gradlab.optim.schedules import Horizon
 from gradlab.trials.measuring import EVALUATION_ROWS

@@ -17,6 +17,7 @@ _FIELDS = (
     "other_data",
     "not_comparable",
     "tune",
+    "matters",
 )
 """Fields of a study, besides claims, that decide how its results are read."""
 
@@ -43,6 +44,7 @@ def frozen(plan: Plan) -> dict[str, Any]:
         "fields": {name: tree[name] for name in _FIELDS if name in tree},
         "quick": plan.quick,
         "kind": "code" if plan.own_code else "study",
+        **({} if study.until_settled is None else {"until_settled": study.until_settled.most}),
     }
     if tuning is not None:
         tried = [{"name": planned.group.name, "id": planned.id} for planned in tuning.plan.groups]

@@ -9,7 +9,6 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from gradlab.data.base import Facts, Task
-from gradlab.engines.base import Engine
 from gradlab.errors import InvalidInput, StudyError, Where, nearest, offer, shortened
 from gradlab.network.initial import check_bias
 from gradlab.network.losses import Loss
@@ -24,13 +23,14 @@ from gradlab.spec.expand import expand, place_in_study
 from gradlab.spec.files import Resolved
 from gradlab.spec.metric import Metric, split_of
 from gradlab.spec.selection import chosen
-from gradlab.spec.study import Code, Study
-from gradlab.trials.recorder import EVALUATED, FROM_CURVES, METRICS, OPTIONAL, epoch_metrics
+from gradlab.spec.study import Code, Study, list_seeds
+from gradlab.trials.metrics import EVALUATED, FROM_CURVES, METRICS, OPTIONAL, epoch_metrics
 from gradlab.trials.setup import make_horizon, moments_of, snapshot_steps
-from gradlab.trials.trial import Trial, group_content, group_id, trial_id
+from gradlab.trials.trial import Job, Trial, group_content, group_id, trial_id
 from gradlab.words import join
 
 if TYPE_CHECKING:
+    from gradlab.engines.base import Engine
     from gradlab.plans.tuning import TuningPlan
 
 MAX_TRIALS = 1_000_000
@@ -62,6 +62,10 @@ class PlannedGroup:
     """Hash of everything but the seed that determines its results."""
     content: str = ""
     """The same without the numerics: what is to be computed, independent of the engine."""
+    extra: int = 0
+    """Seeds beyond those that every group has, added because a claim was open."""
+    job: Job | None = None
+    """What its trials run instead of an engine, where any worker can run it."""
 
     @property
     def network(self) -> Config | None:
@@ -147,12 +151,12 @@ class Plan:
     @property
     def flops(self) -> int:
         """FLOPs of all trials."""
-        return sum(planned.cost.flops for planned in self.groups) * len(self.resolved.study.trial_seeds)
+        return sum(planned.cost.flops * self.seed_count(planned) for planned in self.groups)
 
     @property
     def bytes(self) -> int:
-        """Memory of the largest trial."""
-        return max(planned.cost.bytes for planned in self.groups)
+        """Memory of the largest trial; 0 of the user's code, whose memory is unknown."""
+        return max(planned.known_cost.bytes if planned.known_cost else 0 for planned in self.groups)
 
     @property
     def announcements(self) -> tuple[str, ...]:
@@ -167,8 +171,17 @@ class Plan:
     def seconds(self, speed: Speed | None = None) -> float:
         """Estimate the time of all trials, one after the other, on one core of this machine."""
         speed = speed or measure_speed()
-        each = [speed.seconds(planned.cost) for planned in self.groups]
-        return sum(each) * len(self.resolved.study.trial_seeds)
+        return sum(speed.seconds(planned.cost) * self.seed_count(planned) for planned in self.groups)
+
+    def seed_count(self, planned: PlannedGroup) -> int:
+        """How many seeds a group is trained with."""
+        return len(self.study.trial_seeds) + planned.extra
+
+    def with_seeds(self, counts: Mapping[str, int]) -> Plan:
+        """The plan in which these groups are trained with so many seeds, the first of the study's sequence."""
+        fixed = len(self.study.trial_seeds)
+        groups = tuple(replace(g, extra=counts.get(g.group.name, self.seed_count(g)) - fixed) for g in self.groups)
+        return replace(self, groups=groups, trials=list_trials(self.resolved, groups))
 
 
 def make_plan(resolved: Resolved) -> Plan:
@@ -198,25 +211,29 @@ def _make_plan(resolved: Resolved) -> Plan:
     plan = Plan(resolved, tuple(planned), ())
     _check_memory(plan)
     _check_references(plan)
-    return replace(plan, trials=list_trials(resolved, [found.id for found in planned]))
+    return replace(plan, trials=list_trials(resolved, planned))
 
 
-def plan_code(study: Study, numerics: str) -> Plan:
-    """Plan every call of the user's code; a `StudyError` if a claim names an arm that does not exist."""
+def plan_code(study: Study, numerics: str, jobs: Mapping[str, Job] | None = None) -> Plan:
+    """Plan every call of the user's code; a `StudyError` if a claim names an arm that does not exist.
+
+    `jobs`: arm -> what its trials run, where any worker can run them.
+    """
     assert study.code is not None, "a study of networks is planned by make_plan"
     resolved = Resolved(study, expand(study, BUILT_IN), BUILT_IN)
     groups = []
     for group in resolved.groups:
         content = content_id([study.code.sha256, group.settings])
         identity = group_id(content, numerics)
-        groups.append(PlannedGroup(group, None, None, "", "code", None, numerics, identity, content))
+        job = (jobs or {}).get(group.name)
+        groups.append(PlannedGroup(group, None, None, "", "code", None, numerics, identity, content, job=job))
     for index, claim in enumerate(study.claims):
         if claim.metric is not None:
             try:
                 chosen(claim, resolved.groups)
             except StudyError as error:
                 raise error.below("claims", index) from None
-    return Plan(resolved, tuple(groups), list_trials(resolved, [planned.id for planned in groups]))
+    return Plan(resolved, tuple(groups), list_trials(resolved, groups))
 
 
 def _name_group(error: InvalidInput, group: Group, resolved: Resolved) -> InvalidInput:
@@ -230,13 +247,23 @@ def _name_group(error: InvalidInput, group: Group, resolved: Resolved) -> Invali
     return type(error)(problems=tuple(problems))
 
 
-def list_trials(resolved: Resolved, ids: Sequence[str]) -> tuple[Trial, ...]:
-    """Return every trial of a study whose groups have these ids, seed by seed."""
+def list_trials(resolved: Resolved, groups: Sequence[PlannedGroup]) -> tuple[Trial, ...]:
+    """Return every trial of these groups, seed by seed."""
     study, catalog = resolved.study, resolved.catalog
+    fixed = len(study.trial_seeds)
     return tuple(
-        Trial(trial_id(identity, seed), group.name, seed, study.seed, group.network, catalog)
-        for seed in study.trial_seeds
-        for group, identity in zip(resolved.groups, ids, strict=True)
+        Trial(
+            trial_id(planned.id, seed),
+            planned.group.name,
+            seed,
+            study.seed,
+            planned.group.network,
+            catalog,
+            planned.job,
+        )
+        for place, seed in enumerate(list_seeds(study.seeds, max((planned.extra for planned in groups), default=0)))
+        for planned in groups
+        if place < fixed + planned.extra
     )
 
 

@@ -13,7 +13,7 @@ from pydantic import ConfigDict, Field
 from gradlab.errors import StoreError, shortened
 from gradlab.parts import Catalog, PartFile
 from gradlab.plans.cost import Cost
-from gradlab.plans.plan import Plan, PlannedGroup, list_trials
+from gradlab.plans.plan import MAX_TRIALS, Plan, PlannedGroup, list_trials
 from gradlab.plans.tuning import assemble, list_candidates, resolved_at, resolved_candidates, untuned_name, with_choice
 from gradlab.spec.base import content_id
 from gradlab.spec.expand import to_full_tree
@@ -56,6 +56,7 @@ class SavedGroup(Stored):
     stated: str
     engine: str
     reason: str | None
+    extra: Annotated[Count, Field(le=MAX_TRIALS)] = 0
     cost: SavedCost | None
 
 
@@ -112,6 +113,7 @@ def _saved_groups(plan: Plan) -> list[dict[str, Any]]:
         {
             "name": planned.group.name,
             **{name: getattr(planned, name) for name in _FIELDS},
+            **({"extra": planned.extra} if planned.extra else {}),
             "cost": None if planned.known_cost is None else asdict(planned.known_cost),
         }
         for planned in plan.groups
@@ -136,7 +138,7 @@ def saved_files(plan: Plan) -> dict[str, bytes]:
     """Return human-readable files that document what was run, by name."""
     if plan.study.code is not None:
         tree = plan.study.model_dump(mode="json", exclude={"code"}, exclude_unset=True, exclude_none=True)
-        return {"comparison.yaml": dump(tree).encode(), "code.py": plan.study.code.text.encode()}
+        return {"comparison.yaml": dump(tree).encode(), plan.study.code_file: plan.study.code.text.encode()}
     files = enumerate(plan.catalog.files)
     sources = {f"{PARTS}/{_part_name(number, file.path)}": Path(file.path).read_bytes() for number, file in files}
     texts = {"study.yaml": to_yaml(plan.study), "resolved.yaml": dump(to_full_tree(plan.resolved.groups))}
@@ -186,6 +188,8 @@ def check_saved(tree: Mapping[str, Any]) -> None:
     for group in [*found.groups, *([*tuning.groups, *tuning.base] if tuning is not None else ())]:
         if group.id != group_id(group.content, group.numerics):
             raise ValueError(f"the id of {shortened(group.name)} does not match its content")
+    if sum(group.extra for group in found.groups) > MAX_TRIALS:
+        raise ValueError(f"groups: more than {MAX_TRIALS:,} trials")
 
 
 def restored(tree: Mapping[str, Any], resolved: Resolved) -> Plan:
@@ -217,17 +221,18 @@ def _restored_plan(saved_groups: Sequence[Mapping[str, Any]], seeds: Sequence[in
     groups = []
     for group in resolved.groups:
         fields, cost = {name: found[group.name][name] for name in _FIELDS}, found[group.name]["cost"]
-        groups.append(PlannedGroup(group, None if cost is None else Cost(**cost), **fields))
+        extra = found[group.name].get("extra", 0)
+        groups.append(PlannedGroup(group, None if cost is None else Cost(**cost), **fields, extra=extra))
     if resolved.study.code is not None and any(
         planned.content != content_id([resolved.study.code.sha256, planned.group.settings]) for planned in groups
     ):
         raise StoreError(_FOREIGN)
-    return Plan(resolved, tuple(groups), list_trials(resolved, [group.id for group in groups]))
+    return Plan(resolved, tuple(groups), list_trials(resolved, groups))
 
 
 def saved_phases(tree: Mapping[str, Any]) -> dict[str, list[tuple[Mapping[str, Any], Sequence[int]]]]:
     """Phase -> its groups with their seeds, in a saved plan. A study that tunes nothing has one phase, `judging`."""
-    judged = [(group, tree["seeds"]) for group in tree["groups"]]
+    judged = [(group, seeds_of(tree, group)) for group in tree["groups"]]
     tuning = tree.get("tuning")
     if tuning is None:
         return {JUDGING: judged}
@@ -237,6 +242,12 @@ def saved_phases(tree: Mapping[str, Any]) -> dict[str, list[tuple[Mapping[str, A
         TUNING: tried,
         JUDGING: [*judged, *(({**group, "name": untuned_name(group["name"])}, tree["seeds"]) for group in base)],
     }
+
+
+def seeds_of(tree: Mapping[str, Any], group: Mapping[str, Any]) -> Sequence[int]:
+    """The seeds of a judged group: seeds are added only to studies that number them 0, 1, 2, …"""
+    seeds = tree["seeds"]
+    return [*seeds, *range(len(seeds), len(seeds) + group.get("extra", 0))]
 
 
 def trial_ids(tree: Mapping[str, Any]) -> dict[str, tuple[str, int]]:

@@ -18,7 +18,7 @@ from gradlab.spec.metric import Metric
 from gradlab.spec.paths import label, value_at
 from gradlab.spec.study import DIGITS, Interval, Study, Tune
 from gradlab.streams import Streams
-from gradlab.trials.recorder import METRICS, epoch_metrics
+from gradlab.trials.metrics import METRICS, epoch_metrics
 from gradlab.trials.trial import group_id
 
 # The values: a grid, or random points from the study's own seed.
@@ -180,7 +180,7 @@ def assemble(base: Plan, candidates: Sequence[Candidate], tried: Plan) -> Plan:
     assert tune is not None
     tuning = TuningPlan(tune, tuple(candidates), tried, _renamed(base) if tune.untuned else None, base)
     groups = tuple(map(_placeholder, base.groups))
-    return Plan(base.resolved, groups, list_trials(base.resolved, [planned.id for planned in groups]), tuning)
+    return Plan(base.resolved, groups, list_trials(base.resolved, groups), tuning)
 
 
 def judge_at(pending: Plan, chosen: Mapping[str, Candidate]) -> Plan:
@@ -196,9 +196,8 @@ def with_choice(plan: Plan, pending: Plan, chosen: Mapping[str, Candidate]) -> P
 
 
 def judged_phase(plan: Plan) -> Plan:
-    """Everything that is run after the choice: the judged arms, then the same arms untuned."""
-    assert plan.tuning is not None
-    untuned = plan.tuning.untuned
+    """Everything that is judged: the arms and, of a study that tunes, the same arms untuned."""
+    untuned = None if plan.tuning is None else plan.tuning.untuned
     if untuned is None:
         return plan
     judged = {trial.id for trial in plan.trials}  # an arm whose best value is that of the base is trained once
@@ -246,7 +245,7 @@ def _renamed(base: Plan) -> Plan:
     named = tuple(replace(group, name=untuned_name(group.name)) for group in base.resolved.groups)
     resolved = replace(base.resolved, groups=named)
     groups = tuple(replace(planned, group=group) for planned, group in zip(base.groups, named, strict=True))
-    return Plan(resolved, groups, list_trials(resolved, [planned.id for planned in groups]))
+    return Plan(resolved, groups, list_trials(resolved, groups))
 
 
 def _check_metric(plan: Plan, tune: Tune) -> None:

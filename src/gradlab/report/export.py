@@ -11,11 +11,11 @@ from contextlib import ExitStack
 from typing import IO, TYPE_CHECKING, Any, Literal, get_args
 
 from gradlab.errors import InvalidInput, nearest
-from gradlab.report.tables import Table
 from gradlab.spec.base import plain_json
 
 if TYPE_CHECKING:
     from gradlab.report.story import Story
+    from gradlab.report.tables import Table
 
 
 _SPECIAL = {

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from gradlab.report.pictures import MicroWorld, Pictures
-from gradlab.report.story import Design, Rerun, Story
 from gradlab.report.tables import HOW, Table
 from gradlab.words import join
+
+if TYPE_CHECKING:
+    from gradlab.report.pictures import MicroWorld, Pictures
+    from gradlab.report.story import Design, Rerun, Story
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>|#&])")
 
@@ -114,7 +117,7 @@ def _design(design: Design) -> list[str]:
     return [
         "## Design",
         "",
-        f"Declared factor: {factor}. {design.seeds} seeds, {design.sharing}.",
+        f"Declared factor: {factor}. {design.seeds}, {design.sharing}.",
         "",
         *render_table(design.groups),
         *(f"\nData: {escape(text)}." for text in design.data),
@@ -126,8 +129,8 @@ def _rerun(rerun: Rerun) -> list[str]:
     machine = "The environment was not recorded." if rerun.machine is None else escape(rerun.machine)
     pinned = " BLAS pinned to one thread, denormals kept (no flush-to-zero)."
     files = "The study is in `study.yaml`, every group with all its defaults in `resolved.yaml`"
-    if rerun.own_code:
-        pinned, files = "", "The code as it was called is in `code.py`, the arms are in `comparison.yaml`"
+    if rerun.code is not None:
+        pinned, files = "", f"What was run is in `{rerun.code}`, the arms are in `comparison.yaml`"
     return [
         "## Run it again",
         "",

@@ -19,7 +19,6 @@ from gradlab.report.look import DASHES, HUES, MARKERS, Stroke, shade, shade_step
 from gradlab.spec.naming import Names, is_number
 from gradlab.spec.paths import label
 from gradlab.spec.selection import chosen
-from gradlab.tell.answers import headline_of
 
 if TYPE_CHECKING:
     from gradlab.report.charts import Line
@@ -207,7 +206,7 @@ def _choose_panels(measured: Measured, facets: tuple[str, ...]) -> tuple[tuple[s
 def _important(measured: Measured) -> list[str]:
     """The extremes of the headline, then the groups that claims name."""
     found: list[str] = []
-    headline = headline_of(measured)
+    headline = measured.headline
     if headline is not None and headline.at.layer is None and (order := ranked(measured, headline.metric)):
         found += [order[0], order[-1]]
     conditions = [planned.group for planned in measured.plan.groups]

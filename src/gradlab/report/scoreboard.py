@@ -13,6 +13,7 @@ VERBS = {
     "reproduced": ("holds", "hold"),
     "direction only": ("holds in direction only", "hold in direction only"),
     "not reproduced": ("does not hold", "do not hold"),
+    "no difference": ("shows no difference that matters", "show no difference that matters"),
     "not settled": ("is not settled", "are not settled"),
     "not tested": ("is not tested", "are not tested"),
 }
@@ -182,7 +183,7 @@ def render_scoreboard(board: Scoreboard, links: dict[str, str]) -> str:
 
 def _render_study(entry: ScoredStudy, link: str | None) -> Iterator[str]:
     title = f"[{entry.study}]({link})" if link else entry.study
-    yield from (f"### {title} ({entry.role}, {entry.seeds} seeds)", "", escape(entry.question), "")
+    yield from (f"### {title} ({entry.role}, {entry.seeds})", "", escape(entry.question), "")
     yield from (f"Same set-up except the factor? {escape(_describe_fairness(entry))}.", "")
     for kind, scored in (("Sentences of the write-up", entry.sentences), ("Statements of our own", entry.statements)):
         if scored:

@@ -40,7 +40,7 @@ from gradlab.runs.store.history import History
 from gradlab.spec.claims import Claim
 from gradlab.spec.naming import Names, say_settings
 from gradlab.spec.paths import label
-from gradlab.tell.answers import Answer, answer, headline_of, verdicts_of
+from gradlab.tell.answers import Answer, answer, verdicts_of
 from gradlab.tell.findings import findings
 from gradlab.tell.history import history_json, tell_history, tell_unfinished
 from gradlab.tell.methods import describe_methods
@@ -52,7 +52,7 @@ class Design:
     """In what the arms are allowed to differ, and what each of them is."""
 
     factor: tuple[str, ...]
-    seeds: int
+    seeds: str
     sharing: str
     """What the seeds have in common across groups, in words."""
     groups: Table
@@ -67,8 +67,8 @@ class Rerun:
     command: str
     machine: str | None
     """Versions and processor in words; None if they were not recorded."""
-    own_code: bool
-    """Whether the trials are calls of user code."""
+    code: str | None
+    """The file that holds the user's code; None of networks of the lab."""
     hash: str
     """Of the results: equal hashes, equal bits."""
 
@@ -86,7 +86,7 @@ def describe_design(measured: Measured) -> Design:
         rows.append((planned.group.name, settings, *sizes))
     return Design(
         study.factor,
-        len(study.trial_seeds),
+        measured.seed_words,
         "shared by all groups (common random numbers)" if known else "the same for all groups",
         Table("Design", header, tuple(rows), numbers=(2, 3, 4) if known else ()),
         tuple(dict.fromkeys(planned.stated for planned in plan.groups if planned.stated)),
@@ -100,7 +100,7 @@ def describe_rerun(measured: Measured, environment: Mapping[str, Any], command: 
     if packages:
         python, processor, system = (environment.get(key, "unknown") for key in ("python", "processor", "system"))
         machine = f"Python {python}, {packages}; {processor} ({system})."
-    return Rerun(command, machine, measured.plan.own_code, measured.hash)
+    return Rerun(command, machine, measured.study.code_file if measured.plan.own_code else None, measured.hash)
 
 
 # Which figure shows what a claim is about.
@@ -131,11 +131,12 @@ def find_figure(claim: Claim, drawn: Sequence[str], catalog: Catalog) -> str | N
 
 MOST_CAVEATS = 2
 """Caveats that one line names; the report has all."""
-NAMED, MOST_NAMED = ("direction only", "not reproduced"), 2
+NAMED, MOST_NAMED = ("direction only", "not reproduced", "no difference"), 2
 """Outcomes whose claims the tally names, if they are few."""
 OUTCOMES = (
     ("direction only", "in direction only"),
     ("not reproduced", "refuted"),
+    ("no difference", "without a difference that matters"),
     ("not settled", "not settled"),
     ("not tested", "not tested"),
 )
@@ -500,7 +501,7 @@ class Story:
     def _summarize_group(self, group: str) -> dict[str, Any]:
         measured, study = self.measured, self.measured.study
         found = {metric: measured.summary(metric, group).to_json() for metric in measured.metrics}
-        for named in (headline_of(measured), *study.claims, *study.published):
+        for named in (measured.headline, *study.claims, *study.published):
             if named is None or named.metric is None or named.at.layer is None or "/" in named.metric:
                 continue
             for at in measured.places(named.at, group):

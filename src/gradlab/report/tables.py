@@ -16,7 +16,7 @@ from gradlab.analysis.measured import Measured
 from gradlab.analysis.theory import agreements, predictions_of
 from gradlab.audits.audit import Audit
 from gradlab.spec.paths import label
-from gradlab.tell.answers import headline_of
+from gradlab.tell.answers import ALL_ON, judge_parts
 from gradlab.tell.findings import fit_measures
 from gradlab.theory.prediction import Forecast
 from gradlab.words import bracket, capital, rounded, written
@@ -60,6 +60,7 @@ def make_tables(measured: Measured) -> list[Table]:
     """All tables of results that apply, in the order of the report."""
     found = [
         tabulate_groups(measured),
+        tabulate_parts(measured),
         tabulate_collapse(measured),
         tabulate_convergence(measured),
         tabulate_pareto(measured),
@@ -155,7 +156,7 @@ def _format_time(value: float) -> str:
 
 def tabulate_groups(measured: Measured) -> Table:
     """Every group with its main metrics: center and 95 % interval over seeds."""
-    headline = headline_of(measured)
+    headline = measured.headline
     metrics = [metric for metric in MAIN if metric in measured.metrics]
     if measured.plan.own_code:  # user code may return any metrics
         metrics = [metric for metric in measured.metrics if metric != "diverged_step"][:MOST_COLUMNS]
@@ -178,6 +179,19 @@ def tabulate_groups(measured: Measured) -> Table:
     header = ("group", "trials", *titles)
     title = "Results (median and 95 % interval over seeds)"
     return Table(title, header, tuple(rows), notes, numbers=tuple(range(1, len(header))))
+
+
+def tabulate_parts(measured: Measured) -> Table | None:
+    """Of an ablation: what each part is worth; None of any other comparison."""
+    parts = judge_parts(measured)
+    if not parts:
+        return None
+    rows = tuple((part.group, interval(part.apart), part.outcome) for part in parts)
+    against = f"{'times' if parts[0].ratio else 'minus'} {ALL_ON}"
+    notes = (
+        "Median and 95 % interval. Neither helps nor hurts: the difference is shown to be less than what matters.",
+    )
+    return Table("What each part is worth", ("arm", against, "the part"), rows, notes, numbers=(1,))
 
 
 def tabulate_published(measured: Measured) -> Table | None:
@@ -211,7 +225,7 @@ def _format_zeros(zeros: int, n: int) -> str:
 
 def tabulate_layers(measured: Measured) -> Table | None:
     """The headline's measure by layer and group, if it is a layer measure."""
-    headline = headline_of(measured)
+    headline = measured.headline
     if headline is None or headline.at.layer is None:
         return None
     step = headline.at.step

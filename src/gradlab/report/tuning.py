@@ -15,7 +15,6 @@ from gradlab.plans.tuning import TuningPlan, judged_phase
 from gradlab.report.tables import Table
 from gradlab.spec.naming import short
 from gradlab.spec.paths import label, value_at
-from gradlab.tell.answers import headline_of
 from gradlab.words import counted, join, percent, rounded
 
 
@@ -104,7 +103,7 @@ def describe_edges(tuning: Tuning) -> list[str]:
 
 def tabulate_untuned(tuning: Tuning, measured: Measured) -> Table | None:
     """The headline of every arm at the value of the base and at its own, on the same seeds."""
-    headline, stage = headline_of(measured), tuning.stage
+    headline, stage = measured.headline, tuning.stage
     if headline is None or stage.untuned is None or stage.chosen is None:
         return None
     both = Measured(stage.untuned, measured.records)

@@ -6,16 +6,20 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from gradlab.analysis.settling import price_open
 from gradlab.errors import StoreError
 from gradlab.report.export import render_latex
 from gradlab.report.inside.views import VIEWS
 from gradlab.report.markdown import relative_links, render_markdown
 from gradlab.report.page import render_page
 from gradlab.report.pictures import KINDS, Drawn, Pictures, draw_files
-from gradlab.report.story import Story
 from gradlab.runs.store.folder import RunFolder
 from gradlab.runs.store.ledger import look_data, read_ledger, record_look, recorded_files
+
+if TYPE_CHECKING:
+    from gradlab.report.story import Story
 
 UNRECORDED = "that this report was made is not recorded in the ledger of the run"
 
@@ -57,16 +61,17 @@ def _render(story: Story, shown: Pictures, drawn: Drawn, formats: Sequence[str])
 def _record_look(story: Story, folder: RunFolder, contents: Mapping[str, bytes], gone: Collection[str]) -> str | None:
     """Record in the run's ledger that its verdicts are seen now, and in which files; gives the reason if it cannot be.
 
-    Files of an earlier report that stay, such as its other format, keep the hash with which they were written.
+    Files of an earlier report that stay, such as its other format, keep the hash with which they were written; those
+    that were removed are no longer expected.
     """
     measured = story.measured
     statuses = {name: [measured.status(trial) for trial in own] for name, own in measured.by_group.items()}
-    look = look_data(statuses, measured.hash, [verdict.outcome for verdict in story.verdicts])
+    look = look_data(statuses, measured.hash, [v.outcome for v in story.verdicts], price_open(measured, story.verdicts))
     try:
         ledger = read_ledger(folder.path)
     except StoreError as error:
         return str(error)
-    kept = {} if ledger is None else recorded_files(ledger)
+    kept = {} if ledger is None else {n: h for n, h in recorded_files(ledger).items() if (folder.path / n).exists()}
     own = {name: sha256(content).hexdigest() for name, content in contents.items()}
     files = {name: found for name, found in {**kept, **folder.written, **own}.items() if name not in gone}
     return record_look(folder.path, look, files)

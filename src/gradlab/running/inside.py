@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from gradlab.analysis.measured import Measured
+from gradlab.arithmetic import one_blas_thread
 from gradlab.audits.pairs import pairs_of
-from gradlab.engines.base import one_blas_thread
 from gradlab.errors import GradlabError, PartError, StudyError, nearest
 from gradlab.plans.cost import measure_speed
 from gradlab.plans.plan import Plan, PlannedGroup

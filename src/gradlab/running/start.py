@@ -1,20 +1,23 @@
 """Carry out a plan: audit, trials, report. Networks, calls of the user's code and tuned arms all go this way.
 
-A tuned study is trained in two phases: the candidates of every arm, then the arms at the values that these chose. Both
-write to one folder and both resume. A process that dies in the first phase, between the two or in the second leaves
-results from which the next one makes the same choice.
+Where seeds are added until the claims are settled, rounds follow each other: what was trained says what is trained
+next (`analysis/settling.py`). A tuned study is trained in two phases: the candidates of every arm, then the arms at the
+values that these chose. All phases write to one folder, and all resume: a process that dies in one of them or between
+two leaves results from which the next one makes the same choice.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import reduce
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 from gradlab.analysis.measured import Measured
+from gradlab.analysis.settling import Round, next_round
 from gradlab.analysis.tuning import settle
 from gradlab.audits.audit import Audit
 from gradlab.errors import InvalidInput, nearest
@@ -63,12 +66,16 @@ class RunOptions:
     """Resume a run that was started under other versions, and accept such workers of a cluster."""
     figures: bool = True
     """Draw figures for the report."""
+    budget: float | None = None
+    """Where seeds are added until the claims are settled: seconds after which no further round begins."""
     command: str = ""
     """What a user types to make the same results again."""
     on_audit: Callable[[Audit], None] | None = None
     """Called with the audit, before the first trial."""
     on_start: Callable[[Tally], None] | None = None
     """Called once per phase with the progress to come."""
+    on_round: Callable[[Round], None] | None = None
+    """Called before every round of further seeds, and at the end with a round that trains nothing."""
     on_results: Callable[[Sequence[TrialResult]], None] | None = None
     on_stop: Callable[[], None] | None = None
     """Called when the user stops the run."""
@@ -108,10 +115,12 @@ def run_plan(
     audit: Auditor,
     record: Record | None = None,
     names: Names | None = None,
+    afterwards: bool = False,
 ) -> Result:
     """Run every trial of the plan that has no result yet, and finish.
 
-    `audit` is asked before the first trial, and again once the values of tuned arms are chosen. `names` is read after
+    `audit` is asked before the first trial, again once the values of tuned arms are chosen, and, if `afterwards`, after
+    the last trial: what commands do is seen while they run. `names` is read after
     the last trial: user code names its layers while it runs.
     """
     surroundings, fair = environment(), audit(plan)
@@ -125,6 +134,10 @@ def run_plan(
         if folder is not None and fair is not None:
             folder.keep_audit(fair)  # before the first trial: an interrupted run is known to be fair, or not
         trained = _train(plan, trainer, options, folder, fair, audit)
+        if afterwards and (fair := audit(plan)) is not None:
+            trained = replace(trained, audit=fair)
+            if folder is not None:
+                folder.keep_audit(fair)
         if folder is None:
             return Result(
                 trained.measured,
@@ -151,8 +164,7 @@ def _train(
 ) -> _Trained:
     """Train the plan; of a study that tunes, the candidates first, then the arms at the chosen values."""
     if plan.tuning is None:
-        ended = _run_trials(plan, trainer, options, folder, None)
-        return _Trained(Measured(plan, ended.records), ended.stopped, ended.environments, fair)
+        return _train_until_settled(plan, trainer, options, folder, fair)
     tuned = _run_trials(plan.tuning.plan, trainer, options, folder, TUNING)
     judged = plan if tuned.stopped else settle(plan, tuned.records)
     if tuned.stopped or judged.pending:
@@ -163,19 +175,56 @@ def _train(
     fair = audit(judged)
     if folder is not None and fair is not None:
         folder.keep_audit(fair)
-    ended = _run_trials(judged_phase(judged), trainer, options, folder, JUDGING)
-    records = ended.records if folder is not None else Records([*tuned.records.chunks, *ended.records.chunks])
-    environments = (*tuned.environments, *ended.environments)
-    return _Trained(Measured(judged, records), ended.stopped, environments, fair)
+    return _train_until_settled(judged, trainer, options, folder, fair, tuned)
+
+
+def _train_until_settled(
+    plan: Plan,
+    trainer: Trainer,
+    options: RunOptions,
+    folder: RunFolder | None,
+    fair: Audit | None,
+    tuned: TrialsResult | None = None,
+) -> _Trained:
+    """Train the arms; where the study asks for it, with more seeds until its claims are settled."""
+    began, chunks, environments, number = monotonic(), [], [], 0
+    for ended in () if tuned is None else (tuned,):
+        chunks, environments = [*ended.records.chunks], [*ended.environments]
+    phase = None if tuned is None else JUDGING
+    while True:
+        ended = _run_trials(judged_phase(plan), trainer, options, folder, phase, chunks)
+        chunks, environments = [*chunks, *ended.records.chunks], [*environments, *ended.environments]
+        measured = Measured(plan, ended.records if folder is not None else Records(chunks))
+        settling = plan.study.until_settled is not None and not plan.quick
+        if ended.stopped or not settling or (options.fail_fast and measured.counts()["failed"]):
+            return _Trained(measured, ended.stopped, tuple(environments), fair)
+        number += 1
+        following = next_round(measured, number)
+        late = options.budget is not None and monotonic() - began > options.budget
+        if late:
+            following = replace(following, seeds={})
+        if options.on_round is not None:
+            options.on_round(following)
+        if not following.seeds:
+            return _Trained(measured, ended.stopped, tuple(environments), fair)
+        plan, phase = plan.with_seeds(following.seeds), following.words
+        if folder is not None:
+            folder.keep_seeds(plan, following.number, options.command)
 
 
 def _run_trials(
-    plan: Plan, trainer: Trainer, options: RunOptions, folder: RunFolder | None, phase: str | None
+    plan: Plan,
+    trainer: Trainer,
+    options: RunOptions,
+    folder: RunFolder | None,
+    phase: str | None,
+    earlier: Sequence[Any] = (),
 ) -> TrialsResult:
     return run_trials(
         plan,
         trainer(plan),
         folder,
+        earlier=Records(earlier),
         phase=phase,
         fail_fast=options.fail_fast,
         on_start=options.on_start,

@@ -13,7 +13,8 @@ from typing import Any, Literal
 import numpy as np
 
 from gradlab.analysis.tuning import choose
-from gradlab.engines.base import Engine, one_blas_thread
+from gradlab.arithmetic import one_blas_thread
+from gradlab.engines.base import Engine
 from gradlab.errors import GradlabError, StoreError, described
 from gradlab.facts import Fact
 from gradlab.network.layout import Layout
@@ -30,8 +31,8 @@ from gradlab.runs.store.records import Chunk, Records, read_chunks
 from gradlab.runs.store.tables import COLUMNS, Tensors
 from gradlab.runs.worker import run_trial
 from gradlab.tell.history import history_json, tell_history
+from gradlab.trials.metrics import METRICS
 from gradlab.trials.outcome import Curve, LayerTable, Outcome, Snapshot, TrialResult, digest
-from gradlab.trials.recorder import METRICS
 from gradlab.trials.trial import TrialLabel, group_content, trial_id
 from gradlab.words import counted, listed
 
@@ -41,6 +42,8 @@ Sample = int | Literal["time"] | None
 """How many trials are trained again: so many, all (None), or as many as there is time for."""
 SECONDS, FEWEST = 30.0, 3
 """Trials are trained again for so long, and at least so many, unless asked otherwise."""
+READ_BACK = (ENVIRONMENT, AUDIT, MICROWORLD, LAYER_NAMES)
+"""Files beside the plan that reports are made from."""
 SHOWN = 5
 """Trials that a finding names before it says how many more there are."""
 WHOLE = ("steps_to_target", "collapsed", "diverged_step", "parameters", "flops")
@@ -245,7 +248,7 @@ def _check_tuning(result: Result) -> Iterable[Check]:
 def _check_files(folder: Path, tree: Mapping[str, Any]) -> Check:
     """Every JSON file that is read back holds its own checksum, and part files are those of the plan."""
     findings, count = [], 0
-    for name in (PLAN, ENVIRONMENT, AUDIT, MICROWORLD, LAYER_NAMES):
+    for name in (PLAN, *READ_BACK):
         try:
             count += read_sealed(folder / name) is not None
         except StoreError as error:
@@ -257,16 +260,24 @@ def _check_files(folder: Path, tree: Mapping[str, Any]) -> Check:
 
 
 def _check_report(folder: Path, ledger: Ledger | None) -> Check:
-    """The files for readers (report, figures, tables, study) are those that were written; removed ones are no edit."""
+    """The files for readers and what they are made from are those that were written; a removed report is no edit."""
     files = {} if ledger is None else recorded_files(ledger)
     if not files:
         return Check("report", "no look has recorded the hashes of its report", done=False)
-    edited = (
-        "is not what was written: it was edited since, or its writing was interrupted; "
-        f"`gradlab report {folder}` writes the report again."
-    )
+    edited = "is not what was written: it was edited since, or its writing was interrupted; "
+    remedies = {
+        True: "rerun the study to write it again.",
+        False: f"`gradlab report {folder}` writes the report again.",
+    }
     present = [name for name in sorted(files) if (folder / name).exists()]
-    findings = [finding for name in present for finding in _compare_file(folder / name, files[name], edited)]
+    findings = [
+        finding
+        for name in present
+        for finding in _compare_file(folder / name, files[name], edited + remedies[name in READ_BACK])
+    ]
+    if AUDIT in files and AUDIT not in present:
+        words = f"{folder / AUDIT} was removed: whether the comparison is fair can no longer be read."
+        findings.append(_wrong("audit_removed", words, AUDIT))
     gone = f"; {len(files) - len(present):,} removed" if len(present) < len(files) else ""
     summary = f"{counted(len(present), 'file')} of report and study as they were written{gone}"
     return Check("report", summary, tuple(findings))
@@ -546,6 +557,10 @@ def _refusal(result: Result, again: Callable[[Result], Again] | None) -> str | N
     plan = result.measured.plan
     if plan.study.watched:
         return "this run is a training that was watched: there is nothing to call again"
+    if plan.own_code and plan.code.kind == "table":
+        return "the results were read from a table: there is nothing to run again"
+    if plan.own_code and plan.code.kind == "command":
+        return "the results are those of a command, which only its user runs; `Run it again` in the report has it"
     if plan.own_code and again is None:
         return "the results are those of user code; --call MODULE:FUNCTION calls it again"
     if not plan.catalog.executed:

@@ -126,6 +126,7 @@ def run_trials(
     folder: RunFolder | None,
     *,
     phase: str | None = None,
+    earlier: Records | None = None,
     fail_fast: bool = False,
     on_start: Callable[[Tally], None] | None = None,
     on_results: Callable[[Sequence[TrialResult]], None] | None = None,
@@ -133,9 +134,10 @@ def run_trials(
 ) -> TrialsResult:
     """Run every trial of the plan that has no result yet. With a folder, results are committed as they arrive.
 
-    `phase` names the phase of a run that has several, for whoever watches it.
+    `phase` names the phase of a run that has several, for whoever watches it; `earlier` are results of earlier phases
+    of a run without a folder.
     """
-    before = folder.records if folder is not None else Records(())
+    before = folder.records if folder is not None else earlier or Records(())
     finished = before.finished
     todo = list({trial.id: trial for trial in plan.trials if trial.id not in finished}.values())
     monitor = Monitor()

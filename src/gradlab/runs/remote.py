@@ -24,16 +24,17 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
 
+from gradlab.arithmetic import one_blas_thread
 from gradlab.cache import cache_folder
 from gradlab.data.base import Task, place
-from gradlab.engines.base import Engine, one_blas_thread
+from gradlab.engines.base import Engine
 from gradlab.errors import PartError
 from gradlab.parts import BUILT_IN, Catalog
 from gradlab.runs.store.environment import environment, other_numerics
 from gradlab.runs.worker import Bundle, Live, Monitor, run_bundle
 from gradlab.spec.config import Config
 from gradlab.trials.outcome import TrialResult, digest
-from gradlab.trials.trial import Trial, TrialLabel
+from gradlab.trials.trial import Job, Trial, TrialLabel
 
 TrialKey = tuple[int, int, str]
 """A trial as it travels: the number of its group, its seed, its id."""
@@ -46,7 +47,8 @@ MOST_DEATHS = 3
 """Workers that a trial may end, alone in its batch, before it is recorded as failed."""
 SOURCE = "source"
 """Hash of Gradlab's own source files: two machines of a cluster have to run the same Gradlab."""
-_ROOMS = ("data", "engines", "network", "optim", "parts", "probes", "spec", "trials", "streams.py")
+ROOMS = ("data", "engines", "network", "optim", "spec", "trials")
+FILES = ("arithmetic.py", "parts.py", "probes.py", "scores.py", "streams.py")
 """Where the bits of a trial are made."""
 
 
@@ -73,9 +75,9 @@ def compare_fingerprints(run: Mapping[str, Any], worker: Mapping[str, Any]) -> l
 def _hash_sources() -> str:
     """Return a hash of the Python files that decide the bits of a trial, by name and content."""
     root = Path(__file__).resolve().parents[1]
-    rooms = [root / room for room in _ROOMS]
     total = sha256()
-    for path in sorted(path for room in rooms for path in ([room] if room.is_file() else room.rglob("*.py"))):
+    files = [root / file for file in FILES] + [path for room in ROOMS for path in (root / room).rglob("*.py")]
+    for path in sorted(files):
         total.update(str(path.relative_to(root)).encode() + b"\0" + sha256(path.read_bytes()).digest())
     return total.hexdigest()[:16]
 
@@ -106,8 +108,8 @@ class PartText:
 class SharedInputs:
     """What the trials of a run share; it goes to a machine once."""
 
-    groups: tuple[tuple[str, int, Config], ...]
-    """Name, root seed and configuration."""
+    groups: tuple[tuple[str, int, Config | None, Job | None], ...]
+    """Name, root seed and configuration, or a job."""
     parts: tuple[PartText, ...]
     fingerprint: Mapping[str, Any]
     """Of the process that started the run."""
@@ -134,15 +136,17 @@ class SharedInputs:
     def trials(self, batch: TrialBatch) -> Bundle:
         """Return the trials of a batch, as an engine trains them."""
         return tuple(
-            Trial(identity, name, seed, root, config, self.catalog)
+            Trial(identity, name, seed, root, config, self.catalog, job)
             for number, seed, identity in batch
-            for name, root, config in (self.groups[number],)
+            for name, root, config, job in (self.groups[number],)
         )
 
     def read_data(self) -> dict[str, Any]:
         """Read what the tasks read from files, by source, for a place that all workers of a machine share."""
         data: dict[str, Any] = {}
-        for _, _, config in self.groups:
+        for _, _, config, _ in self.groups:
+            if config is None:
+                continue
             task: Task = config.data.build(self.catalog)
             if task.source() and task.source() not in data:
                 data[task.source()] = task.read()
@@ -163,13 +167,13 @@ class Answer:
 
 def pack_trials(bundles: Sequence[Bundle], *, mixed: bool = False) -> tuple[SharedInputs, list[TrialBatch]]:
     """Split bundles into what their trials share and the rest."""
-    groups: dict[tuple[str, int, int], tuple[int, tuple[str, int, Config]]] = {}
+    groups: dict[tuple[str, int, int], tuple[int, tuple[str, int, Config | None, Job | None]]] = {}
     batches: list[TrialBatch] = []
     for bundle in bundles:
         batch = []
         for trial in bundle:
-            key = trial.group, trial.root, id(trial.config)
-            number, _ = groups.setdefault(key, (len(groups), (trial.group, trial.root, trial.config)))
+            key = trial.group, trial.root, id(trial.network)
+            number, _ = groups.setdefault(key, (len(groups), (trial.group, trial.root, trial.network, trial.job)))
             batch.append((number, trial.seed, trial.id))
         batches.append(tuple(batch))
     files = bundles[0][0].catalog.files if bundles else ()
@@ -187,7 +191,7 @@ def pack_results(results: Iterable[TrialResult]) -> bytes:
         outcome = result.outcome
         if outcome is not None:
             outcome = replace(outcome, theta=outcome.theta[:0])
-        rows.append((result.trial.id, outcome, result.error, result.seconds, result.digest))
+        rows.append((result.trial.id, outcome, result.error, result.seconds, result.digest, result.files))
     return pickle.dumps(rows, protocol=5)
 
 
@@ -232,7 +236,7 @@ class RemoteWorker:
                 if not self._has_to_compile(trials):
                     stack.close()  # another worker has compiled them meanwhile
             results = run_bundle(trials, self.monitor)
-        self._warm.update(id(trial.config) for trial in trials)
+        self._warm.update(id(trial.network) for trial in trials)
         return Answer(pack_results(results), environment=self._environment)
 
     def report(self, send: Callable[[tuple[Progress, ...]], float | None]) -> None:
@@ -255,8 +259,8 @@ class RemoteWorker:
 
     def _has_to_compile(self, trials: Sequence[Trial]) -> bool:
         """Look once for every configuration: searching the kernels on disk takes 0.25 ms, too long for every trial."""
-        for config, catalog in {id(trial.config): (trial.config, trial.catalog) for trial in trials}.values():
-            if id(config) not in self._warm:
+        for config, catalog in {id(trial.network): (trial.network, trial.catalog) for trial in trials}.values():
+            if config is not None and id(config) not in self._warm:
                 requested: Engine = config.train.engine.build(catalog)
                 engine, _ = requested.choose(config, catalog)
                 if engine.announcement(config, catalog) is not None:

@@ -98,6 +98,8 @@ class Monitor:
 
 def run_trial(trial: Trial, tick: Tick | None = None) -> TrialResult:
     """Prepare and train one trial; a failure is recorded and does not stop the others."""
+    if trial.job is not None:
+        return trial.job.run(trial, tick)
     start = perf_counter()
     try:
         engine: Engine = trial.config.train.engine.build(trial.catalog)
@@ -129,6 +131,9 @@ def group_trials(bundle: Sequence[Trial]) -> list[list[Trial]]:
     groups: list[list[Trial]] = []
     open_groups: list[tuple[list[Trial], Engine, int]] = []
     for trial in bundle:
+        if trial.job is not None:
+            groups.append([trial])
+            continue
         engine: Engine = trial.config.train.engine.build(trial.catalog)
         most = engine.group_size(trial.config, trial.catalog)
         for group, owner, limit in open_groups if most > 1 else ():

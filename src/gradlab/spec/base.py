@@ -24,15 +24,6 @@ def scale_value(scale: Scale, depth: int) -> float:
     return 1 / depth if isinstance(scale, str) else float(scale)
 
 
-NAME_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,59}$"
-LABEL_PATTERN = r"^[^\x00-\x1f\x7f]+$"
-PATTERNS = {
-    NAME_PATTERN: "use at most 60 of a–z, 0–9, '.', '_' and '-', starting with a letter or a digit",
-    LABEL_PATTERN: "use a single line without control characters",
-}
-"""What a pattern asks for, in words."""
-
-
 class Frozen(BaseModel):
     """A specification: immutable, without unknown keys, without NaN or infinity."""
 

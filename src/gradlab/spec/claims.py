@@ -10,7 +10,8 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
 from gradlab.errors import offer, shortened
-from gradlab.spec.base import LABEL_PATTERN, Frozen, refuse, spec_error
+from gradlab.spec.base import Frozen, refuse, spec_error
+from gradlab.spec.messages import LABEL_PATTERN
 
 Label = Annotated[str, Field(min_length=1, max_length=80, pattern=LABEL_PATTERN)]
 Text = Annotated[str, Field(min_length=1, max_length=2000)]
@@ -224,6 +225,8 @@ class Claim(Frozen):
     """The number that the write-up gives: of the arm, of the ratio of two, or one per arm."""
     note: Text | None = None
     """How the sentence was turned into numbers, where that is not obvious."""
+    matters: Annotated[float, Field(gt=0, lt=1)] | None = None
+    """The smallest difference between two sides that would matter, instead of the study's."""
     primary: bool = False
     """Whether it is one of the claims that the study is made for: they are tested first, at the full level, and the
     others share what is left."""

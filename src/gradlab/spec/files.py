@@ -261,9 +261,23 @@ def _override_arm(arms: Any, path: str, value: Any) -> dict[str, Any]:
 def with_overrides(tree: Mapping[str, Any], overrides: Iterable[Override], seeds: Any) -> dict[str, Any]:
     """Return the tree with overrides and, if given, another number or list of seeds."""
     changed = apply_overrides(tree, overrides)
-    if seeds is not None:
+    if isinstance(seeds, Mapping):
+        changed["seeds"] = _extend(changed.get("seeds"), seeds)
+    elif seeds is not None:
         changed["seeds"] = list(seeds) if isinstance(seeds, tuple | range) else seeds
     return changed
+
+
+def _extend(seeds: Any, until: Mapping[str, Any]) -> dict[str, Any]:
+    """Seeds until the claims are settled, beginning with those of the study."""
+    if isinstance(seeds, list):
+        raise StudyError("the study lists its seeds; until settled, they are numbered 0, 1, 2, …", where="seeds")
+    own = seeds if isinstance(seeds, Mapping) else {} if seeds is None else {"from": seeds}
+    merged = {**own, **until}
+    first = merged.get("from", 0)
+    if "from" not in until and isinstance(first, int) and isinstance(merged.get("to"), int):
+        merged["to"] = max(first, merged["to"])
+    return merged
 
 
 def check_quick(tree: Mapping[str, Any], source: Source) -> None:

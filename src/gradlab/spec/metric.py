@@ -44,6 +44,8 @@ TRAITS: dict[Kind, Traits] = {
     "other": ("none", "linear", EVERYWHERE),
 }
 """Of each kind: what is better, the scale, and between which bounds it lies."""
+MATTERS: dict[Kind, float] = {"accuracy": 0.005, "loss": 0.05, "error": 0.05, "time": 0.05, "steps": 0.05}
+"""Of each kind: the smallest difference (on logs: fraction) that matters, where a study says nothing else."""
 
 
 @dataclass(frozen=True)

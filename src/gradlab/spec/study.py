@@ -17,10 +17,10 @@ from pydantic import (
     model_validator,
 )
 
-from gradlab.spec.base import NAME_PATTERN, Frozen, refuse, spec_error
+from gradlab.spec.base import Frozen, refuse, spec_error
 from gradlab.spec.claims import At, Claim, Label, Published, Text
 from gradlab.spec.config import BASE_SECTIONS, Measure, Target
-from gradlab.spec.messages import first_problem
+from gradlab.spec.messages import NAME_PATTERN, first_problem
 from gradlab.words import join
 
 # The values of an axis: a list, or a rule that generates one.
@@ -306,16 +306,33 @@ def _check_unique(seeds: tuple[int, ...]) -> tuple[int, ...]:
     return seeds
 
 
+class UntilSettled(Frozen):
+    """Seeds 0, 1, 2, … until the claims are settled: `{from: 10, to: 200, until: settled}`."""
+
+    first: Annotated[int, Field(ge=1, le=1_000_000, strict=True, alias="from")] = 10
+    """Seeds that every group is trained with."""
+    most: Annotated[int, Field(ge=1, le=1_000_000, strict=True, alias="to")] = 200
+    """Seeds that a group is trained with at most, because a claim about it is open."""
+    until: Literal["settled"] = "settled"
+
+    @model_validator(mode="after")
+    def _check_order(self) -> Self:
+        refuse(self.most < self.first, f"{self.most} is fewer than `from`, {self.first}", "to")
+        return self
+
+
 Seeds = (
     Annotated[int, Field(ge=1, le=1_000_000, strict=True)]
     | Annotated[tuple[Seed, ...], Field(min_length=1), AfterValidator(_check_unique)]
+    | UntilSettled
 )
-"""The number of trial seeds (0, 1, 2, …), or a list of them."""
+"""The number of trial seeds (0, 1, 2, …), a list of them, or how far to go until the claims are settled."""
 
 
-def list_seeds(seeds: int | tuple[int, ...]) -> tuple[int, ...]:
-    """Return the seeds as a tuple."""
-    return tuple(range(seeds)) if isinstance(seeds, int) else seeds
+def list_seeds(seeds: int | tuple[int, ...] | UntilSettled, extra: int = 0) -> tuple[int, ...]:
+    """Return the seeds as a tuple, with so many more of the sequence 0, 1, 2, …"""
+    count = seeds.first if isinstance(seeds, UntilSettled) else seeds
+    return tuple(range(count + extra)) if isinstance(count, int) else count
 
 
 Name = Annotated[str, Field(pattern=NAME_PATTERN)]
@@ -339,6 +356,8 @@ class Headline(Frozen):
 
     metric: str
     at: At = At()
+    better: Literal["higher", "lower"] | None = None
+    """What is better, where the name of the metric does not say so."""
 
     @model_validator(mode="after")
     def _check_place(self) -> Self:
@@ -385,7 +404,7 @@ class Consequences(Frozen):
 
 
 class Code(Frozen):
-    """Training code of the user's own, as it was when it was called."""
+    """What trials of the user's own are: a function, a command, or rows of a table; as it was when it was used."""
 
     noun: ClassVar[str] = "code"
 
@@ -394,6 +413,7 @@ class Code(Frozen):
     """Hash of the function and of all user code that it uses."""
     text: str
     """The same as readable source text."""
+    kind: Literal["function", "command", "table"] = "function"
     watched: bool = False
     """Whether the user ran the training, and it was only watched."""
 
@@ -429,7 +449,10 @@ class Study(Frozen):
     tune: Tune | None = None
     """Settings of which every arm gets its own best value, found on seeds of their own before the arms are judged."""
     seeds: Seeds = 3
-    """The number of trial seeds (0, 1, 2, …), or a list of them."""
+    """The number of trial seeds (0, 1, 2, …), a list of them, or `{from: 10, to: 200, until: settled}`."""
+    matters: Annotated[float, Field(gt=0, lt=1)] | None = None
+    """The smallest difference that would matter: of metrics judged by ratios a fraction (0.05: 5 %), of others a
+    difference. One that is shown to be smaller settles a comparison. Default: 0.005 for accuracies, 5 % for losses."""
     seed: Seed = 0
     """The root seed of the study."""
     measure: Measure = Measure()
@@ -500,9 +523,19 @@ class Study(Frozen):
         return list_seeds(self.seeds)
 
     @property
+    def until_settled(self) -> UntilSettled | None:
+        """How far seeds are added while claims are open; None if their number is fixed."""
+        return self.seeds if isinstance(self.seeds, UntilSettled) else None
+
+    @property
     def target(self) -> Target | None:
         """A metric value; the time to reach it is recorded."""
         return self.measure.target
+
+    @property
+    def code_file(self) -> str:
+        """The file of a run's folder that holds the user's code."""
+        return "code.py" if self.code is None or self.code.kind == "function" else f"{self.code.kind}.txt"
 
     @property
     def watched(self) -> bool:

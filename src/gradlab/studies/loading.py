@@ -22,7 +22,11 @@ StudyLike = str | Path | Mapping[str, Any] | Study | Resolved
 
 
 def load(
-    study: StudyLike, *, overrides: Overrides = (), seeds: int | Sequence[int] | None = None, quick: bool = False
+    study: StudyLike,
+    *,
+    overrides: Overrides = (),
+    seeds: int | Sequence[int] | Mapping[str, Any] | None = None,
+    quick: bool = False,
 ) -> Resolved:
     """Load a study with its parts and check every group.
 

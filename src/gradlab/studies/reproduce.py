@@ -70,7 +70,7 @@ def make_scoreboard(
             results[study].study.question,
             results[study].audit,
             study in writeup.unfair,
-            len(results[study].study.trial_seeds),
+            results[study].measured.seed_words,
             len(results[study].measured.trials),
             tuple(ScoredClaim(verdict, _kept_verdict(study, verdict)) for verdict in results[study].verdicts),
             tuple(ScoredNumber(row, _kept_number(study, row)) for row in compare_numbers(results[study].measured)),

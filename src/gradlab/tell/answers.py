@@ -335,20 +335,6 @@ def _is_narrow(estimate: Estimate) -> bool:
 
 MOST_GROUPS = 6
 """Groups that an answer names one by one."""
-PREFERRED = ("test_accuracy", "test_loss", "validation_loss", "final_loss", "initial_loss")
-
-BESIDES = ("last_loss", "collapsed", "diverged_step", "parameters", "flops", "seconds_per_epoch")
-"""Metrics that answer nothing by themselves."""
-
-
-def headline_of(measured: Measured) -> Headline | None:
-    """What the study names as its headline, or the first of the usual metrics that exists."""
-    if measured.study.headline is not None:
-        return measured.study.headline
-    for metric in PREFERRED:
-        if metric in measured.metrics:
-            return Headline(metric=metric)
-    return next((Headline(metric=metric) for metric in measured.metrics if metric not in BESIDES), None)
 
 
 @dataclass(frozen=True)
@@ -408,6 +394,8 @@ def _word(outcomes: set[Outcome], says: str | None) -> str:
         return "Partly" if outcomes & {"reproduced", "direction only"} else no
     if outcomes <= {"reproduced", "direction only"}:
         return "Partly"
+    if "no difference" in outcomes and outcomes <= {"reproduced", "direction only", "no difference"}:
+        return "Partly" if len(outcomes) > 1 else "No difference that matters"
     return "Not settled" if "not settled" in outcomes else "Not tested"
 
 
@@ -426,7 +414,7 @@ def _tell_course(measured: Measured, headline: Headline) -> str | None:
 
 def describe_headline(measured: Measured) -> list[str]:
     """Every group's number, then each other group against the first."""
-    headline = headline_of(measured)
+    headline = measured.headline
     if headline is None:
         return ["Nothing was measured that could answer the question."]
     groups, names = measured.group_names, measured.names
@@ -448,7 +436,8 @@ def describe_headline(measured: Measured) -> list[str]:
         told_groups = [f"{names.group(name)} {_told(measured, headline, name)}" for name in shown]
         first += listed(told_groups, MOST_GROUPS, apart="; ")
     few = all(measured.summary(headline.metric, name, headline.at).bounded for name in shown[:MOST_GROUPS])
-    how = f"median and {'range' if few else '95 % interval'} over {seeds} seeds" if seeds > 1 else "1 seed: no interval"
+    over = f"{seeds} seeds" if measured.study.until_settled is None else measured.seed_words
+    how = f"median and {'range' if few else '95 % interval'} over {over}" if seeds > 1 else "1 seed: no interval"
     sentences = [f"{first} ({how})."]
     if len(groups) <= 4:
         for other in groups[1:]:
@@ -502,3 +491,35 @@ def _unsettled(c: Comparison) -> str:
 
 def _inverse_or_inf(value: float | None) -> float:
     return math.inf if not value else 1 / value
+
+
+# An ablation: the first arm has every part, each other arm lacks one.
+
+ALL_ON = "all on"
+"""The name of the arm that has every part."""
+CARRIES, HURTS, NEITHER, OPEN = "carries the result", "hurts the result", "neither helps nor hurts", "not settled"
+
+
+@dataclass(frozen=True)
+class PartVerdict:
+    """What a part is worth: without it minus with it, or their ratio."""
+
+    group: str
+    apart: Estimate
+    ratio: bool
+    outcome: str
+
+
+def judge_parts(measured: Measured) -> tuple[PartVerdict, ...]:
+    """Every part of an ablation, by the verdict on the claim that it helps; nothing of any other comparison."""
+    headline, groups = measured.headline, measured.group_names
+    if headline is None or groups[0] != ALL_ON or len(groups) < 2:
+        return ()
+    found, claims = [], {verdict.claim.selectors[-1]: verdict.outcome for verdict in verdicts_of(measured)}
+    said = {"reproduced": CARRIES, "not reproduced": HURTS, "no difference": NEITHER}
+    for group in groups[1:]:
+        compared = compare(measured, headline.metric, ALL_ON, group)
+        if compared is not None:
+            shown, outcome = compared.ratio or compared.difference, said.get(claims.get(group, ""), OPEN)
+            found.append(PartVerdict(group, shown, compared.ratio is not None, outcome))
+    return tuple(found)

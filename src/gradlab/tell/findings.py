@@ -14,11 +14,11 @@ from gradlab.analysis.effects import Effects, axis_view, effects_of, is_full_gri
 from gradlab.analysis.estimate import Estimate, interval, percent_range, times
 from gradlab.analysis.measured import Measured
 from gradlab.analysis.rules.prediction import predict_seed
+from gradlab.analysis.tasks import over_tasks
 from gradlab.analysis.theory import theory_sentence
 from gradlab.spec.metric import Metric
 from gradlab.spec.naming import name_setting, say_inside, say_level
 from gradlab.spec.paths import label
-from gradlab.tell.answers import headline_of
 from gradlab.words import SHOWN, capital, counted, join, listed, percent, rounded, written
 
 # Which of the lab's measures a write-up's layer numbers are: the one that fits them best.
@@ -116,11 +116,12 @@ def _apart(measured: float, printed: float) -> float:
 
 def findings(measured: Measured) -> str:
     """The paragraph; empty where the study has fewer than two groups with a number."""
-    headline = headline_of(measured)
+    headline = measured.headline
     if headline is None or headline.at.layer is not None or len(measured.group_names) < 2:
         return ""
     metric = headline.metric
     sentences = [
+        _over_tasks(measured, metric),
         _best(measured, metric),
         _along(measured, metric),
         _collapses(measured),
@@ -131,6 +132,27 @@ def findings(measured: Measured) -> str:
         theory_sentence(measured),
     ]
     return " ".join(filter(None, sentences))
+
+
+def _over_tasks(measured: Measured, metric: str) -> str:
+    """Arms over several tasks: interquartile means and the probability that a run beats one of the first arm."""
+    found = over_tasks(measured, metric)
+    if found is None:
+        return ""
+    first, *others = found.scores
+
+    def told(center: float, low: float, high: float) -> str:
+        return f"{written(center)} [{written(low)}, {written(high)}]"
+
+    means = "; ".join(f"{arm} {told(*found.middle_mean(arm))}" for arm in list(found.scores)[:SHOWN])
+    better = "; ".join(f"{arm} {told(*found.improvement(arm, first))}" for arm in others[:SHOWN])
+    tasks = len(found.scores[first])
+    scale = "" if found.one_scale else " They are not: medians of tasks are more than 10 times apart; normalize them."
+    return (
+        f"Over {tasks} tasks, interquartile mean of all runs: {means}. Probability that a run beats one of {first} on "
+        f"the same task: {better}. Brackets: 95 % bootstrap over runs within tasks; means assume that the numbers of "
+        f"all tasks are on one scale.{scale}"
+    )
 
 
 def _best(measured: Measured, metric: str) -> str:

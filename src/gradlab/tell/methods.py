@@ -23,6 +23,8 @@ GLOSSARY: Mapping[str, str] = {
     "gain": "By what factor a size changes from one layer to the next.",
     "Jacobian": "The matrix of derivatives of a layer's output with respect to its input; products of them carry "
     "gradients.",
+    "no difference that matters": "A verdict: the difference is shown to be smaller than what the study says would "
+    "matter; by default 0.005 of an accuracy and 5 % of a loss, an error or a time.",
     "not settled": "A verdict: the numbers refute neither the claim nor its contrary; more seeds would.",
     "probe batch": "The samples on which the inside of a network is measured; probes change no bit of training.",
     "reproduced": "A verdict: the contrary of the claim is refuted at 5 %, after Holm over the study's claims.",
@@ -68,8 +70,8 @@ def _describe_networks(measured: Measured) -> list[str]:
         f"({_span({c.model.depth for c in configs})} hidden layers of "
         f"{_span({c.model.width for c in configs})} units, {first.model.activation.kind}) on the task "
         f"{first.data.task} under {len(entries)} conditions that differ in {differ}, "
-        f"with {len(study.trial_seeds)} random seeds each, shared by all conditions (common random numbers: the same "
-        "data, batch order and initial draws).",
+        f"with {measured.seed_words.replace('seed', 'random seed')} each, shared by all conditions (common random "
+        f"numbers: the same data, batch order and initial draws).{_describe_rule(measured)}",
         f"Networks were trained by {join(sorted(optimizers), 'or')} on {join(sorted(losses), 'or')} for "
         f"{_span(budgets)} updates in {first.train.precision}."
         if any(budgets)
@@ -88,13 +90,33 @@ def _describe_code(measured: Measured) -> list[str]:
             f"A training loop of our own was watched: {group} was looked into at {len(moments)} steps, from "
             f"{moments[0]:,} to {moments[-1]:,}; layers are its modules that own a weight matrix."
         ]
+    conditions = f"{counted(len(measured.group_names), 'condition')} ({', '.join(measured.group_names)})"
+    seeds = f"{counted(len(study.trial_seeds), 'random seed')} each"
+    if study.code is not None and study.code.kind == "table":
+        return [f"Existing results were judged, not made: {study.code.function} has {conditions} with {seeds}."]
+    if study.code is not None and study.code.kind == "command":
+        return [
+            f"The command `{study.code.function}` was run once under {conditions} and {seeds}, conditions in turn "
+            "within each seed; the seed was handed to the command, and what it does with it is up to the command."
+        ]
     return [
         f"Training code of our own was called under {counted(len(measured.group_names), 'condition')} "
         f"({', '.join(measured.group_names)}; they differ in {', '.join(study.factor) or 'their settings'}), with "
-        f"{counted(len(study.trial_seeds), 'random seed')} each; the generators of Python, NumPy and PyTorch were "
-        "set to the seed "
-        "before each call, so that conditions that draw in the same order get the same numbers."
+        f"{measured.seed_words.replace('seed', 'random seed')} each; the generators of Python, NumPy and PyTorch were "
+        "set to the seed before each call, so that conditions that draw in the same order get the same numbers."
+        f"{_describe_rule(measured)}"
     ]
+
+
+def _describe_rule(measured: Measured) -> str:
+    """How seeds were added, if they were added until the claims were settled."""
+    rule = measured.study.until_settled
+    if rule is None:
+        return ""
+    return (
+        f" Seeds beyond the first {rule.first} were added in rounds to the groups of claims that were not settled, up "
+        f"to {rule.most} per group; verdicts are valid at any number of seeds."
+    )
 
 
 def _by(measured: Measured) -> str:

@@ -16,9 +16,9 @@ __all__ = ["Check", "PartReport", "check_file", "check_part"]
 def check_file(path: Path) -> list[PartReport]:
     """A report for every part that the file defines."""
     Catalog.with_files([path])  # names that clash are refused here
-    _, found = load_file(path)
+    _, parts = load_file(path)
     reports = []
-    for (kind, name), part in found.items():
+    for (kind, name), part in parts.items():
         try:
             instance = part.parse({})
         except (Exception, SystemExit) as error:

@@ -77,6 +77,12 @@ def require(holds: bool | np.bool_, message: str) -> None:
         raise AssertionError(message)
 
 
+def require_like(what: str, array: Array, given: Array) -> None:
+    """Require the shape and dtype of what a function was given."""
+    fits = array.shape == given.shape and array.dtype == given.dtype
+    require(fits, f"{what} gives {array.dtype} {array.shape} for {given.dtype} {given.shape}")
+
+
 def unchanged(arrays: list[Array], body: Callable[[], object]) -> None:
     """Require that the body leaves these arrays as they are."""
     before = [array.copy() for array in arrays]
@@ -201,8 +207,9 @@ def require_declared(part: Norm | Skip, gradients: Mapping[str, Any]) -> None:
         require(shape == tensor.shape, f"backward gives a gradient of shape {shape} for {name} of shape {tensor.shape}")
 
 
-def require_right_gradient(mlp: MLP) -> None:
-    """Analytic against central differences, every parameter."""
+def require_right_gradient(part: Part, **fields: Any) -> None:
+    """Analytic against central differences, every parameter of a small network with the part."""
+    mlp = small_model(part, **fields)
     error = gradient_error(mlp, Mse(), *small_state(mlp))
     require(
         error <= TOLERANCE,
@@ -318,7 +325,7 @@ def _compare(engine: Engine, part: Part, batch: int | str) -> None:
     if refusal is not None:
         require(bool(refusal.strip()), f"the engine {engine.name!r} refuses it without a reason")
         return
-    ours, reference = (each.train(prepare(trial)).theta for each in (engine, Reference()))
+    ours, reference = (trainer.train(prepare(trial)).theta for trainer in (engine, Reference()))
     error = float(np.linalg.norm(ours - reference) / np.linalg.norm(reference))
     both_diverge = not (np.isfinite(ours).all() or np.isfinite(reference).all())
     require(

@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gradlab.arithmetic import one_blas_thread
 from gradlab.cache import cache_folder
 from gradlab.data.base import Task
-from gradlab.engines.base import one_blas_thread
 from gradlab.errors import GradlabError, InvalidInput
 from gradlab.network.activations import Identity
 from gradlab.network.losses import Loss

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gradlab.engines.base import one_blas_thread
+from gradlab.arithmetic import one_blas_thread
 from gradlab.network.initial import initial_parameters
 from gradlab.network.inits import Init
 from gradlab.network.mlp import MLP

@@ -107,22 +107,22 @@ def diagnose_probe(probe: ModuleProbe, attempt: Overfit | None = None) -> Findin
         return Findings((), notes=(NOTHING_SEEN, *_describe_skipped(probe))).with_attempt(attempt, probe.model)
     seen = Pass(probe)
     finite = not list(Nonfinite().find(seen))
-    found = [one for rule in RULES if finite or not rule.needs_finite for one in rule.find(seen)]
+    findings = [one for rule in RULES if finite or not rule.needs_finite for one in rule.find(seen)]
     notes = (*_describe_limits(probe), *_describe_skipped(probe))
-    return _sort_out(found, notes).with_attempt(attempt, probe.model)
+    return _sort_out(findings, notes).with_attempt(attempt, probe.model)
 
 
 def diagnose_history(moments: Sequence[Moment], curves: Curves) -> Findings:
     """Apply every rule to all probed steps of a watch and to its curves."""
     history = History(moments, curves)
-    found = [one for rule in RULES for one in rule.find_over(history)]
+    findings = [one for rule in RULES for one in rule.find_over(history)]
     limits = [note for moment in moments for note in _describe_limits(moment.probe)]
     latest = moments[-1].findings.notes if moments else ()
-    return replace(_sort_out(found, tuple(dict.fromkeys([*limits, *latest]))), quiet=f"{QUIET_WATCH} {NEXT}")
+    return replace(_sort_out(findings, tuple(dict.fromkeys([*limits, *latest]))), quiet=f"{QUIET_WATCH} {NEXT}")
 
 
-def _sort_out(found: Sequence[Finding], notes: tuple[str, ...]) -> Findings:
-    problems, noted = ([f for f in found if (f.severity == "note") == is_note] for is_note in (False, True))
+def _sort_out(findings: Sequence[Finding], notes: tuple[str, ...]) -> Findings:
+    problems, noted = ([f for f in findings if (f.severity == "note") == is_note] for is_note in (False, True))
     return Findings(tuple(problems), None, notes, tuple(noted))
 
 

@@ -90,7 +90,7 @@ def project_heads(module: nn.MultiheadAttention, name: str, query: Tensor, key: 
     first, second = (None, None) if bias is None else (bias.detach()[:few], bias.detach()[width : width + few])
     q = nn.functional.linear(query.detach()[:SAMPLES, ::stride].to(weight.dtype), weight[:few], first)
     k = nn.functional.linear(key.detach()[:SAMPLES].to(weight.dtype), weight[width : width + few], second)
-    q, k = (each.float().unflatten(-1, (-1, size)).transpose(1, 2) for each in (q, k))
+    q, k = (projected.float().unflatten(-1, (-1, size)).transpose(1, 2) for projected in (q, k))
     rows = mask.detach()[::stride] if isinstance(mask, Tensor) and mask.dim() == 2 else None
     return Heads(name, q, k, rows)
 
@@ -101,15 +101,15 @@ def attend_to_heads(heads: Sequence[Heads]) -> list[Attention]:
     for each in heads:
         kind = (each.queries.shape, each.keys.shape, each.queries.device, each.name if each.mask is not None else None)
         alike.setdefault(kind, []).append(each)
-    found: list[Attention] = []
+    measured: list[Attention] = []
     for group in alike.values():
         queries, keys = (torch.stack(each) for each in zip(*((h.queries, h.keys) for h in group), strict=True))
         logits = queries @ keys.transpose(-1, -2) * queries.shape[-1] ** -0.5
         mask = group[0].mask
         if mask is not None:
             logits = logits.masked_fill(mask, -math.inf) if mask.dtype == torch.bool else logits + mask
-        found += _from_logits([each.name for each in group], logits)
-    return found
+        measured += _from_logits([each.name for each in group], logits)
+    return measured
 
 
 def _few(tensor: Tensor) -> Tensor:
@@ -126,7 +126,7 @@ def _measure(names: Sequence[str], weights: Tensor, logits: Sequence[float | Non
     """Measure weights, of shape (calls, …, queries, keys); a query whose keys are all masked has none."""
     entropy, largest = torch.special.entr(weights).sum(-1).flatten(1), weights.amax(-1).flatten(1)
     means, peaks = entropy.mean(1).tolist(), largest.mean(1).tolist()
-    found = []
+    measured = []
     for place, (name, logit) in enumerate(zip(names, logits, strict=True)):
         mean, peak = means[place], peaks[place]
         if not math.isfinite(mean):
@@ -134,8 +134,8 @@ def _measure(names: Sequence[str], weights: Tensor, logits: Sequence[float | Non
             if not usual.any():
                 continue
             mean, peak = float(entropy[place][usual].mean()), float(largest[place][usual].mean())
-        found.append(Attention(name, int(weights.shape[-1]), mean / math.log(weights.shape[-1]), peak, logit))
-    return found
+        measured.append(Attention(name, int(weights.shape[-1]), mean / math.log(weights.shape[-1]), peak, logit))
+    return measured
 
 
 # Recurrent modules by time step: how the state grows, and how far the gradient reaches back.
@@ -185,14 +185,14 @@ def reach_of_gradient(name: str, module: Any, inputs: Tensor, gradient: Tensor) 
             output, state = type(module).forward(module, entry.contiguous(), state)
             outputs.append(output.reshape(output.shape[-3] * output.shape[-2], -1) if output.dim() == 3 else output)
             states.append(state if isinstance(state, tuple) else (state,))
-        wanted = [each for pair in states for each in pair]
-        found = torch.autograd.grad(
+        wanted = [tensor for pair in states for tensor in pair]
+        gradients = torch.autograd.grad(
             outputs, wanted, [g.reshape_as(o) for g, o in zip(above, outputs, strict=True)], allow_unused=True
         )
     width = len(states[0])
     sizes = []
     for place in range(len(states)):
-        parts = found[place * width : (place + 1) * width]
+        parts = gradients[place * width : (place + 1) * width]
         later = (0.0 if part is None else norm(part) for part in parts)
         sizes.append(math.hypot(norm(above[place]), *later))
     rows = [float(torch.linalg.vector_norm(o.detach().float())) / math.sqrt(max(1, o.numel())) for o in outputs]
@@ -202,7 +202,7 @@ def reach_of_gradient(name: str, module: Any, inputs: Tensor, gradient: Tensor) 
 # What a loss is, read from the graph it was computed by: which criterion, of what, against which targets.
 #
 # Nothing is called again. The nodes next to the loss keep the outputs and targets that they need for the backward pass;
-# from these come the loss of the best answer that is the same for every sample, and what was done to the outputs last.
+# from these come the loss of an answer without any knowledge, and what was done to the outputs last.
 
 MOST_NODES, MOST_DEPTH = 200, 24
 PASSING = ("View", "Reshape", "UnsafeView", "Squeeze", "Unsqueeze", "Permute", "Transpose", "TBackward", "ToCopy",
@@ -227,8 +227,6 @@ class Objective:
     """The criterion's own value, from its outputs and targets, always its mean."""
     guess: float | None
     """What an answer without any knowledge gets: ln C for C classes, ln 2, the variance of the targets."""
-    constant: float | None
-    """What the best answer that is the same for every sample gets."""
     negated: bool
     """Whether the loss falls where the criterion rises."""
     squashed: str | None
@@ -253,32 +251,27 @@ def _describe(kind: str, node: Any, sign: int, value: float) -> Objective:
     outputs, target = node._saved_self.detach(), node._saved_target.detach()
     own: float | None = None
     guess: float | None = None
-    constant: float | None = None
     far = ""
     if kind == "cross-entropy":
         classes = outputs.shape[1] if outputs.dim() > 1 else outputs.shape[0]
         kept = target.flatten()[target.flatten() != node._saved_ignore_index]
         guess = math.log(classes)
         if kept.numel():
-            shares = torch.bincount(kept.clamp(min=0)).double() / kept.numel()
-            constant = float(-(shares * shares.clamp(min=1e-30).log()).sum())
             rows = outputs.movedim(1, -1).reshape(-1, classes) if outputs.dim() > 1 else outputs[None]
             picked = rows[(target.flatten() != node._saved_ignore_index).nonzero()[:, 0][:4096]]
             own = float(-picked.float().gather(1, kept[:4096, None]).mean())
     elif kind == "binary cross-entropy":
-        share, guess = float(target.float().mean()), math.log(2)
+        guess = math.log(2)
         own = float(torch.nn.functional.binary_cross_entropy_with_logits(outputs.float(), target.float()))
-        constant = -sum(part * math.log(part) for part in (share, 1 - share) if 0 < part < 1)
     else:
         goal = target.float()
         own = float((outputs.float() - goal).square().mean())
-        constant = float(goal.var(0, correction=0).mean()) if goal.dim() and len(goal) > 1 else None
-        guess = constant
+        guess = float(goal.var(0, correction=0).mean()) if goal.dim() and len(goal) > 1 else None
         far = (
             f"outputs have a mean of {written(float(outputs.float().mean()))}, targets one of "
             f"{written(float(goal.mean()))} with a standard deviation of {written(float(goal.std(correction=0)))}"
         )
-    return Objective(kind, value, own, guess, constant, sign < 0, _find_squashing(kind, node), far)
+    return Objective(kind, value, own, guess, sign < 0, _find_squashing(kind, node), far)
 
 
 def _find_squashing(kind: str, node: Any) -> str | None:

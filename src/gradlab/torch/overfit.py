@@ -52,15 +52,15 @@ def call_model(model: nn.Module, given: Any) -> Any:
 def find_loss(output: Any, target: Any, loss: Any) -> Tensor:
     """Return the loss: what `loss(output, target)` gives, or what the output itself holds."""
     if loss is not None:
-        found = loss(output) if target is None and not isinstance(output, Tensor) else loss(output, target)
+        value = loss(output) if target is None and not isinstance(output, Tensor) else loss(output, target)
     elif isinstance(output, Mapping) and "loss" in output:
-        found = output["loss"]
+        value = output["loss"]
     else:
-        found = getattr(output, "loss", None)
-        found = next(iter(tensors_in(output)), None) if found is None else found
-    if not isinstance(found, Tensor) or found.numel() != 1:
+        value = getattr(output, "loss", None)
+        value = next(iter(tensors_in(output)), None) if value is None else value
+    if not isinstance(value, Tensor) or value.numel() != 1:
         raise InvalidInput("no loss: give a loss function, or a model that returns its loss (one number)")
-    return found
+    return value
 
 
 def check_batch(model: nn.Module, batch: Any, loss: Any) -> None:
@@ -120,9 +120,9 @@ class Overfit:
     def words(self) -> str:
         """The evidence, in words."""
         same = (
-            ""
-            if self.constant is None
-            else f"the best answer that is the same for every sample gets {written(self.constant)}"
+            f"the best answer that is the same for every sample gets {written(self.constant)}"
+            if self.constant is not None
+            else ""
         )
         least = "" if abs(self.floor) < 1e-3 * abs(self.first) else f"no answers could get below {written(self.floor)}"
         went = f"in {self.steps} steps of {self.optimizer} the loss on it went from {written(self.first)}"
@@ -154,14 +154,15 @@ def try_overfitting(
             return value
 
         for _ in range(steps):
-            for each in its:
-                each.step(closure)
+            for optimizer in its:
+                optimizer.step(closure)
             if not its:
                 closure()
             if not its or not math.isfinite(losses[-1]):
                 break
         tail = losses[-max(1, len(losses) // 10) :]
-        names = ", ".join(dict.fromkeys(type(each).__name__ for each in its)) or "nothing (no parameter is trainable)"
+        kinds = dict.fromkeys(type(optimizer).__name__ for optimizer in its)
+        names = ", ".join(kinds) or "nothing (no parameter is trainable)"
         free = None if loss is None else _minimize_output_loss(output, y, loss, same=False)
         constant = None if loss is None else _minimize_output_loss(output, y, loss, same=True)
         bar = losses[0] if constant is None else min(losses[0], constant)
@@ -177,9 +178,9 @@ def _copy_for_training(model: nn.Module, optimizers: Sequence[Any]) -> tuple[nn.
         raise InvalidInput(
             f"overfit: the model cannot be copied ({error}); try it on one that has not run yet"
         ) from None
-    for original, each in zip(optimizers, its, strict=True):
+    for original, copy in zip(optimizers, its, strict=True):
         if hasattr(original, "_params"):  # LBFGS does not copy these
-            each._params, each._numel_cache = each.param_groups[0]["params"], None
+            copy._params, copy._numel_cache = copy.param_groups[0]["params"], None
     for module in copied.modules():
         if "Dropout" in type(module).__name__ and hasattr(module, "p"):
             module.p = 0.0
@@ -205,10 +206,10 @@ def _minimize_output_loss(output: Any, target: Any, loss: Any, *, same: bool) ->
 
     try:
         by.step(closure)
-        found = float(loss(answer.expand_as(output), target).detach())
+        least = float(loss(answer.expand_as(output), target).detach())
     except (RuntimeError, ValueError, IndexError, TypeError, AttributeError):  # a loss that needs more than the output
         return None
-    return found if math.isfinite(found) else None
+    return least if math.isfinite(least) else None
 
 
 # The gradient noise scale: the batch size at which the noise of a gradient equals its signal.
@@ -250,10 +251,10 @@ def estimate_noise_scale(model: nn.Module, batch: Any, loss: Any = None, parts: 
         squares = 0.0
         for part in range(parts):
             value = run_batch(copied, _cut(batch, part * size, (part + 1) * size, samples), loss)[1]
-            for whole, found in zip(total, torch.autograd.grad(value, held, allow_unused=True), strict=True):
-                if found is not None:
-                    whole += found.detach().float() / parts
-                    squares += float(found.detach().float().square().sum()) / parts
+            for whole, gradient in zip(total, torch.autograd.grad(value, held, allow_unused=True), strict=True):
+                if gradient is not None:
+                    whole += gradient.detach().float() / parts
+                    squares += float(gradient.detach().float().square().sum()) / parts
     mean = sum(float(whole.square().sum()) for whole in total)
     variance = size * (squares - mean) * parts / (parts - 1)
     signal = mean - variance / (size * parts)
@@ -264,14 +265,14 @@ def _count(value: Any) -> int:
     if isinstance(value, Tensor):
         return len(value) if value.dim() else 0
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, tuple | list) else ()
-    return max((_count(each) for each in inner), default=0)
+    return max((_count(item) for item in inner), default=0)
 
 
 def _cut(value: Any, start: int, end: int, samples: int) -> Any:
     if isinstance(value, Tensor):
         return value[start:end] if value.dim() and len(value) == samples else value
     if isinstance(value, dict):
-        return {key: _cut(each, start, end, samples) for key, each in value.items()}
+        return {key: _cut(item, start, end, samples) for key, item in value.items()}
     if isinstance(value, tuple | list):
-        return type(value)(_cut(each, start, end, samples) for each in value)
+        return type(value)(_cut(item, start, end, samples) for item in value)
     return value

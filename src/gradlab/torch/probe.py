@@ -289,7 +289,7 @@ class ModuleProbe:
 
     def _has_old_gradients(self) -> bool:
         """Whether every optimizer still holds a gradient that is not 0, among the first few of its parameters."""
-        few = [[p for group in each.param_groups for p in group["params"]][:4] for each in self.optimizers]
+        few = [[p for group in optimizer.param_groups for p in group["params"]][:4] for optimizer in self.optimizers]
         return bool(few) and all(any(p.grad is not None and statistics.norm(p.grad) for p in held) for held in few)
 
     def _on_parameter_gradient(self, parameter: Tensor) -> None:
@@ -372,7 +372,7 @@ class ModuleProbe:
     def attention(self) -> pd.DataFrame:
         """One row per attention: entropy of its weights and largest logit."""
         columns = ["name", "keys", "entropy", "largest", "logit"]
-        return pd.DataFrame([vars(each) for each in self.records.attention.values()], columns=columns)
+        return pd.DataFrame([vars(attended) for attended in self.records.attention.values()], columns=columns)
 
     def time_steps(self) -> pd.DataFrame:
         """One row per recurrent module and time step: size of the state, gradient through all later steps."""

@@ -101,13 +101,13 @@ class Records:
         for row in self.all_rows():
             row.delta = max(row.deltas) if row.deltas else None
 
-    def keep_recurrence(self, found: Recurrence | None) -> None:
+    def keep_recurrence(self, recurrence: Recurrence | None) -> None:
         """Keep the time steps of a module: its states from one call, its gradients from another."""
-        if found is not None:
-            earlier = self.recurrence.get(found.name)
-            if earlier is not None and not found.delta:
-                found = replace(found, delta=earlier.delta)
-            self.recurrence[found.name] = found
+        if recurrence is not None:
+            earlier = self.recurrence.get(recurrence.name)
+            if earlier is not None and not recurrence.delta:
+                recurrence = replace(recurrence, delta=earlier.delta)
+            self.recurrence[recurrence.name] = recurrence
 
     def count_choices(self, router: str, experts: int, chosen: Tensor) -> None:
         """Add the choices of a router."""
@@ -336,7 +336,7 @@ class Recorder:
         if not isinstance(scores, Tensor) or scores.dim() < 2 or not 2 <= scores.shape[-1] <= 512:
             return
         lists = [child for child in module.children() if isinstance(child, nn.ModuleList)]
-        has_experts = any(len(each) == scores.shape[-1] for each in lists)
+        has_experts = any(len(experts) == scores.shape[-1] for experts in lists)
         routes = has_experts or ROUTER.search(where) or ROUTER.search(type(module).__name__)
         if routes and chosen.dtype == torch.long and chosen.numel():
             self.records.count_choices(where, scores.shape[-1], chosen)
@@ -391,16 +391,16 @@ def _copy_numbers(source: ModuleStatistics, row: ModuleStatistics) -> None:
         row.spread, row.token_spread = source.spread, source.token_spread
 
 
-def _fill(row: ModuleStatistics, nonlinear: Tensor | None, found: Summary) -> None:
+def _fill(row: ModuleStatistics, nonlinear: Tensor | None, summary: Summary) -> None:
     """Write the numbers of a sample into its row; the sample itself is asked of a nonlinear function only."""
-    row.mean, row.std, row.rms, row.zeros = found.mean, found.std, found.rms, found.zeros
-    row.saturated = 0.0 if nonlinear is None else statistics.measure_saturation(nonlinear, found.low, found.high)
-    if nonlinear is None and found.zeros == 1.0:
+    row.mean, row.std, row.rms, row.zeros = summary.mean, summary.std, summary.rms, summary.zeros
+    row.saturated = 0.0 if nonlinear is None else statistics.measure_saturation(nonlinear, summary.low, summary.high)
+    if nonlinear is None and summary.zeros == 1.0:
         row.dead = 1.0
 
 
-def _fill_spread(row: ModuleStatistics, found: tuple[float | None, float | None]) -> None:
-    row.spread, row.token_spread = found
+def _fill_spread(row: ModuleStatistics, spreads: tuple[float | None, float | None]) -> None:
+    row.spread, row.token_spread = spreads
 
 
 def _make_histogram(values: Tensor, bins: int = 40) -> tuple[list[float], list[int]]:

@@ -132,7 +132,7 @@ class Pass:
 
         Fewer of either than a trend needs are left out.
         """
-        series = [(each.name, list(each.state), list(each.delta)) for each in self.records.recurrence.values()]
+        series = [(module.name, list(module.state), list(module.delta)) for module in self.records.recurrence.values()]
         for name, sizes in self.probe.cell_sizes.items():
             if name in self.probe.modules and len(sizes) >= FEWEST_TIMES:
                 series.append((name, sizes, self.probe.modules[name].deltas[::-1]))
@@ -912,8 +912,8 @@ class SaturatedAttention(Rule):
     needs_finite = True
 
     def find(self, seen: Pass) -> Iterator[Finding]:
-        judged = [each for each in seen.records.attention.values() if each.keys >= FEWEST_KEYS]
-        sharp = [each for each in judged if each.entropy < SHARP_ENTROPY and (each.largest or 0) > SHARP_WEIGHT]
+        judged = [call for call in seen.records.attention.values() if call.keys >= FEWEST_KEYS]
+        sharp = [call for call in judged if call.entropy < SHARP_ENTROPY and (call.largest or 0) > SHARP_WEIGHT]
         if sharp and 2 * len(sharp) >= len(judged):
             first = sharp[0]
             logit = "" if first.logit is None else f"; the largest logit is {written(first.logit)}"
@@ -1006,18 +1006,18 @@ class DoesNotGeneralize(Rule):
     )
 
     def find_in_course(self, history: History) -> Iterator[Finding]:
-        own = history.losses
+        train = history.losses
         for name, curve in history.curves.items():
             other = [value for value in curve.values() if math.isfinite(value)]
-            if "val" not in name.lower() or "loss" not in name.lower() or len(other) < 3 or not own:
+            if "val" not in name.lower() or "loss" not in name.lower() or len(other) < 3 or not train:
                 continue
             last, best = fmean(other[-max(1, len(other) // 5) :]), min(other)
-            fallen = median(own[-max(3, len(own) // 5) :]) < 0.7 * median(own[: max(3, len(own) // 10)])
+            fallen = median(train[-max(3, len(train) // 5) :]) < 0.7 * median(train[: max(3, len(train) // 10)])
             if fallen and last > other[0] and last > 1.05 * best:
                 yield self.report(
                     name,
                     f"it goes from {written(other[0])} to {written(last)} (best {written(best)}) while the training "
-                    f"loss falls from {written(own[0])} to {written(own[-1])}",
+                    f"loss falls from {written(train[0])} to {written(train[-1])}",
                     first=other[0], last=last, best=best,
                 )  # fmt: skip
 

@@ -165,13 +165,13 @@ def norm(tensor: Tensor) -> float:
 def norm_of(values: Tensor) -> float:
     """‖·‖₂ of a vector, in float32 by chunks; once more in float64 where float32 cannot square its entries."""
     if values.numel() <= CHUNK:
-        found = float(torch.linalg.vector_norm(values, dtype=sum_dtype(values)))
+        size = float(torch.linalg.vector_norm(values, dtype=sum_dtype(values)))
     else:
         whole = values.numel() // CHUNK * CHUNK
         parts = torch.linalg.vector_norm(values[:whole].view(-1, CHUNK), dim=1, dtype=sum_dtype(values)).tolist()
         rest = values[whole:]
-        found = math.hypot(*parts, float(torch.linalg.vector_norm(rest, dtype=sum_dtype(values))))
-    return found if SMALLEST < found < LARGEST or not values.numel() else _wide_norm(values)
+        size = math.hypot(*parts, float(torch.linalg.vector_norm(rest, dtype=sum_dtype(values))))
+    return size if SMALLEST < size < LARGEST or not values.numel() else _wide_norm(values)
 
 
 def _wide_norm(values: Tensor) -> float:
@@ -184,8 +184,10 @@ def norms_of(vectors: Sequence[Tensor]) -> list[float]:
     short = [values for values in vectors if values.numel() <= CHUNK and values.dtype in EXACT]
     sizes = iter(read_numbers(torch._foreach_norm(short)) if short else ())
     known = {id(values): next(sizes) for values in short}
-    found = [known.get(id(values), 0.0) for values in vectors]
-    return [size if SMALLEST < size < LARGEST else norm_of(values) for values, size in zip(vectors, found, strict=True)]
+    measured = [known.get(id(values), 0.0) for values in vectors]
+    return [
+        size if SMALLEST < size < LARGEST else norm_of(values) for values, size in zip(vectors, measured, strict=True)
+    ]
 
 
 def read_numbers(scalars: Sequence[Tensor]) -> list[float]:
@@ -313,8 +315,8 @@ class Pending:
         if self._waiting:
             waiting, self._waiting, self._entries = self._waiting, [], 0
             with torch.no_grad():
-                found = self._measure([sample for sample, _ in waiting])
-            for (_, then), result in zip(waiting, found, strict=True):
+                results = self._measure([sample for sample, _ in waiting])
+            for (_, then), result in zip(waiting, results, strict=True):
                 then(result)
 
 
@@ -354,11 +356,11 @@ def _group(kinds: Sequence[Hashable]) -> Iterable[list[int]]:
 
 def summarize(samples: Sequence[Tensor]) -> list[Summary]:
     """Summarize samples of finite entries."""
-    found: dict[int, Summary] = {}
+    summaries: dict[int, Summary] = {}
     for places in _group([(sample.numel(), sample.dtype, sample.device) for sample in samples]):
         rows = torch.stack([samples[place] for place in places])
-        found.update(zip(places, _summarize_rows(rows), strict=True))
-    return [found[place] for place in range(len(samples))]
+        summaries.update(zip(places, _summarize_rows(rows), strict=True))
+    return [summaries[place] for place in range(len(samples))]
 
 
 def _summarize_rows(rows: Tensor) -> Iterator[Summary]:
@@ -490,12 +492,12 @@ def measure_gradients(parameters: Sequence[Tensor], scale: float, most: int) -> 
     vectors = [flat(plain(parameter.grad.detach())) for parameter in parameters]
     samples = [widened(take_runs(vector, most)) for vector in vectors]
     sums = read_numbers(torch._foreach_norm(samples, 1)) if samples else []
-    found = []
+    measured = []
     for parameter, vector, sample, total, l2 in zip(parameters, vectors, samples, sums, norms_of(vectors), strict=True):
         mean = total / max(1, sample.numel()) * vector.numel() / max(1, parameter.numel())
         nonfinite = 0 if math.isfinite(l2) else count_nonfinite(vector)
-        found.append(GradientStatistics(l2 / scale, mean / scale, nonfinite))
-    return found
+        measured.append(GradientStatistics(l2 / scale, mean / scale, nonfinite))
+    return measured
 
 
 def is_loaded(parameter: Tensor) -> bool:
@@ -519,11 +521,11 @@ def compare_samples(before: Sequence[Tensor | None], after: Sequence[Tensor]) ->
         return [None] * len(after)
     changes = torch._foreach_sub([last for _, last in pairs], [first for first, _ in pairs])
     counts = read_numbers(torch._foreach_norm(changes, 0))
-    found = iter(
+    steps = iter(
         Step(size / math.sqrt(max(1, change.numel())), count / max(1, change.numel()))
         for change, size, count in zip(changes, norms_of(changes), counts, strict=True)
     )
-    return [None if first is None else next(found) for first in before]
+    return [None if first is None else next(steps) for first in before]
 
 
 def _same_kind(before: Tensor | None, after: Tensor) -> Tensor | None:

@@ -62,8 +62,8 @@ def find_spine(model: nn.Module, records: Records) -> list[ModuleStatistics]:
     """Return the rows of the spine, in the order in which they ended; without Identity and Dropout."""
     names = {id(module): clean_name(name) for name, module in model.named_modules()}
     rows = {**records.blocks, **records.modules}
-    found = dict.fromkeys(_follow(model, names, rows))
-    kept = [rows[name] for name in found if name in rows and not rows[name].idle]
+    spine = dict.fromkeys(_follow(model, names, rows))
+    kept = [rows[name] for name in spine if name in rows and not rows[name].idle]
     return sorted(kept, key=lambda row: row.order)
 
 
@@ -152,8 +152,8 @@ def find_structure(model: nn.Module, known: ModelStructure | None = None) -> Mod
 
 def _identify(model: nn.Module) -> tuple[int, ...]:
     """Return a number for every module and parameter, in order."""
-    found: list[int] = []
+    numbers: list[int] = []
     for module in model.modules():
-        found.append(id(module))
-        found += map(id, module._parameters.values())
-    return tuple(found)
+        numbers.append(id(module))
+        numbers += map(id, module._parameters.values())
+    return tuple(numbers)

@@ -93,8 +93,8 @@ def read_chain(model: nn.Module) -> Chain:
             spans.append((start, len(steps)))
         elif len(given) != 1:
             raise refuse(f"{_called(node)} combines two signals; the theory knows sums only")
-        elif (found := _read(node, traced)) is not None:
-            steps.append(found)
+        elif (step := _read(node, traced)) is not None:
+            steps.append(step)
         places[node], tip = len(steps), node
     return _cut(steps, spans)
 
@@ -201,20 +201,20 @@ def _layers(steps: Sequence[Step], linears: list[tuple[str, nn.Linear]], *, in_b
     if not steps:
         return []
     first = in_block and not isinstance(steps[0].what, nn.Linear)
-    found: list[Layer] = []
+    layers: list[Layer] = []
     starts = [place for place, step in enumerate(steps) if isinstance(step.what, nn.Linear)]
     if not starts or (starts[0] != 0 and not first) or (first and starts[-1] != len(steps) - 1):
         raise refuse(f"{steps[0].name} does not belong to a linear layer before it")
     edges = [0, *(place + 1 for place in starts)] if first else [*starts, len(steps)]
     for start, end in pairwise(edges):
-        own = list(steps[start:end])
-        step = own.pop(-1 if first else 0)
+        members = list(steps[start:end])
+        step = members.pop(-1 if first else 0)
         assert isinstance(step.what, nn.Linear)
-        norm, function = _norm_and_function(own)
+        norm, function = _norm_and_function(members)
         linears.append((step.name, step.what))
         size = (step.what.in_features, step.what.out_features)
-        found.append(Layer(len(linears), *size, function, norm, in_block, first))
-    return found
+        layers.append(Layer(len(linears), *size, function, norm, in_block, first))
+    return layers
 
 
 def _norm_and_function(steps: list[Step]) -> tuple[Norm, Activation]:
@@ -354,14 +354,14 @@ def predict(
         raise InvalidInput(
             f"predict: x has {flat.shape[1]} features, {linears[0][0]} takes {linears[0][1].in_features}"
         )
-    own = None
+    criterion = None
     if loss is not None and y is not None:
-        own = LossOfTorch(loss, torch.zeros(len(x), mlp.layers[-1].fan_out).double(), _widened(y))
+        criterion = LossOfTorch(loss, torch.zeros(len(x), mlp.layers[-1].fan_out).double(), _widened(y))
     targets = np.zeros(len(x)) if y is None else _widened(y).numpy()
-    found = predict_mlp(mlp, weights, represent(flat.numpy(), targets, len(x), 0.0, 0.0), own)
+    prediction = predict_mlp(mlp, weights, represent(flat.numpy(), targets, len(x), 0.0, 0.0), criterion)
     names = tuple(name for name, _ in linears)
     hidden = {names[one.number - 1] for one in mlp.layers if one.activates_first or not isinstance(one.norm, NoNorm)}
-    return PredictedModule(found, names, frozenset(hidden))
+    return PredictedModule(prediction, names, frozenset(hidden))
 
 
 def _widened(y: Tensor) -> Tensor:

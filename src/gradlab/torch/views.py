@@ -37,7 +37,7 @@ HIDDEN = ("order", "deltas", "delta_nonfinite", "source")
 
 def tabulate_rows(rows: Iterable[ModuleStatistics]) -> pd.DataFrame:
     """One row per module, in the given order."""
-    columns = [each.name for each in fields(ModuleStatistics) if each.name not in HIDDEN]
+    columns = [column.name for column in fields(ModuleStatistics) if column.name not in HIDDEN]
     return pd.DataFrame([{key: getattr(row, key) for key in columns} for row in rows], columns=columns)
 
 
@@ -67,9 +67,9 @@ def tabulate_blocks(probe: ModuleProbe) -> pd.DataFrame:
 def tabulate_time(modules: Iterable[Recurrence]) -> pd.DataFrame:
     """Recurrent modules by time step."""
     rows: list[tuple[str, int, float, float | None]] = []
-    for each in modules:
-        deltas: Sequence[float | None] = each.delta or [None] * len(each.state)
-        rows += [(each.name, time, *pair) for time, pair in enumerate(zip(each.state, deltas, strict=True), 1)]
+    for module in modules:
+        deltas: Sequence[float | None] = module.delta or [None] * len(module.state)
+        rows += [(module.name, time, *pair) for time, pair in enumerate(zip(module.state, deltas, strict=True), 1)]
     return pd.DataFrame(rows, columns=["name", "time", "rms", "delta"])
 
 
@@ -144,7 +144,7 @@ def _measure_layer(
     matrices = [weight for weight in weights if len(weight.shape) > 1]
     biases = [weight for weight in weights if len(weight.shape) < 2 and weight.names[0].endswith("bias")]
     # what follows in the same shape is the layer's nonlinearity; functional ones are not among the modules
-    activations = [each for each in after if each.shape == row.shape and not _drops(each)]
+    activations = [module for module in after if module.shape == row.shape and not module.idle]
     measures = {
         "grad_l2": _root_of_squares(weight.grad_l2 for weight in matrices),
         "grad_mean_abs": _mean_abs(matrices),
@@ -152,15 +152,11 @@ def _measure_layer(
         "update_ratio": _update_ratio(matrices),
         "activation_mean.pre": row.mean,
         "activation_std.pre": row.std,
-        "dead_share": max((each.dead for each in activations), default=None),
+        "dead_share": max((module.dead for module in activations), default=None),
         "delta_rms": row.delta,
         "delta_l2": None if row.delta is None else row.delta * math.sqrt(math.prod(row.shape)),
     }
     return ((name, value) for name, value in measures.items() if value is not None)
-
-
-def _drops(row: ModuleStatistics) -> bool:
-    return "Dropout" in row.kind or row.kind == "Identity"
 
 
 def _mean_abs(weights: Sequence[Weight]) -> float | None:
@@ -187,26 +183,45 @@ MEASURES = {
 
 def probe_figure(probe: ModuleProbe, ax: Any = None) -> Any:
     """Draw the root mean squares of activations and of the backprop signal, module by module."""
-    seen = sorted((each for each in probe.modules.values() if not each.idle), key=lambda each: each.order)
-    places = np.arange(1, len(seen) + 1, dtype=float)
-    activations = np.array([each.rms for each in seen])
-    deltas = np.array([np.nan if each.delta is None else each.delta for each in seen])
+    seen = sorted((module for module in probe.modules.values() if not module.idle), key=lambda module: module.order)
+    series: dict[str, Iterable[float | None]] = {
+        "activations": [module.rms for module in seen],
+        "backprop signal δ": [module.delta for module in seen],
+    }
+    title, note = f"Inside {type(probe.model).__name__}", "modules in the order in which they run"
+    return _draw_by_module(title, "root mean square", series, [module.name for module in seen], ax, note)
+
+
+def change_figure(change: Change, ax: Any = None) -> Any:
+    """Draw the backprop signal by module, before a fix and after it."""
+    table = change.table()
+    series = {label: list(table[f"delta_{label}"]) for label in ("before", "after")}
+    title = "Backprop signal before and after"
+    return _draw_by_module(title, "δ (root mean square)", series, list(table["name"]), ax)
+
+
+def _draw_by_module(
+    title: str, label: str, series: Mapping[str, Iterable[float | None]], names: list[str], ax: Any, note: str = ""
+) -> Any:
+    """Draw values module by module, as far as they are known."""
     lines = []
-    for index, (label, values) in enumerate((("activations", activations), ("backprop signal δ", deltas))):
-        finite = np.isfinite(values)
-        if finite.any():
-            y = values[finite]
-            lines.append(Line(label, places[finite], y, y, y, index, markers=True))
-    chart = LineChart(
-        f"Inside {type(probe.model).__name__}",
-        LAYER,
-        "root mean square",
-        tuple(lines),
-        log_y=True,
-        whole_x=True,
-        note="modules in the order in which they run",
-    )
-    return draw_one(chart.with_layers([each.name for each in seen]), ax)
+    for index, (name, numbers) in enumerate(series.items()):
+        values = np.array(list(numbers), np.float64)  # None becomes NaN
+        known = np.flatnonzero(np.isfinite(values))
+        if len(known):
+            lines.append(
+                Line(
+                    name,
+                    (known + 1).astype(np.float64),
+                    values[known],
+                    values[known],
+                    values[known],
+                    index,
+                    markers=True,
+                )
+            )
+    chart = LineChart(title, LAYER, label, tuple(lines), log_y=True, whole_x=True, note=note)
+    return draw_one(chart.with_layers(names), ax)
 
 
 def watch_figure(watch: Watch, measure: str, ax: Any = None) -> Any:
@@ -222,7 +237,7 @@ def watch_figure(watch: Watch, measure: str, ax: Any = None) -> Any:
     if measure not in MEASURES:
         accepted = ", ".join([*MEASURES, *curves])
         raise InvalidInput(f"{measure!r} is not a measure of this watch; accepted: {accepted}")
-    idle = {each.name for moment in watch.moments for each in moment.probe.modules.values() if each.idle}
+    idle = {module.name for moment in watch.moments for module in moment.probe.modules.values() if module.idle}
     table = watch.table()
     rows = table[(table.measure == measure) & ~table.module.isin(idle)]
     frame = rows.pivot_table(index="module", columns="step", values="value", sort=False, dropna=False)
@@ -275,18 +290,3 @@ def as_picture(figure: Any) -> str:
     drawn.savefig(buffer, format="png", dpi=80)
     plt.close(drawn)
     return f'<img style="max-width:100%" src="data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode()}">'
-
-
-def change_figure(change: Change, ax: Any = None) -> Any:
-    """Draw the backprop signal by module, before a fix and after it."""
-    table, lines = change.table(), []
-    for index, label in enumerate(("before", "after")):
-        deltas = table[f"delta_{label}"].to_numpy(float)
-        finite = np.isfinite(deltas)
-        if finite.any():
-            places, values = np.arange(1.0, len(deltas) + 1)[finite], deltas[finite]
-            lines.append(Line(label, places, values, values, values, index, markers=True))
-    chart = LineChart(
-        "Backprop signal before and after", LAYER, "δ (root mean square)", tuple(lines), log_y=True, whole_x=True
-    )
-    return draw_one(chart.with_layers(list(table["name"])), ax)

@@ -212,10 +212,10 @@ def stream_groups(result: Result) -> Iterator[GroupRecord]:
 
 def spread(curves: Sequence[Series]) -> tuple[NDArray[np.int64], dict[str, NDArray[np.float64]]]:
     """Mean, smallest and largest over seeds at every step that all or some of them recorded."""
-    steps = np.unique(np.concatenate([own for own, _ in curves]))
+    steps = np.unique(np.concatenate([recorded for recorded, _ in curves]))
     table: Any = np.ma.array(np.zeros((len(curves), len(steps))), mask=True)
-    for row, (own, values) in enumerate(curves):
-        table[row, np.searchsorted(steps, own)] = values
+    for row, (recorded, values) in enumerate(curves):
+        table[row, np.searchsorted(steps, recorded)] = values
     return steps, {"mean": table.mean(0).data, "low": table.min(0).data, "high": table.max(0).data}
 
 

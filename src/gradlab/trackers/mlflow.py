@@ -54,12 +54,12 @@ class _Store(Session):
     def __init__(self, mlflow: Any, place: Path, study: str) -> None:
         self._mlflow = mlflow
         self._client = mlflow.MlflowClient(tracking_uri=f"sqlite:///{place.absolute() / 'mlflow.db'}")
-        found = self._client.get_experiment_by_name(study)
+        experiment = self._client.get_experiment_by_name(study)
         place_of_files = (place.absolute() / "artifacts").as_uri()
         self._experiment = (
             self._client.create_experiment(study, artifact_location=place_of_files)
-            if found is None
-            else found.experiment_id
+            if experiment is None
+            else experiment.experiment_id
         )
         self._runs = self._list_runs()
         self._study = self._runs.get("study", ("", ""))[1] or self._create("study", study, {})
@@ -79,11 +79,11 @@ class _Store(Session):
 
     def keep_group(self, group: GroupRecord) -> bool:
         values: dict[str, list[tuple[int, float]]] = {}
-        for metric, (steps, found) in group.curves.items():
-            for word, numbers in found.items():
+        for metric, (steps, bands) in group.curves.items():
+            for word, numbers in bands.items():
                 values[f"{metric}/{word}"] = list(zip(steps.tolist(), numbers.tolist(), strict=True))
-        for metric, own in group.metrics.items():
-            values |= {f"final/{metric}/{word}": [(0, value)] for word, value in own.items()}
+        for metric, summary in group.metrics.items():
+            values |= {f"final/{metric}/{word}": [(0, value)] for word, value in summary.items()}
         tags = {"gradlab.group": group.name, "gradlab.seeds": str(group.seeds)}
         name = f"{group.name} · mean of {group.seeds} seeds"
         return self._keep(f"group {group.name}", group.digest, name, tags, group.settings, values, "FINISHED")
@@ -107,16 +107,16 @@ class _Store(Session):
 
     def _list_runs(self) -> dict[str, tuple[str, str]]:
         """Key -> (digest, run) of what is there; the digest is empty if the writing was cut short."""
-        found: dict[str, tuple[str, str]] = {}
+        runs: dict[str, tuple[str, str]] = {}
         token = None
         while True:
             page = self._client.search_runs([self._experiment], max_results=1000, page_token=token)
             for run in page:
                 if KEY in run.data.tags:
-                    found[run.data.tags[KEY]] = run.data.tags.get(DIGEST, ""), run.info.run_id
+                    runs[run.data.tags[KEY]] = run.data.tags.get(DIGEST, ""), run.info.run_id
             token = page.token
             if not token:
-                return found
+                return runs
 
     def _create(self, key: str, name: str, tags: Mapping[str, str]) -> str:
         run = self._client.create_run(self._experiment, tags={KEY: key, RUN_NAME: name, **tags})
@@ -156,12 +156,12 @@ class _Store(Session):
 
 def with_plain_names(values: Mapping[str, T]) -> dict[str, T]:
     """Name the values as MLflow accepts it: letters, digits, and the signs _ - . : / and space; no name twice."""
-    found: dict[str, T] = {}
+    named: dict[str, T] = {}
     for name, value in values.items():
         plain = "/".join(filter(None, (FORBIDDEN.sub("", piece).strip(" .") for piece in name.split("/")))) or "_"
         number, key = 1, plain[:LONGEST_NAME]
-        while key in found:
+        while key in named:
             number += 1
             key = f"{plain[: LONGEST_NAME - 10]} {number}"
-        found[key] = value
-    return found
+        named[key] = value
+    return named

@@ -53,7 +53,7 @@ class _EventFiles(Session):
     def keep_group(self, group: GroupRecord) -> bool:
         written = False
         for word in SPREAD:
-            curves = {name: (steps, found[word]) for name, (steps, found) in group.curves.items()}
+            curves = {name: (steps, bands[word]) for name, (steps, bands) in group.curves.items()}
             final = {f"final/{name}": values[word] for name, values in group.metrics.items() if word in values}
             folder = self._place / directory(group.name) / word
             written |= _write(
@@ -64,7 +64,9 @@ class _EventFiles(Session):
         return written
 
     def keep_study(self, study: StudyRecord) -> bool:
-        rows = "\n".join(f"| {each['claim']} | {each['outcome']} | {each['reason']} |" for each in study.verdicts)
+        rows = "\n".join(
+            f"| {verdict['claim']} | {verdict['outcome']} | {verdict['reason']} |" for verdict in study.verdicts
+        )
         texts = {
             "question": study.question,
             "answer": study.answer,
@@ -153,8 +155,10 @@ def _parameters(settings: Mapping[str, Any], status: str) -> list[Any]:
             start.hparams[path].string_value = str(value)
     ended = api_pb2.STATUS_FAILURE if status == "failed" else api_pb2.STATUS_SUCCESS
     end = plugin_data_pb2.SessionEndInfo(status=ended)
-    found = {
+    messages = {
         metadata.SESSION_START_INFO_TAG: plugin_data_pb2.HParamsPluginData(session_start_info=start),
         metadata.SESSION_END_INFO_TAG: plugin_data_pb2.HParamsPluginData(session_end_info=end),
     }
-    return [_event(tag, 0, metadata.NULL_TENSOR, metadata.create_summary_metadata(data)) for tag, data in found.items()]
+    return [
+        _event(tag, 0, metadata.NULL_TENSOR, metadata.create_summary_metadata(data)) for tag, data in messages.items()
+    ]

@@ -66,8 +66,8 @@ class _OfflineRuns(Session):
     def keep_group(self, group: GroupRecord) -> bool:
         series = {
             f"{metric}/{word}": (steps, values)
-            for metric, (steps, found) in group.curves.items()
-            for word, values in found.items()
+            for metric, (steps, bands) in group.curves.items()
+            for word, values in bands.items()
         }
         summary = {f"final/{metric}/{word}": v for metric, own in group.metrics.items() for word, v in own.items()}
         name = f"{group.name} · mean of {group.seeds} seeds"
@@ -84,7 +84,8 @@ class _OfflineRuns(Session):
             run.log_artifact(artifact)
 
         verdicts = {
-            f"verdict {n:02d}": f"{each['outcome']}: {each['claim']}" for n, each in enumerate(study.verdicts, 1)
+            f"verdict {n:02d}": f"{verdict['outcome']}: {verdict['claim']}"
+            for n, verdict in enumerate(study.verdicts, 1)
         }
         summary = {"question": study.question, "answer": study.answer, **verdicts}
         return self._keep("study", study.digest, study.name, "study", {}, {}, summary, add_report)
@@ -134,8 +135,8 @@ class _OfflineRuns(Session):
 
 def _rows(series: Mapping[str, Series]) -> dict[int, dict[str, float]]:
     """Step -> everything that was recorded at it: W&B takes steps in order."""
-    found: dict[int, dict[str, float]] = {}
+    rows: dict[int, dict[str, float]] = {}
     for name, (steps, values) in series.items():
         for step, value in zip(steps.tolist(), values.tolist(), strict=True):
-            found.setdefault(step, {})[name] = value
-    return found
+            rows.setdefault(step, {})[name] = value
+    return rows

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,9 @@ from gradlab.network.layout import Parameters
 from gradlab.network.mlp import Tape
 from gradlab.network.norms import Running
 from gradlab.probes import LayerView, Moment, Probe
-from gradlab.trials.setup import Setup
+
+if TYPE_CHECKING:
+    from gradlab.trials.setup import Setup
 
 Array = NDArray[Any]
 EVALUATION_ROWS = 1000

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gradlab.network.layout import Layout
 from gradlab.spec.metric import infer
-from gradlab.trials.trial import TrialLabel
+
+if TYPE_CHECKING:
+    from gradlab.trials.trial import TrialLabel
 
 
 @dataclass(frozen=True)
@@ -108,6 +110,8 @@ class TrialResult:
     """Wall time, including probes and evaluation."""
     digest: str = ""
     """Hash of the outcome without its wall times."""
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    """What the trial leaves beside its numbers, by name below the run's folder: what a command printed."""
 
     @property
     def status(self) -> Status:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gradlab.data.base import Task
 from gradlab.parts import Catalog
 from gradlab.spec.base import Frozen, content_id
 from gradlab.spec.choice import Choice
 from gradlab.spec.config import Config
+
+if TYPE_CHECKING:
+    from gradlab.trials.outcome import TrialResult
 
 
 @dataclass(frozen=True)
@@ -26,14 +31,24 @@ class TrialLabel:
         return f"{self.group} · seed {self.seed}"
 
 
+class Job(ABC):
+    """What a trial does that is not a network of the lab, such as a command. Jobs are pickled and go to any worker."""
+
+    @abstractmethod
+    def run(self, trial: TrialLabel, tick: Callable[[int, float], None] | None) -> TrialResult:
+        """Run one trial; a failure is part of the result. `tick` takes progress and raises if the run is stopping."""
+
+
 @dataclass(frozen=True)
 class Trial(TrialLabel):
-    """A configuration with a seed, as an engine trains it."""
+    """A configuration with a seed, as an engine trains it; or a job of another kind."""
 
     root: int
     network: Config | None
     """None where the user's code is called."""
     catalog: Catalog
+    job: Job | None = None
+    """What is run instead of an engine; None of networks, and of functions that only their own process can call."""
 
     @property
     def config(self) -> Config:

@@ -21,7 +21,8 @@ from gradlab.errors import DataError, GradlabError, InvalidInput, shortened
 from gradlab.parts import BUILT_IN
 from gradlab.report import page as report_page
 from gradlab.runs.store.files import write_bytes
-from gradlab.spec.base import NAME_PATTERN, PATTERNS, plain_json
+from gradlab.spec.base import plain_json
+from gradlab.spec.messages import NAME_PATTERN, PATTERNS
 from gradlab.spec.stored import read_json
 from gradlab.spec.yaml_text import dump
 from gradlab.web.guard import REPORT_POLICY

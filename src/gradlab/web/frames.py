@@ -16,13 +16,13 @@ from typing import Any, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from gradlab import api
 from gradlab.audits.audit import Audit
 from gradlab.audits.study import audit_plan
 from gradlab.errors import GradlabError
 from gradlab.network.mlp import Layer, Record
 from gradlab.plans.plan import Plan
 from gradlab.probes import rms
+from gradlab.report.predicted import predict_plan
 from gradlab.tell.networks import Layers, describe_network, recent_loss
 from gradlab.theory.prediction import Forecast, Prediction
 from gradlab.trials.setup import Setup
@@ -377,7 +377,7 @@ class Expected(TypedDict):
 def predict_layers(plan: Plan) -> tuple[dict[str, Expected], ...] | None:
     """The expected rows of each arm (`signal`, `delta`, `gradient`); None where theory does not cover the networks."""
     try:
-        predictions = api.predict(plan)
+        predictions = predict_plan(plan)
         return tuple(_read_rows(predictions[planned.group.name], planned.cost.layers) for planned in plan.groups)
     except GradlabError:
         return None

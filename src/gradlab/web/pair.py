@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gradlab.arithmetic import require_denormals
 from gradlab.engines.base import Engine
-from gradlab.engines.loop import Course, require_denormals, stops_of
+from gradlab.engines.loop import Course, stops_of
 from gradlab.network.norms import Running
 from gradlab.plans.plan import Plan
 from gradlab.trials.outcome import digest

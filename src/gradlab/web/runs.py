@@ -21,13 +21,16 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from gradlab import api, studies
+from gradlab import studies
+from gradlab.analysis.against import against
 from gradlab.errors import GradlabError, InvalidInput, nearest, shortened
+from gradlab.report.result import open_run
 from gradlab.report.tables import Table, summarize_against, tabulate_results, tabulate_settings
 from gradlab.runs.store.files import LOCK, describe_holder, holder, is_held
 from gradlab.runs.store.folder import move_aside
 from gradlab.runs.store.records import RESULTS
-from gradlab.runs.store.status import find_runs
+from gradlab.runs.store.status import find_runs, status
+from gradlab.studies.loading import load
 from gradlab.web.settings import RUNNING, Refused
 from gradlab.web.uploads import Scratch
 
@@ -93,7 +96,7 @@ class Runs:
         if known is not None and known[0] == stamp and not alive and not known[1]["alive"]:
             return known[1]
         try:
-            found = api.status(path).to_json()
+            found = status(path).to_json()
         except (GradlabError, OSError) as error:
             found = {"study": path.name, "question": str(error), "alive": False, "planned": 0, "done": 0, "failed": 0,
                      "diverged": 0, "running": [], "left": 0, "finished": False, "hash": ""}  # fmt: skip
@@ -130,7 +133,7 @@ class Runs:
 
     def _find_study(self, study: Any) -> str:
         """A built-in name, or a file in the folder."""
-        known = (*api.list_studies(), *self._study_files())
+        known = (*studies.names(), *self._study_files())
         if not isinstance(study, str) or study not in known:
             raise InvalidInput(f"there is no study {shortened(study)}{nearest(study, known)}")
         return study
@@ -195,7 +198,7 @@ class Runs:
     def compare(self, first: Any, second: Any) -> dict[str, Any]:
         """Two runs beside each other: what differs in the studies and in the results."""
         a, b = self.find(first), self.find(second)
-        found = api.against(api.open_run(a), api.open_run(b))
+        found = against(open_run(a).measured, open_run(b).measured)
         tables = (tabulate_settings(found), tabulate_results(found))
         return {
             "first": first,
@@ -234,7 +237,7 @@ def _topics() -> list[dict[str, Any]]:
     times = studies.run_times()
 
     def describe(name: str) -> dict[str, Any]:
-        return {"name": name, "question": api.load(name).study.question, "seconds": times.get(name)}
+        return {"name": name, "question": load(name).study.question, "seconds": times.get(name)}
 
     return [{"topic": topic, "studies": list(map(describe, names))} for topic, names in studies.topics().items()]
 

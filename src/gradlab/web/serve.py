@@ -104,7 +104,7 @@ def serve(folder: Path, host: str, port: int | None, tell: Callable[[Address], N
     if not folder.is_dir():
         raise InvalidInput(f"{folder} is not a folder")
     listening = bind(host, port)
-    from gradlab.engines.base import one_blas_thread
+    from gradlab.arithmetic import one_blas_thread
 
     address = Address(host, listening.getsockname()[1], secrets.token_urlsafe(24))
     server, sessions = make_server(folder, address)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, ValidationError
 
-from gradlab import api
 from gradlab.data.base import Task
 from gradlab.errors import GradlabError, Problem, StudyError, offer, shortened
 from gradlab.parts import BUILT_IN
@@ -18,6 +17,7 @@ from gradlab.plans.plan import Plan
 from gradlab.spec.base import Frozen, Scale
 from gradlab.spec.messages import study_error
 from gradlab.spec.naming import Names, name_setting
+from gradlab.studies.loading import plan as plan_study
 from gradlab.words import join
 
 if TYPE_CHECKING:
@@ -198,7 +198,7 @@ def plan_settings(settings: Settings, uploads: Uploads, others: int = 0) -> Plan
     `others` are the bytes that other pages use.
     """
     try:
-        plan = api.plan(study_tree(settings, uploads))
+        plan = plan_study(study_tree(settings, uploads))
     except StudyError as error:  # a page has settings, not paths of a study
         raise StudyError("; ".join(dict.fromkeys(problem.message for problem in error.problems))) from None
     for planned in plan.groups:

@@ -137,6 +137,16 @@ def test_a_value_that_the_schema_allows_is_no_damage(run: Path) -> None:
     assert gradlab.open_run(run).notes == ()
 
 
+@pytest.mark.parametrize("name", ["trials", "curves", "layers"])
+def test_columns_in_another_order_are_read_in_ours(name: str, run: Path) -> None:
+    before = gradlab.open_run(run).arrow(name)
+    rewrite_table(run / "results/000001", name, lambda t: t.select(t.column_names[::-1]))
+    result = gradlab.open_run(run)
+    assert result.notes == ()
+    assert result.arrow(name).equals(before.select(result.arrow(name).column_names))
+    assert result.report()
+
+
 # ---------------------------------------------------------------------- JSON
 
 
@@ -179,7 +189,7 @@ def test_a_plan_that_does_not_fit_its_model_is_a_typed_error_with_the_field(chan
 def test_an_entry_of_the_ledger_that_does_not_fit_its_kind_is_named_and_passed_over(run: Path) -> None:
     path = run / "ledger.jsonl"
     entries = [json.loads(line) for line in path.read_bytes().splitlines()]
-    (number,) = (n for n, entry in enumerate(entries, 1) if entry["kind"] == "trials")
+    number = next(n for n, entry in enumerate(entries, 1) if entry["kind"] == "trials")
     entries[number - 1]["data"]["trials"] = [[1, None]]
     write_entries(path, entries)
     found = gradlab.verify(run, sample=0)

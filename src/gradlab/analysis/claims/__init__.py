@@ -14,7 +14,7 @@ from math import inf
 from gradlab.analysis.claims.kinds import tested
 from gradlab.analysis.claims.numbers import numbers_of_claim
 from gradlab.analysis.claims.power import Level, claim_levels, holm_levels
-from gradlab.analysis.claims.reading import Test, name_cells
+from gradlab.analysis.claims.reading import Test, name_cells, say_p
 from gradlab.analysis.claims.verdict import Outcome, Verdict, leave_open_at_edges
 from gradlab.analysis.measured import Measured
 from gradlab.analysis.rules import ALPHA, Needed
@@ -35,7 +35,7 @@ def judge(measured: Measured) -> tuple[Verdict, ...]:
     """A verdict on every claim of the study, in its order."""
     study = measured.study
     tests: list[Test | Fact] = [_tested(measured, claim) for claim in study.claims]
-    strengths = {index: _strength(test) for index, test in enumerate(tests) if isinstance(test, Test)}
+    strengths = {index: test.p for index, test in enumerate(tests) if isinstance(test, Test)}
     primary = [study.claims[index].primary for index in strengths]
     levels = dict(zip(strengths, claim_levels(list(strengths.values()), primary), strict=True))
     found = []
@@ -56,6 +56,7 @@ def judge(measured: Measured) -> tuple[Verdict, ...]:
                 _strongest(test, outcome),
                 levels[index].claim,
                 test.readings,
+                test.groups,
                 None if needs is None else max(needs.fewest - test.seeds, 1),
                 None if needs is None or needs.most is None else max(needs.most - test.seeds, 1),
                 other_data=study.other_data,
@@ -114,54 +115,55 @@ def said(measured: Measured, claim: Claim) -> str:
     return f"{way} in {first} than in {second}"
 
 
-def _strength(test: Test) -> float:
-    """Two-sided p of what decides the claim itself. The direction has no part in it: it is shown far more easily, and
-    would lend its strength to the steps of Holm that come after.
-    """
-    return 2 * min(test.holds, test.fails)
-
-
 def _strongest(test: Test, outcome: Outcome) -> float:
     """Two-sided p of the outcome, or of the one that is best supported."""
-    return min(1.0, 2 * test.direction if outcome == "direction only" else _strength(test))
+    return min(1.0, 2 * test.direction if outcome == "direction only" else test.p)
 
 
 def _decided(test: Test, condition: str, level: Level) -> tuple[Outcome, str, Needed | None]:
     remark = f": {test.remark}" if test.remark else ""
     holds: Way = ("reproduced", test.holds, level.claim, f"shown to be {condition}")
     fails: Way = ("not reproduced", test.fails, level.claim, f"shown not to be {condition}{remark}")
-    refuted = not test.order and 2 * test.fails <= level.claim
+    flat = 2 * test.same <= level.claim
+    refuted = flat if test.order else 2 * test.fails <= level.claim
     size = f"but it is not {condition}" if refuted else f"that it is {condition} is not shown"
     direction: Way = ("direction only", test.direction, level.direction, f"the direction is right, {size}{remark}")
-    ways = (holds, fails, direction) if test.order else (holds, direction, fails)
+    same: Way = ("no difference", test.same, level.claim, "no difference that matters")
+    ways = (holds, fails, direction, same) if test.order else (holds, direction, fails, same)
+    where = f" in {test.equal_part}" if test.equal_part else ""
+    small = f"; the difference{where} is shown to be {test.margin}, if any" if flat else ""
     for outcome, p, needed, words in ways:
         if 2 * p <= needed:
-            return outcome, f"{words} (p {_p(2 * p)}){test.remarks}", None
+            open_size = outcome == "direction only" and not refuted
+            wanted = test.needed(level.claim) if open_size else None
+            copies = test.copies and f"; {test.copies}"
+            return outcome, f"{words} (p {say_p(2 * p)}){small}{copies}{test.remarks}", wanted
     lost = f"; {test.unknown} of {test.seeds} seeds have no number and count against any answer" if test.unknown else ""
     lost = _lost_cells(test) or lost
-    alone = any(2 * p <= ALPHA for outcome, p, _, _ in (holds, fails))
+    alone = test.p <= ALPHA
     family = "; alone it would be settled, but not among the study's other claims (Holm)" if alone else ""
     if level.claim == 0:
         family, level = "; the primary claims come first, and none of them is settled", Level(ALPHA, ALPHA)
     why = test.copies or test.equal
     wanted = None if why or test.lost_cells else test.needed(level.claim)
     far = "" if wanted or why or lost else "; no number of seeds up to 10,000 would settle it if they go on like this"
-    reason = f"whether it is {condition}: p {_p(_strength(test))}, needed {written(level.claim, 2)}"
-    return "not settled", f"{reason}{family}{lost}{why and f'; {why}'}{test.remarks}{far}", wanted
+    held = f"; held back by {test.part}" if test.part else ""
+    reason = f"whether it is {condition}: p {say_p(test.p)}, needed {written(level.claim, 2)}"
+    return "not settled", f"{reason}{held}{family}{lost}{why and f'; {why}'}{test.remarks}{far}", wanted
 
 
 def _codes(test: Test, outcome: Outcome, level: Level, needs: Needed | None) -> tuple[str, ...]:
     """Why it came out so, for programs: what the reason says in words."""
     is_open = outcome == "not settled"
     codes = {
-        "alone_settled": is_open and level.claim > 0 and _strength(test) <= ALPHA,
+        "alone_settled": is_open and level.claim > 0 and test.p <= ALPHA,
         "primary_claims_first": is_open and level.claim == 0,
         "cells_without_number": is_open and bool(test.lost_cells),
         "seeds_without_number": is_open and bool(test.unknown) and not test.lost_cells,
         "same_under_every_seed": is_open and bool(test.copies),
         "equal_in_every_seed": is_open and bool(test.equal),
         "more_seeds_would_settle": needs is not None,
-        "one_side_diverged": any(reading.one_sided for reading in test.readings),
+        "one_side_diverged": any(reading.diverged_cells for reading in test.readings),
         "one_side_constant": any(reading.constant and not reading.copies for reading in test.readings),
     }
     return tuple(code for code, holds in codes.items() if holds)
@@ -176,7 +178,3 @@ def _lost_cells(test: Test) -> str:
         f"; both sides diverged or gave no number at {name_cells(cells)}, so nobody can say which is better there: "
         "narrow the claim with `at`"
     )
-
-
-def _p(p: float) -> str:
-    return "< 10⁻¹⁰" if p < 1e-10 else f"= {written(min(p, 1.0), 2)}"

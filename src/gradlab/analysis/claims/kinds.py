@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import exp, sqrt
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,6 +26,7 @@ from gradlab.analysis.claims.reading import (
     Side,
     Test,
     against,
+    diverged_cells,
     every,
     instances,
     is_measured,
@@ -32,16 +34,19 @@ from gradlab.analysis.claims.reading import (
     read_one,
     read_two,
     sample_of_side,
+    say_p,
 )
-from gradlab.analysis.effects import level_means
+from gradlab.analysis.effects import level_means, own_seeds
 from gradlab.analysis.measured import Measured
 from gradlab.analysis.rules import ALPHA, Needed, Paired, Rule, one_arm, two_arms
 from gradlab.analysis.rules.component import Component
 from gradlab.analysis.sample import divided, subtracted
 from gradlab.analysis.theory import predictions_of
 from gradlab.spec.claims import BEST, NEAR, RATIO, THEORY, At, Claim
+from gradlab.spec.metric import MATTERS
 from gradlab.spec.selection import list_contenders, path_of
 from gradlab.theory.prediction import FACTOR, SIGMAS, Forecast
+from gradlab.words import written
 
 # Claims of the form `value: theory`: the number that theory predicts for the same place, with its band over seeds.
 
@@ -114,6 +119,7 @@ def _one(measured: Measured, claim: Claim, claimed: Sequence[str], others: Seque
             if found is None:
                 return None
             pairs[own, other] = found
+    margin = margin_of(measured, claim, next(iter(pairs.values()))[0])
     beats = {key: _p(rule, sign) for key, (rule, _) in pairs.items()}
     loses = {key: _p(rule, -sign) for key, (rule, _) in pairs.items()}
     of_other = {other: min(claimed, key=lambda own: beats[own, other]) for other in others}
@@ -122,6 +128,11 @@ def _one(measured: Measured, claim: Claim, claimed: Sequence[str], others: Seque
     beaten_by = min(others, key=lambda other: max(loses[own, other] for own in claimed))
     fails = min(1.0, len(others) * max(loses[own, beaten_by] for own in claimed))
     rule, reading = pairs[of_other[hardest], hardest]
+    same, rival = NEVER, hardest
+    if margin is not None:  # no worse than any of the claimed, by what matters
+        near = {key: _p(rule, -sign, margin.bound(-sign)) for key, (rule, _) in pairs.items()}
+        rival = min(others, key=lambda other: max(near[own, other] for own in claimed))
+        same = min(1.0, len(others) * max(near[own, rival] for own in claimed))
     return Test(
         holds,
         NEVER,
@@ -129,15 +140,74 @@ def _one(measured: Measured, claim: Claim, claimed: Sequence[str], others: Seque
         f"{rule.stated}, against every other group",
         rule.assumes,
         (*_read_sides(measured, claim, [sides[name] for name in (*claimed, hardest)]), reading),
-        lambda level: rule.seeds_for(rule.nothing, level / len(claimed)),
+        lambda level: _soonest(
+            rule.seeds_for(rule.nothing, level / len(claimed)), _same_soon(margin, rule, level / len(others))
+        ),
+        rule.n,
+        (*claimed, hardest),
         f"{said[beaten_by]} is {'above' if sign > 0 else 'below'} all of them" if 2 * fails <= ALPHA else "",
         order=True,
+        same=same,
+        margin="" if margin is None else margin.words,
+        part=f"{reading.label} (p {say_p(2 * holds)})" if len(others) > 1 else "",
+        equal_part=f"{said[rival]} is as good",
     )
 
 
-def _p(rule: Paired, sign: int) -> float:
-    """One-sided p of `the first is not above the second` (sign 1), or not below it (−1)."""
-    return rule.p_above(rule.nothing) if sign > 0 else rule.p_below(rule.nothing)
+def _p(rule: Paired, sign: int, bound: float | None = None) -> float:
+    """One-sided p of `the first is not above the second` (sign 1), or not below it (−1); or not so far above."""
+    bound = rule.nothing if bound is None else bound
+    return rule.p_above(bound) if sign > 0 else rule.p_below(bound)
+
+
+# A difference that is too small to matter. It settles a comparison as surely as a difference does.
+
+
+@dataclass(frozen=True)
+class Margin:
+    """Between which ends a difference (or ratio) does not matter."""
+
+    low: float
+    high: float
+    words: str
+
+    def bound(self, sign: int) -> float:
+        """What a first that is worse (sign −1: where higher is better) may fall behind at most, or be ahead."""
+        return self.high if sign < 0 else self.low
+
+    def p(self, rule: Paired) -> float:
+        """One-sided p of `there is a difference that matters`."""
+        return rule.p_inside(self.low, self.high)
+
+    def seeds_for(self, rule: Paired, level: float) -> Needed | None:
+        """Seeds that would show that there is none; None if it does not look like that."""
+        value = rule.estimate.value
+        inside = value is not None and self.low < value < self.high
+        return _needed(rule, (self.low, self.high), level) if inside else None
+
+
+def margin_of(measured: Measured, claim: Claim, rule: Paired) -> Margin | None:
+    """What would matter in a comparison of two sides; None where nobody says."""
+    metric = measured.metric(str(claim.metric))
+    matters = claim.matters or measured.study.matters or MATTERS.get(metric.kind)
+    if matters is None or metric.on_logs > rule.logs:  # a fraction of a quantity with a sign means nothing
+        return None
+    if rule.logs:
+        return Margin(1 / (1 + matters), 1 + matters, f"less than {100 * matters:.3g} %")
+    return Margin(-matters, matters, f"less than {written(matters)}")
+
+
+def _same_soon(margin: Margin | None, rule: Paired, level: float) -> Needed | None:
+    return None if margin is None else margin.seeds_for(rule, level)
+
+
+def _soonest(*needed: Needed | None) -> Needed | None:
+    """Whichever way is settled first."""
+    known = [one for one in needed if one is not None]
+    if not known:
+        return None
+    most = [one.most for one in known if one.most is not None]
+    return Needed(min(one.fewest for one in known), min(most, default=None))
 
 
 def _read_sides(measured: Measured, claim: Claim, sides: Sequence[Side]) -> list[Reading]:
@@ -162,19 +232,34 @@ def effects_test(measured: Measured, claim: Claim, groups: Sequence[str]) -> Tes
     if not seeds:
         return None
     first, second = (np.array([table[seed] for seed in seeds]) for table in tables)
-    planned = len(measured.planned_seeds[groups[0]])
-    unknown = planned - len(seeds)
+    planned, own = len(measured.planned_seeds[groups[0]]), len(own_seeds(measured, str(claim.metric), groups))
+    unknown, copies = own - len(seeds), planned - own
     names = [f"variance between levels of {axis}" for axis in claim.effects]
     whole = Component(first, second)
     readings = (
         Reading(names[0], Component(first).estimate, unknown=unknown),
         Reading(names[1], Component(second).estimate, unknown=unknown),
-        Reading(f"{claim.effects[0]} − {claim.effects[1]}", whole.estimate, unknown=unknown),
+        Reading(
+            f"{claim.effects[0]} − {claim.effects[1]}",
+            whole.estimate,
+            unknown=unknown,
+            diverged_cells=diverged_cells(measured, str(claim.metric), groups),
+            copies=copies,
+        ),
     )
     cells = f"{unknown} of {planned} seeds have a cell without a number" if unknown else ""
     holds, fails = (NEVER, NEVER) if unknown else (whole.p_above(0), whole.p_below(0))
     return Test(
-        holds, NEVER, fails, whole.stated, whole.assumes, readings, lambda level: whole.seeds_for(0, level), cells
+        holds,
+        NEVER,
+        fails,
+        whole.stated,
+        whole.assumes,
+        readings,
+        lambda level: whole.seeds_for(0, level),
+        whole.n,
+        tuple(groups),
+        cells,
     )
 
 
@@ -183,28 +268,76 @@ def effects_test(measured: Measured, claim: Claim, groups: Sequence[str]) -> Tes
 
 def _order(measured: Measured, claim: Claim, sides: Sequence[Side]) -> Test | None:
     """Sides from largest to smallest. The first against the last is the direction."""
-    steps, turned = [], []
+    steps: list[_Step] = []
     for first, second in pairwise(sides):
         found = against(measured, claim, first, second)
         if found is None:
             return None
-        steps.append(found[0])
-        if 2 * (len(sides) - 1) * found[0].p_below(found[0].nothing) <= ALPHA:
-            turned.append(f"{second.label} is above {first.label}")
+        steps.append(
+            _Step(found[0], found[1].label, (*first.groups, *second.groups), f"{second.label} is above {first.label}")
+        )
     ends = against(measured, claim, sides[0], sides[-1])
     assert ends is not None
     whole, reading = ends
-    weakest = max(steps, key=lambda step: step.p_above(step.nothing))
+    end_to_end = replace(reading, label=f"end to end: {reading.label}", end_to_end=True)
+    readings = (*_read_steps(measured, claim, sides), end_to_end)
+    return _every_step(measured, claim, steps, whole.p_above(whole.nothing), readings, "for every step")
+
+
+class _Step(NamedTuple):
+    """One step of a chain, which has to lie above nothing."""
+
+    rule: Paired
+    label: str
+    groups: tuple[str, ...]
+    turned: str = ""
+    """What is the case if it is reversed, in words."""
+
+    @property
+    def up(self) -> float:
+        return self.rule.p_above(self.rule.nothing)
+
+    @property
+    def down(self) -> float:
+        return self.rule.p_below(self.rule.nothing)
+
+
+def _every_step(
+    measured: Measured, claim: Claim, steps: Sequence[_Step], direction: float, readings: tuple[Reading, ...], what: str
+) -> Test:
+    """A chain holds if every step does, and is refuted by one that is reversed or makes no difference that matters."""
+    margins = [margin_of(measured, claim, step.rule) for step in steps]
+    flat = [NEVER if margin is None else margin.p(step.rule) for step, margin in zip(steps, margins, strict=True)]
+    weakest, reverse = max(range(len(steps)), key=lambda i: steps[i].up), min(steps, key=lambda step: step.down)
+    level_step = min(range(len(steps)), key=lambda i: flat[i])
+    fails, same = (min(1.0, len(steps) * p) for p in (reverse.down, flat[level_step]))
+    decides = (
+        steps[weakest] if steps[weakest].up <= min(fails, same) else reverse if fails <= same else steps[level_step]
+    )
+    margin = margins[steps.index(decides)]
+    turned = [step.turned for step in steps if step.turned and 2 * len(steps) * step.down <= ALPHA]
+    p = 2 * min(decides.up, len(steps) * decides.down, len(steps) * flat[steps.index(decides)])
+
+    def needed(level: float) -> Needed | None:
+        ahead = decides.rule.seeds_for(decides.rule.nothing, level)
+        return _soonest(ahead, _same_soon(margin, decides.rule, level / len(steps)))
+
     return Test(
-        weakest.p_above(weakest.nothing),
-        whole.p_above(whole.nothing),
-        min(1.0, len(steps) * min(step.p_below(step.nothing) for step in steps)),
-        f"{whole.stated}, for every step",
-        whole.assumes,
-        (*_read_steps(measured, claim, sides), replace(reading, label=f"end to end: {reading.label}", end_to_end=True)),
-        lambda level: weakest.seeds_for(weakest.nothing, level),
+        steps[weakest].up,
+        direction,
+        fails,
+        f"{steps[0].rule.stated}, {what}",
+        steps[0].rule.assumes,
+        readings,
+        needed,
+        decides.rule.n,
+        decides.groups,
         "; ".join(turned[:3]),
         order=True,
+        same=same,
+        margin="" if margin is None else margin.words,
+        part=f"{decides.label} (p {say_p(p)})" if len(steps) > 1 else "",
+        equal_part=steps[level_step].label,
     )
 
 
@@ -232,25 +365,20 @@ def _diminish(measured: Measured, claim: Claim, sides: Sequence[Side]) -> Test |
     ahead = metric.sign >= 0
     gained = divided if metric.on_logs else subtracted
     gains = [gained(b, a) if ahead else gained(a, b) for a, b in pairwise(samples)]
-    steps = []
+    steps: list[_Step] = []
+    readings = []
     for place, (first, second) in enumerate(pairwise(gains)):
         rule = two_arms(metric, first, second, resolution=2 * measured.resolution(metric.name))
         if rule is None:
             return None
         a, b, c = (side.label for side in sides[place : place + 3])
-        between = "/" if rule.logs else "−"
-        steps.append((rule, read_two(f"gain from {a} to {b} {between} from {b} to {c}", rule, first, second)))
-    weakest, reading = max(steps, key=lambda step: step[0].p_above(step[0].nothing))
-    return Test(
-        weakest.p_above(weakest.nothing),
-        NEVER,
-        min(1.0, len(steps) * min(rule.p_below(rule.nothing) for rule, _ in steps)),
-        f"{weakest.stated}, of every two gains",
-        weakest.assumes,
-        (*_read_steps(measured, claim, sides), replace(reading, end_to_end=True)),
-        lambda level: weakest.seeds_for(weakest.nothing, level),
-        order=True,
-    )
+        label = f"gain from {a} to {b} {'/' if rule.logs else '−'} from {b} to {c}"
+        groups = tuple(group for side in sides[place : place + 3] for group in side.groups)
+        steps.append(_Step(rule, label, groups))
+        readings.append(read_two(label, rule, first, second))
+    weakest = max(range(len(steps)), key=lambda index: steps[index].up)
+    shown = (*_read_steps(measured, claim, sides), replace(readings[weakest], end_to_end=True))
+    return _every_step(measured, claim, steps, NEVER, shown, "of every two gains")
 
 
 ORDERS: dict[str | None, Callable[[Measured, Claim, Sequence[Side]], Test | None]] = {
@@ -293,14 +421,19 @@ def _simple(measured: Measured, claim: Claim, sides: Sequence[Side]) -> Test | N
     if rule is None or not is_measured(sample):
         return None
     low, high = _band(claim, logs=metric.on_logs)
+    reading = read_one(sides[0].label, rule, sample)
+    if len(sides[0].groups) > 1:
+        reading = replace(reading, diverged_cells=diverged_cells(measured, metric.name, sides[0].groups))
     return Test(
         rule.p_inside(low, high),
         NEVER,
         rule.p_outside(low, high),
         rule.stated,
         rule.assumes,
-        (read_one(sides[0].label, rule, sample),),
+        (reading,),
         lambda level: _needed(rule, (low, high), level),
+        rule.estimate.n,
+        sides[0].groups,
     )
 
 
@@ -330,6 +463,7 @@ def _comparison(measured: Measured, claim: Claim, first: Side, second: Side) -> 
         return None  # a quantity with a sign has no ratio
     low = high = rule.nothing
     direction = NEVER
+    margin = None if claim.op == "ratio" else margin_of(measured, claim, rule)
     if claim.op == "ratio":
         low, high = _band(claim, logs=True)
         direction = _direction(claim, rule, low, high)
@@ -339,7 +473,17 @@ def _comparison(measured: Measured, claim: Claim, first: Side, second: Side) -> 
     else:
         holds, fails = rule.p_below(low), rule.p_above(low)
     return Test(
-        holds, direction, fails, rule.stated, rule.assumes, (reading,), lambda level: _needed(rule, (low, high), level)
+        holds,
+        direction,
+        fails,
+        rule.stated,
+        rule.assumes,
+        (reading,),
+        lambda level: _soonest(_needed(rule, (low, high), level), _same_soon(margin, rule, level)),
+        rule.n,
+        tuple(dict.fromkeys((*first.groups, *second.groups))),
+        same=NEVER if margin is None else margin.p(rule),
+        margin="" if margin is None else margin.words,
     )
 
 

@@ -39,8 +39,10 @@ class Comparison:
     prediction: Prediction | None
     origin: Origin
     seeds: int
-    """Seeds that have a number."""
+    """Seeds that have a number of their own."""
     planned: int
+    copies: int = 0
+    """Seeds that gave the same numbers as another, and so none of their own."""
     little: bool = False
     """Whether the interval, or what rounds to the printed number, leaves hardly any number outside."""
     note: str | None = None
@@ -80,7 +82,9 @@ class Comparison:
         p = self.prediction
         if p is not None:
             return f"{rounded(p.low)} … {rounded(p.high)}"
-        return f"fewer than {FEWEST} seeds" if self.seeds < FEWEST else f"only {self.seeds} of {self.planned} seeds"
+        if self.seeds >= FEWEST:
+            return f"only {self.seeds} of {self.planned} seeds"
+        return f"fewer than {FEWEST} {'seeds that differ' if self.copies else 'seeds'}"
 
     def to_json(self) -> dict[str, Any]:
         """Everything, as plain data."""
@@ -198,8 +202,9 @@ def _compare(
         summarize(metric, sample),
         prediction,
         origin,
-        len(sample.known),
+        sum(low == high for low, high in sample.distinct),
         len(sample.ends),
+        len(sample.copies),
         coarse or (prediction is not None and says_little(metric, prediction.low, prediction.high)),
         note,
         called=label,

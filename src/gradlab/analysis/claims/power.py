@@ -12,7 +12,7 @@ from gradlab.analysis.rules.component import clearest_component
 from gradlab.analysis.rules.paired import clearest_pairs
 from gradlab.spec.claims import ALONG_AN_AXIS, BEST, Claim
 from gradlab.spec.study import Study
-from gradlab.trials.recorder import METRICS
+from gradlab.trials.metrics import METRICS
 from gradlab.words import counted
 
 # All claims of a study share 5 %.
@@ -71,7 +71,7 @@ class Shortfall:
 
 def list_shortfalls(study: Study, *, quick: bool = False) -> tuple[Shortfall, ...]:
     """Every claim that no result could settle."""
-    seeds = len(study.trial_seeds)
+    seeds = _planned_seeds(study)
     tested = {
         number: claim
         for number, claim in enumerate(study.claims, 1)
@@ -89,6 +89,10 @@ def list_shortfalls(study: Study, *, quick: bool = False) -> tuple[Shortfall, ..
     return tuple(found)
 
 
+def _planned_seeds(study: Study) -> int:
+    return len(study.trial_seeds) if study.until_settled is None else study.until_settled.most
+
+
 @cache
 def _settled(claims: tuple[Claim, ...], seeds: int) -> list[bool]:
     """Which of these claims so many seeds settle if every one of them is as clear as it can be."""
@@ -102,7 +106,7 @@ def describe_shortfalls(study: Study, *, quick: bool = False) -> str:
     found = list_shortfalls(study, quick=quick)
     if not found:
         return ""
-    seeds = len(study.trial_seeds)
+    seeds = _planned_seeds(study)
     which = ", ".join(str(short.number) for short in found)
     every = len(found) == len(study.claims) > 1
     claims = "any claim" if every else f"claim {which}" if len(found) == 1 else f"claims {which}"

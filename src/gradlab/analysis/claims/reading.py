@@ -12,9 +12,9 @@ from gradlab.analysis.estimate import Estimate
 from gradlab.analysis.measured import Measured
 from gradlab.analysis.rules import Median, Needed, Paired, Rule, pooled_arms
 from gradlab.analysis.rules.prediction import bootstrap_interval, permutation_p
-from gradlab.analysis.sample import Sample, apart, copied_pairs, divided, paired_seeds, pooled
+from gradlab.analysis.sample import Sample, apart, divided, joint_copies, pooled
 from gradlab.spec.claims import At, Claim, describe_layer
-from gradlab.words import listed
+from gradlab.words import listed, written
 
 # What a test gives: p-values of the ways it can come out, and the numbers they rest on.
 
@@ -23,7 +23,7 @@ NEVER = 1.0
 
 @dataclass(frozen=True)
 class LostCell:
-    """A group (or pair of groups) of a pool in which some seeds have no number."""
+    """A group (or pair of groups) of a pool in which some seeds diverged or have no number."""
 
     label: str
     seeds: int
@@ -49,8 +49,8 @@ class Reading:
     """Whether it compares the first with the last of an order."""
     lost_cells: tuple[LostCell, ...] = ()
     """Of a pool: where both sides diverged, or one has no number."""
-    one_sided: tuple[LostCell, ...] = ()
-    """Of a pool: where one side diverged, and so is worse than any number."""
+    diverged_cells: tuple[LostCell, ...] = ()
+    """Of a pool or a grid: where networks (of two sides, those of one) diverged, and so count as the worst there is."""
     copies: int = 0
     """Seeds whose network is a copy of another's; they are not counted."""
     constant: bool = False
@@ -74,20 +74,35 @@ class Test:
     readings: tuple[Reading, ...]
     needed: Callable[[float], Needed | None]
     """Level -> seeds that would settle it."""
+    seeds: int
+    """Planned seeds of what decides."""
+    groups: tuple[str, ...]
+    """The groups whose further seeds would settle it."""
     remark: str = ""
     order: bool = False
     """Whether it is a chain of steps, which one reversed step refutes."""
+    same: float = NEVER
+    """Of `there is a difference that matters`: small if there is none."""
+    margin: str = ""
+    """What matters, in words."""
+    part: str = ""
+    """Of a claim made of several groups, layers or steps: the one that holds it back."""
+    equal_part: str = ""
+    """Of such a claim: the one in which there is no difference that matters."""
 
     @property
     def copies(self) -> str:
         """In words, if seeds are copies of one network: they count once."""
-        found = dict.fromkeys(reading.label for reading in self.readings if reading.copies)
-        if not found:
+        copied = [reading for reading in self.readings if reading.copies]
+        if not copied:
             return ""
-        most = max(reading.copies for reading in self.readings)
+        labels = ", ".join(dict.fromkeys(reading.label for reading in copied))
+        most = max(reading.copies for reading in copied)
+        if min(reading.estimate.n for reading in copied) > 1:
+            return f"{most} seeds gave the same numbers as an earlier one ({labels}) and count as one network with it"
         return (
-            f"{most + 1} seeds gave the same numbers ({', '.join(found)}): nothing that was measured depends on the "
-            "seed, so they count as one network"
+            f"{most + 1} seeds gave the same numbers ({labels}): nothing that was measured depends on the seed, so "
+            "they count as one network"
         )
 
     @property
@@ -96,9 +111,11 @@ class Test:
         return "both sides are equal to the last digit in every seed" if any(r.equal for r in self.readings) else ""
 
     @property
-    def seeds(self) -> int:
-        """The fewest seeds that any of its readings has."""
-        return min(reading.estimate.n for reading in self.readings)
+    def p(self) -> float:
+        """Two-sided, of whichever way the claim itself comes out. The direction has no part in it: it is shown far more
+        easily, and would lend its strength to the steps of Holm that come after.
+        """
+        return 2 * min(self.holds, self.fails, self.same)
 
     @property
     def lost_cells(self) -> tuple[LostCell, ...]:
@@ -108,10 +125,8 @@ class Test:
     @property
     def remarks(self) -> str:
         """What a reader of the verdict has to know, whatever it is, in words."""
-        cells = dict.fromkeys(cell for reading in self.readings for cell in reading.one_sided)
-        words = (
-            f"; one side diverged at {name_cells(tuple(cells))} and counts as worse than any number" if cells else ""
-        )
+        cells = dict.fromkeys(cell for reading in self.readings for cell in reading.diverged_cells)
+        words = f"; networks that diverged count as the worst there is: {name_cells(tuple(cells))}" if cells else ""
         if any(reading.constant and not reading.copies for reading in self.readings):
             words += "; one side is the same network under several seeds, so only the other varies"
         return words
@@ -129,14 +144,27 @@ def name_cells(cells: Sequence[LostCell]) -> str:
 
 def every(tests: Sequence[Test]) -> Test:
     """A claim made of several groups holds if it holds of each; it fails if it fails of one (Bonferroni)."""
-    worst = max(tests, key=lambda test: test.holds)
+    weakest = max(tests, key=lambda test: test.holds)
+    failing, equal = min(tests, key=lambda test: test.fails), min(tests, key=lambda test: test.same)
+    fails, same = (min(1.0, len(tests) * p) for p in (failing.fails, equal.same))
+    decides = weakest if weakest.holds <= min(fails, same) else failing if fails <= same else equal
     return replace(
-        worst,
+        decides,
+        holds=weakest.holds,
         direction=max(test.direction for test in tests),
-        fails=min(1.0, len(tests) * min(test.fails for test in tests)),
+        fails=fails,
+        same=same,
         readings=tuple(reading for test in tests for reading in test.readings),
+        needed=decides.needed if decides is weakest else lambda level: decides.needed(level / len(tests)),
         remark="; ".join(dict.fromkeys(filter(None, (test.remark for test in tests)))),
+        part=decides.part or f"{decides.readings[-1].label} (p {say_p(decides.p)})",
+        equal_part=equal.equal_part or equal.readings[-1].label,
     )
+
+
+def say_p(p: float) -> str:
+    """`= 0.021`, `< 10⁻¹⁰`."""
+    return "< 10⁻¹⁰" if p < 1e-10 else f"= {written(min(p, 1.0), 2)}"
 
 
 def read_one(label: str, rule: Rule, sample: Sample) -> Reading:
@@ -168,7 +196,7 @@ def read_two(label: str, rule: Paired, first: Sample, second: Sample) -> Reading
         permutation,
         _bootstrap(rule),
         rule.logs,
-        copies=len(copied_pairs(first, second)),
+        copies=len(joint_copies((first, second))),
         constant=bool(first.copies) != bool(second.copies),
         equal=all(low == high == 0 for low, high in zip(rule.low, rule.high, strict=True)),
     )
@@ -283,8 +311,18 @@ def against(
     if len(cells) > 1:
         lost = _cells(measured, first, second, cells, lambda low, high: low != high)
         one_sided = _cells(measured, first, second, cells, lambda low, high: low == high and isinf(low))
-        reading = replace(reading, lost_cells=lost, one_sided=one_sided)
+        reading = replace(reading, lost_cells=lost, diverged_cells=one_sided)
     return rule, reading
+
+
+def diverged_cells(measured: Measured, metric: str, groups: Sequence[str]) -> tuple[LostCell, ...]:
+    """The groups of a pool or a grid in which networks diverged."""
+    samples = {group: measured.sample(metric, group) for group in groups}
+    return tuple(
+        LostCell(measured.names.group(group), sample.tally.diverged, sample.tally.planned)
+        for group, sample in samples.items()
+        if sample.tally.diverged
+    )
 
 
 def _cells(
@@ -297,7 +335,8 @@ def _cells(
     """The cells of a pool that have seeds whose difference lies between ends of which something holds."""
     found = []
     for groups, (left, right) in zip(zip(first.groups, second.groups, strict=True), cells, strict=True):
-        seeds = sum(holds(*apart(*pair, logs=False)) for pair in paired_seeds(left, right))
+        both = [(ends, right.ends[seed]) for seed, ends in left.ends.items() if seed in right.ends]
+        seeds = sum(holds(*apart(*pair, logs=False)) for pair in both)
         if seeds:
             settings = [measured.entries[name].group.settings for name in groups]
             differing = [path for path in measured.names.axes if settings[0].get(path) != settings[1].get(path)]

@@ -5,24 +5,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from html import escape
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from gradlab.analysis.claims.numbers import Comparison
 from gradlab.analysis.claims.reading import Reading
 from gradlab.analysis.measured import Measured
-from gradlab.plans.tuning import TuningPlan
 from gradlab.spec.claims import Claim, list_stated
 from gradlab.spec.naming import name_setting
 from gradlab.spec.paths import label
 from gradlab.spec.selection import chosen
 from gradlab.words import bracket, counted, join, rounded
 
-Outcome = Literal["reproduced", "direction only", "not reproduced", "not settled", "not tested"]
+if TYPE_CHECKING:
+    from gradlab.plans.tuning import TuningPlan
+
+Outcome = Literal["reproduced", "direction only", "not reproduced", "no difference", "not settled", "not tested"]
 OWN: dict[str, str] = {
     "reproduced": "holds",
     "direction only": "holds in direction",
     "not reproduced": "does not hold",
 }
+NO_DIFFERENCE = "no difference that matters"
 """The words for a statement that no write-up made, or that was published for other data: there is nothing to
 reproduce."""
 SHOWN = 3
@@ -48,6 +51,8 @@ class Verdict:
     level: float | None = None
     """What p had to be at most, after Holm over the study's claims."""
     readings: tuple[Reading, ...] = ()
+    groups: tuple[str, ...] = ()
+    """The groups whose further seeds would settle it."""
     needs: int | None = None
     """The fewest more seeds that would settle it; None: it is settled, or nobody can say."""
     needs_most: int | None = None
@@ -67,7 +72,7 @@ class Verdict:
             return OWN[self.outcome] + (f" on {self.other_data}" if self.other_data else "")
         if self.outcome == "not settled" and self.needs:
             return f"not settled (needs {self.more})"
-        return self.outcome
+        return NO_DIFFERENCE if self.outcome == "no difference" else self.outcome
 
     @property
     def more(self) -> str:

@@ -60,7 +60,7 @@ def pooled_arms(
 
     So a cell in which both sides diverged is unknown and cannot hide behind the others.
     """
-    pairs = [paired_seeds(first, second) for first, second in cells]
+    pairs = paired_seeds(cells)
     if not all(pairs):
         return None
     ratios = metric.on_logs if logs is None else logs

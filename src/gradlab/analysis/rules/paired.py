@@ -18,8 +18,10 @@ from numpy.typing import NDArray
 
 from gradlab.analysis.estimate import Estimate
 from gradlab.analysis.rules.base import (
+    ALPHA,
     ANYTIME,
     FEWEST,
+    LOOKS,
     ON_RANKS,
     STAKES,
     Look,
@@ -235,6 +237,19 @@ def _seeds_for_effect(effect: float, start: int, level: float) -> int | None:
         return 2 * min(anytime, scheduled_p(n, effect)) <= level
 
     return first_number(enough, max(start, FEWEST))
+
+
+@cache
+def smallest_effect(n: int, level: float = ALPHA) -> float | None:
+    """The smallest effect in standard deviations that n pairs settle if they go as expected; None: they settle none."""
+    if n < FEWEST:
+        return None
+    looks = [smallest_effect(k, level) for k in LOOKS if k < n]  # the tests of the first so many count as well
+    low, high = 0.0, 100.0
+    for _ in range(24):
+        half = (low + high) / 2
+        low, high = (low, half) if _seeds_for_effect(half, n, level) == n else (half, high)
+    return min([high, *(look for look in looks if look is not None)])
 
 
 @cache

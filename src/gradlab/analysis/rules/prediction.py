@@ -48,11 +48,11 @@ class Prediction:
 
 
 def predict_seed(metric: Metric, sample: Sample, *, trained: bool = True) -> Prediction | None:
-    """The interval for one more seed of this group; None where too few seeds have a number.
+    """The interval for one more seed of this group; None where too few seeds have a number of their own.
 
     `trained`: whether the number was taken after training; before it, no network has collapsed yet.
     """
-    ends = list(sample.ends.values())
+    ends = sample.distinct
     n = len(ends)
     rank = max(int((n + 1) * LEVEL / 2), 1)
     if n - sample.unknown < FEWEST or sample.unknown >= rank:
@@ -106,12 +106,14 @@ def _cut(value: float, metric: Metric) -> float:
 
 DRAWS = 4000
 EXACT_UP_TO = 12
+MOST_RESAMPLED = 1000
+"""Numbers beyond which nothing is resampled: it would take seconds, and decide nothing."""
 
 
 def permutation_p(differences: NDArray[np.float64]) -> float | None:
     """Two-sided p of the mean difference under exchange of the arms within pairs; all sign flips for few pairs."""
     n = len(differences)
-    if n < 2:
+    if not 2 <= n <= MOST_RESAMPLED:
         return None
     if n <= EXACT_UP_TO:
         signs = np.array(list(product((1.0, -1.0), repeat=n)))
@@ -124,7 +126,7 @@ def permutation_p(differences: NDArray[np.float64]) -> float | None:
 
 def bootstrap_interval(numbers: NDArray[np.float64]) -> tuple[float, float] | None:
     """Percentile bootstrap of the mean, 95 %."""
-    if len(numbers) < 2:
+    if not 2 <= len(numbers) <= MOST_RESAMPLED:
         return None
     rows = np.random.default_rng(0).integers(0, len(numbers), (DRAWS, len(numbers)))
     low, high = np.quantile(numbers[rows].mean(1), (0.025, 0.975))

@@ -17,7 +17,7 @@ from gradlab.plans.plan import Plan, PlannedGroup
 from gradlab.spec.config import Group
 from gradlab.spec.metric import Metric, Metrics, split_of
 from gradlab.spec.naming import Names, say_inside, say_subject
-from gradlab.trials.recorder import declared_metrics
+from gradlab.trials.metrics import declared_metrics
 
 SPLITS: tuple[SplitName, ...] = ("train", "validation", "test")
 

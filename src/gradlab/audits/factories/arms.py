@@ -16,11 +16,11 @@ from torch.nn.parameter import is_lazy
 from torch.optim.lr_scheduler import LRScheduler
 
 from gradlab.audits.compare import Comparison, Trait, compare, in_each
-from gradlab.audits.factories.guest import Kept, RandomState, Switches
+from gradlab.audits.factories.guest import Kept, Switches
 from gradlab.audits.factories.samples import Samples, read_samples
 from gradlab.engines.torch.tensors import optimizers_of, tensors_in
 from gradlab.errors import InvalidInput, described, shortened
-from gradlab.trials.seeding import seed_all
+from gradlab.trials.seeding import RandomState, seed_all
 
 Factory = Callable[[], tuple[Any, ...]]
 """Returns (model, optimizer, loader, loss), and the learning-rate scheduler as a fifth value if there is one."""
@@ -68,6 +68,15 @@ class Arm:
     def hides_scheduler(self) -> bool:
         """Whether a scheduler was made, by its trace in the optimizer, and not returned."""
         return not self.schedulers and any("initial_lr" in group for group in self.groups)
+
+    def clear_gradients(self) -> None:
+        """As a training loop does: by the optimizers, which may leave theirs; nothing else clears the others."""
+        for optimizer in self.optimizers:
+            optimizer.zero_grad()
+        held = {id(parameter) for group in self.groups for parameter in group["params"]}
+        for parameter in self.model.parameters():
+            if id(parameter) not in held:
+                parameter.grad = None
 
     def step(self, closure: Callable[[], Any]) -> None:
         """Compute gradients, then one step of every optimizer."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
-from gradlab.audits.audit import ONE_SEED, UNDECLARED_CODE, Audit
-from gradlab.audits.compare import BY_FACTOR, SAME, UNDECLARED, Comparison, Row, Status, Trait, compare, make_table
+from gradlab.audits.audit import ONE_SEED, Audit
+from gradlab.audits.compare import BY_FACTOR, Comparison, Trait, compare
 from gradlab.audits.factories.arms import BATCHES, ArmPair, Factory, build, parameters_of
 from gradlab.audits.factories.guest import Switches, guarded
 from gradlab.audits.factories.losses import (
@@ -41,35 +41,22 @@ from gradlab.audits.factories.updates import (
     compare_steps,
     take_step,
 )
-from gradlab.errors import InvalidInput, nearest, shortened
+from gradlab.audits.side_by_side import (
+    PairResult,
+    collect_sentences,
+    find_statuses,
+    find_undeclared,
+    named_factors,
+    pair_hashes,
+    pair_rows,
+)
+from gradlab.errors import InvalidInput
 from gradlab.facts import Fact
 from gradlab.trials.seeding import seeded
 from gradlab.words import join, written
 
-FACTORS: dict[str, str] = {
-    "model": "the architecture: layers, shapes, connections, and all that skip, activation, norm and dropout name",
-    "skip": "how layers are connected: sums of earlier activations, concatenations, the scale of a branch",
-    "activation": "activation functions",
-    "norm": "normalization layers, with their parameters and buffers",
-    "dropout": "dropout, as modules or as functions",
-    "init": "initial values of the parameters",
-    "frozen": "which parameters are trained",
-    "optimizer": "the optimizer and its settings; if it is of another class, with its learning rate and weight decay",
-    "lr": "learning rates",
-    "schedule": "a learning-rate scheduler made in the factory",
-    "weight_decay": "weight decay",
-    "clip": "hooks on gradients and on the optimizer's step",
-    "loss": "the loss",
-    "data": "samples, labels, their number, their preprocessing",
-    "order": "the sampler and the order of samples",
-    "batch": "batch size and whether the last batch is dropped",
-    "precision": "dtype, device and switches of PyTorch",
-    "mode": "training or evaluation mode",
-    "seed": "draws of initial values and the order of samples, from the same distributions",
-}
-"""Name -> what may differ when it is declared."""
 NOTHING = "none, in anything that was compared"
-NEITHER, SWITCHED = ("none", "none"), "switches of torch"
+SWITCHED = "switches of torch"
 APART = 10.0
 """Outputs before training that are further apart are remarked on."""
 DRAWS = frozenset({"init", "model", "skip", "norm", "activation", "data", "seed"})
@@ -82,26 +69,6 @@ LOOP = (
     "The training loop: gradient clipping, weight averaging (EMA), schedulers, the number of epochs and early stopping "
     "inside it are not part of the factories."
 )
-
-
-@dataclass(frozen=True)
-class PairResult:
-    """The first arm and another one, compared."""
-
-    names: tuple[str, str]
-    comparisons: Mapping[str, Comparison]
-    """By trait."""
-    statuses: Mapping[str, Status]
-    """Trait -> whether and why the arms differ in it."""
-    remarks: tuple[Fact, ...]
-    unseen: tuple[str, ...]
-
-    def find(self, *statuses: Status) -> Iterator[Comparison]:
-        """Differences of some status that do not follow from another one."""
-        apart = {trait for trait, found in self.comparisons.items() if found.differs}
-        for trait, found in self.comparisons.items():
-            if found.differs and self.statuses[trait] in statuses and not apart & set(found.follows):
-                yield found
 
 
 def audit_code(factories: Mapping[str, Factory], seed: int = 0, factor: str | Iterable[str] | None = None) -> Audit:
@@ -124,20 +91,20 @@ def audit_code(factories: Mapping[str, Factory], seed: int = 0, factor: str | It
                 base.put()
             results.append(_compare(pair, compare(seeded_first, seeded_other, pair.names, ("seed", "init"))))
     names = tuple(name for name, _ in arms)
-    undeclared = _collect(results, UNDECLARED)
+    undeclared = find_undeclared(results)
     return Audit(
         join(names),
         declared,
         f"{len(names)} factories under seed {seed}: what they build, {BATCHES} batches and a first step of each",
         names,
-        _rows(results),
+        pair_rows(results),
         (
-            *(Fact(UNDECLARED_CODE, words, trait, "problem") for trait, words in undeclared.items()),
+            *undeclared,
             *{remark.words: remark for result in results for remark in result.remarks}.values(),
             ONE_SEED,
         ),
-        None if undeclared else _describe_only(_collect(results, BY_FACTOR)),
-        _hashes(names, results),
+        None if undeclared else _describe_only(collect_sentences(results, BY_FACTOR)),
+        pair_hashes(names, results),
         cannot_see=(*dict.fromkeys(sentence for result in results for sentence in result.unseen), LATER, LOOP),
     )
 
@@ -157,7 +124,7 @@ def _compare(pair: ArmPair, seeded_weights: Comparison) -> PairResult:
     steps = take_step(pair.a), take_step(pair.b)
     found += compare_steps(pair, steps, tuple(each.trait for each in found))
     comparisons = {each.trait: each for each in found}
-    statuses = _find_statuses(comparisons, pair.declared)
+    statuses = find_statuses(comparisons, pair.declared)
     remarks, unseen = tuple(_remarks(pair, comparisons, steps)), tuple(_find_unseen(pair, comparisons))
     return PairResult(pair.names, comparisons, statuses, remarks, unseen)
 
@@ -173,62 +140,11 @@ def _widen(found: Comparison, pair: ArmPair) -> Comparison:
     return found
 
 
-def _find_statuses(comparisons: Mapping[str, Comparison], declared: Sequence[str]) -> dict[str, Status]:
-    known: dict[str, Status] = {}
-
-    def find(trait: str) -> Status:
-        if trait not in known:
-            known[trait] = SAME  # ends a circle
-            known[trait] = decide(comparisons[trait])
-        return known[trait]
-
-    def decide(found: Comparison) -> Status:
-        if not found.differs:
-            return SAME
-        if found.factors & set(declared):
-            return BY_FACTOR
-        causes = {find(name) for name in found.follows if name in comparisons and comparisons[name].differs}
-        return BY_FACTOR if causes == {BY_FACTOR} else UNDECLARED
-
-    return {trait: find(trait) for trait in comparisons}
-
-
-def _rows(results: Sequence[PairResult]) -> tuple[Row, ...]:
-    cells, statuses = {}, {}
-    for trait in dict.fromkeys(trait for result in results for trait in result.comparisons):
-        found = [result.comparisons.get(trait) for result in results]
-        if all(each is None or each.cells == NEITHER for each in found):
-            continue  # hooks, noise and the like that no arm has
-        first = next(each.cells[0] for each in found if each is not None)
-        cells[trait] = (first, *("–" if each is None else each.cells[1] for each in found))
-        of_pairs = {result.statuses.get(trait, SAME) for result in results}
-        statuses[trait] = next(status for status in Status if status in of_pairs)
-    return make_table(cells, statuses)
-
-
-def _collect(results: Sequence[PairResult], status: Status) -> dict[str, str]:
-    """Trait -> its sentence in the first pair that differs so, without what follows from other differences."""
-    sentences: dict[str, str] = {}
-    for result in results:
-        for found in result.find(status):
-            sentences.setdefault(found.trait, found.sentence)
-    return sentences
-
-
 def _describe_only(sentences: Mapping[str, str]) -> str:
     """What sets the arms apart."""
     if set(sentences) == {FORWARD}:
         return f"the {sentences[FORWARD]}"
     return "; ".join(sentences.values()) or NOTHING
-
-
-def _hashes(names: Sequence[str], results: Sequence[PairResult]) -> dict[str, dict[str, str]]:
-    hashes: dict[str, dict[str, str]] = {name: {} for name in names}
-    for result in results:
-        for trait, found in result.comparisons.items():
-            for name, value in zip(result.names, found.values or found.cells, strict=True):
-                hashes[name].setdefault(trait, value[:200])
-    return hashes
 
 
 def _remarks(pair: ArmPair, found: Mapping[str, Comparison], steps: tuple[Step, Step]) -> Iterator[Fact]:
@@ -302,19 +218,5 @@ def _find_unseen(pair: ArmPair, found: Mapping[str, Comparison]) -> Iterator[str
 
 
 def read_factor(given: str | Iterable[str] | None) -> tuple[str, ...]:
-    """The declared factors, each once; `InvalidInput` names the nearest of an unknown one."""
-    if given is None:
-        return (FORWARD,)
-    if not isinstance(given, str):
-        if not isinstance(given, Iterable):
-            raise InvalidInput(f"factor: {shortened(given)} is not a name; accepted: {', '.join(FACTORS)}")
-        given = ",".join(str(name) for name in given)
-    names = list(dict.fromkeys(name.strip() for name in given.split(",") if name.strip()))
-    for name in names:
-        if name not in FACTORS:
-            raise InvalidInput(
-                f"factor: {shortened(name)} is not known; accepted: {', '.join(FACTORS)}{nearest(name, FACTORS)}"
-            )
-    if not names:
-        raise InvalidInput(f"factor: no name is given; accepted: {', '.join(FACTORS)}")
-    return tuple(names)
+    """The declared factors, each once; without any, only the connections of the forward pass may differ."""
+    return (FORWARD,) if given is None else named_factors(given)

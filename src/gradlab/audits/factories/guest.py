@@ -9,6 +9,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from types import FunctionType, ModuleType
 from typing import Any
 
@@ -52,30 +53,18 @@ def _functions() -> Iterator[tuple[str, Pair]]:
     read = torch.are_deterministic_algorithms_enabled, torch.is_deterministic_algorithms_warn_only_enabled
     yield "deterministic algorithms", (lambda: (read[0](), read[1]()), _put_deterministic)
     for device in ("cpu", "cuda"):
-        yield (
-            f"autocast on {device}",
-            (
-                lambda device=device: torch.is_autocast_enabled(device),  # type: ignore[misc]
-                lambda value, device=device: torch.set_autocast_enabled(device, value),  # type: ignore[misc]
-            ),
-        )
+        turn = partial(torch.set_autocast_enabled, device)
+        yield f"autocast on {device}", (partial(torch.is_autocast_enabled, device), turn)
     for module, attributes in MODULES.items():
         owner: Any = torch.backends
         for part in module.split("."):
             owner = getattr(owner, part, None)
-        for attribute in attributes:
-            if hasattr(type(owner), attribute) or hasattr(owner, attribute):
-                yield (
-                    f"{module}.{attribute}",
-                    (
-                        lambda owner=owner, attribute=attribute: getattr(owner, attribute),  # type: ignore[misc]
-                        lambda value, owner=owner, attribute=attribute: setattr(owner, attribute, value),  # type: ignore[misc]
-                    ),
-                )
+        for name in attributes:
+            if hasattr(type(owner), name) or hasattr(owner, name):
+                yield f"{module}.{name}", (partial(getattr, owner, name), partial(setattr, owner, name))
     for kind in ATTENTION:
-        enabled, enable = (
-            getattr(torch.backends.cuda, name, None) for name in (f"{kind}_sdp_enabled", f"enable_{kind}_sdp")
-        )
+        enabled = getattr(torch.backends.cuda, f"{kind}_sdp_enabled", None)
+        enable = getattr(torch.backends.cuda, f"enable_{kind}_sdp", None)
         if enabled is not None and enable is not None:
             yield f"{kind} attention", (enabled, enable)
 
@@ -118,41 +107,9 @@ SIMPLE = (int, float, complex, str, bytes, bool, type(None))
 NOT_SEARCHED = (type, ModuleType, FunctionType, nn.Module, Tensor)
 MOST = 1000
 """Objects that are put back at most."""
+GENERATORS = (torch.Generator, np.random.Generator, np.random.RandomState, random.Random)
 DEPTH = 4
 """How deep generators are searched for: loader, batch sampler, sampler, generator."""
-
-
-@dataclass(frozen=True)
-class RandomState:
-    """The state of every generator that code uses without naming one."""
-
-    python: Any
-    numpy: Any
-    torch: Tensor
-    devices: tuple[Tensor, ...]
-    seed: int
-    """The seed that PyTorch's generator was last given."""
-
-    @staticmethod
-    def take() -> RandomState:
-        """The state now."""
-        devices = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
-        return RandomState(
-            random.getstate(), np.random.get_state(), torch.get_rng_state(), tuple(devices), torch.initial_seed()
-        )
-
-    def put(self) -> None:
-        """Continue from here."""
-        random.setstate(self.python)
-        np.random.set_state(self.numpy)
-        torch.set_rng_state(self.torch)
-        if self.devices:
-            torch.cuda.set_rng_state_all(list(self.devices))
-
-    def same(self, other: RandomState) -> bool:
-        """Whether the same number of random numbers was drawn from each."""
-        numpy = all(np.array_equal(a, b) for a, b in zip(self.numpy, other.numpy, strict=True))
-        return self.python == other.python and numpy and torch.equal(self.torch, other.torch)
 
 
 @contextlib.contextmanager
@@ -166,51 +123,54 @@ def guarded() -> Iterator[None]:
         switches.put()
 
 
+Restore = Callable[[], None]
+
+
 class Kept:
     """The state of modules, optimizers and loaders as they were built; `restore` puts it back."""
 
     def __init__(self, modules: list[nn.Module], optimizers: tuple[Any, ...], others: list[Any]) -> None:
-        self._modules = [_Module(inner) for module in modules for inner in module.modules()]
-        self._optimizers = [_Optimizer(optimizer) for optimizer in optimizers]
-        self._generators = [(each, _state_of(each)) for each in _generators(others, DEPTH)]
-        self._others = [(each, _simple(each)) for each in _reached(others, DEPTH)]
+        reached = _reached(others, DEPTH)
+        inside = [inner for each in reached for inner in list(vars(each).values())]
+        generators = {id(each): each for each in (*others, *inside) if isinstance(each, GENERATORS)}
+        self._restore = [
+            *(_keep_module(inner) for module in modules for inner in module.modules()),
+            *map(_keep_optimizer, optimizers),
+            *map(_keep_generator, generators.values()),
+            *map(_keep_attributes, reached),
+        ]
 
     def restore(self) -> None:
         """Put everything back."""
-        for module in self._modules:
-            module.restore()
-        for optimizer in self._optimizers:
-            optimizer.restore()
-        for generator, state in self._generators:
-            _put_state(generator, state)
-        for each, attributes in self._others:
-            each.__dict__.update(attributes)
+        for restore in self._restore:
+            restore()
 
 
-class _Module:
-    def __init__(self, module: nn.Module) -> None:
-        self.module, self.training, self.attributes = module, module.training, _simple(module)
-        self.parameters = [
-            (name, p, p.detach().clone(), p.requires_grad, p.grad, None if p.grad is None else p.grad.clone())
-            for name, p in module._parameters.items()
-            if p is not None
-        ]
-        self.buffers = [(name, b, b.detach().clone()) for name, b in module._buffers.items() if b is not None]
+def _keep_module(module: nn.Module) -> Restore:
+    keep_attributes, training = _keep_attributes(module), module.training
+    parameters = [
+        (name, p, p.detach().clone(), p.requires_grad, p.grad, None if p.grad is None else p.grad.clone())
+        for name, p in module._parameters.items()
+        if p is not None
+    ]
+    buffers = [(name, b, b.detach().clone()) for name, b in module._buffers.items() if b is not None]
 
-    def restore(self) -> None:
-        self.module.__dict__.update(self.attributes)
-        self.module.training = self.training
+    def restore() -> None:
+        keep_attributes()
+        module.training = training
         with torch.no_grad():
-            for name, parameter, values, requires_grad, grad, gradients in self.parameters:
-                self.module._parameters[name] = parameter
+            for name, parameter, values, requires_grad, grad, gradients in parameters:
+                module._parameters[name] = parameter
                 _write(parameter, values)
                 parameter.requires_grad_(requires_grad)
                 if grad is not None:
                     grad.copy_(gradients)
                 parameter.grad = grad
-            for name, buffer, values in self.buffers:
-                self.module._buffers[name] = buffer
+            for name, buffer, values in buffers:
+                module._buffers[name] = buffer
                 _write(buffer, values)
+
+    return restore
 
 
 def _write(tensor: Tensor, values: Tensor) -> None:
@@ -218,30 +178,38 @@ def _write(tensor: Tensor, values: Tensor) -> None:
         tensor.detach().copy_(values)  # detached: a leaf that requires gradients may not be written to otherwise
 
 
-class _Optimizer:
-    def __init__(self, optimizer: Any) -> None:
-        self.optimizer, self.attributes = optimizer, _simple(optimizer)
-        self.state = {parameter: copy.deepcopy(own) for parameter, own in getattr(optimizer, "state", {}).items()}
-        self.groups = [
-            (group, {key: copy.copy(value) for key, value in group.items() if key != "params"}, list(group["params"]))
-            for group in optimizer.param_groups
-        ]
+def _keep_optimizer(optimizer: Any) -> Restore:
+    keep_attributes = _keep_attributes(optimizer)
+    state = {parameter: copy.deepcopy(held) for parameter, held in getattr(optimizer, "state", {}).items()}
+    groups = [
+        (group, {key: copy.copy(value) for key, value in group.items() if key != "params"}, list(group["params"]))
+        for group in optimizer.param_groups
+    ]
 
-    def restore(self) -> None:
-        self.optimizer.__dict__.update(self.attributes)
-        if hasattr(self.optimizer, "state"):
-            self.optimizer.state.clear()
-            self.optimizer.state.update({parameter: copy.deepcopy(own) for parameter, own in self.state.items()})
-        for group, settings, members in self.groups:
+    def restore() -> None:
+        keep_attributes()
+        if hasattr(optimizer, "state"):
+            optimizer.state.clear()
+            optimizer.state.update({parameter: copy.deepcopy(held) for parameter, held in state.items()})
+        for group, settings, members in groups:
             group.clear()
-            group.update({key: copy.copy(value) for key, value in settings.items()})
-            group["params"] = members
+            group.update({key: copy.copy(value) for key, value in settings.items()}, params=members)
+
+    return restore
 
 
-def _simple(value: Any) -> dict[str, Any]:
-    """Attributes that are plain values: counters and switches that a call may change."""
-    own = getattr(value, "__dict__", None)
-    return {} if not isinstance(own, dict) else {key: each for key, each in own.items() if type(each) in SIMPLE}
+def _keep_generator(generator: Any) -> Restore:
+    if isinstance(generator, np.random.Generator):
+        return partial(setattr, generator.bit_generator, "state", copy.deepcopy(generator.bit_generator.state))
+    if isinstance(generator, random.Random):
+        return partial(generator.setstate, generator.getstate())
+    return partial(generator.set_state, generator.get_state())
+
+
+def _keep_attributes(value: Any) -> Restore:
+    """Of attributes, those that are plain values: counters and switches that a call may change."""
+    simple = {key: each for key, each in getattr(value, "__dict__", {}).items() if type(each) in SIMPLE}
+    return lambda: value.__dict__.update(simple)
 
 
 def _reached(values: list[Any], depth: int) -> list[Any]:
@@ -257,26 +225,3 @@ def _reached(values: list[Any], depth: int) -> list[Any]:
 
 def _has_attributes(value: Any) -> bool:
     return isinstance(getattr(value, "__dict__", None), dict) and not isinstance(value, NOT_SEARCHED)
-
-
-def _generators(values: list[Any], depth: int) -> list[Any]:
-    kinds = (torch.Generator, np.random.Generator, np.random.RandomState, random.Random)
-    every = [*values, *(inner for each in _reached(values, depth) for inner in list(vars(each).values()))]
-    return list({id(each): each for each in every if isinstance(each, kinds)}.values())
-
-
-def _state_of(generator: Any) -> Any:
-    if isinstance(generator, torch.Generator | np.random.RandomState):
-        return generator.get_state()
-    if isinstance(generator, random.Random):
-        return generator.getstate()
-    return copy.deepcopy(generator.bit_generator.state)
-
-
-def _put_state(generator: Any, state: Any) -> None:
-    if isinstance(generator, torch.Generator | np.random.RandomState):
-        generator.set_state(state)
-    elif isinstance(generator, random.Random):
-        generator.setstate(state)
-    else:
-        generator.bit_generator.state = state

@@ -44,12 +44,11 @@ from gradlab.audits.factories.arms import (
     match,
     parameters_of,
 )
-from gradlab.audits.factories.guest import RandomState
 from gradlab.audits.factories.samples import array_of
 from gradlab.audits.factories.tracing import ACTIVATION, BYPASSED, CAST, CONNECTION, OTHER, Graph, Tracer
 from gradlab.engines.torch.tensors import tensors_in
 from gradlab.errors import GradlabError, InvalidInput
-from gradlab.trials.seeding import seed_all
+from gradlab.trials.seeding import RandomState, seed_all
 from gradlab.words import counted, join, listed
 
 DEVIATIONS = 5.0
@@ -188,8 +187,12 @@ def _mode(arm: Arm) -> str:
 
 
 def _frozen(arm: Arm, pair: ArmPair) -> list[str]:
+    """Parameters without gradients once `train()` was called: a method of one's own may freeze them."""
     known = pair.renamed_in(arm)
-    return [known.get(slot.name, slot.name) for slot in parameters_of(arm.model) if not slot.tensor.requires_grad]
+    arm.model.train()
+    names = [known.get(slot.name, slot.name) for slot in parameters_of(arm.model) if not slot.tensor.requires_grad]
+    arm.kept.restore()
+    return names
 
 
 def _parametrizations(model: nn.Module) -> Iterator[str]:
@@ -307,6 +310,8 @@ class Pass:
     """Parameters and buffers that the pass writes into."""
     counters: tuple[tuple[str, str], ...]
     """Whole numbers that the pass changes, as (module, attribute)."""
+    drew: bool
+    """Whether Python's or NumPy's generator was used: what is decided by it may not show in one pass."""
 
     def renamed(self, names: Mapping[str, str]) -> Pass:
         """The same with parameters and buffers under other names."""
@@ -365,7 +370,7 @@ def _run_here(arm: Arm, x: Any, seed: int, training: bool) -> Pass:
     x = copied(x)
     seed_all(seed)
     outputs, graph = None, None
-    versions, numbers = _versions(model), _numbers(model)
+    versions, numbers, generators = _versions(model), _numbers(model), RandomState.take()
     try:
         with contextlib.suppress(Exception):  # what cannot be traced may still be called
             outputs, graph = _traced(arm, x)
@@ -386,6 +391,7 @@ def _run_here(arm: Arm, x: Any, seed: int, training: bool) -> Pass:
         _gradients(model, floats) if training else {},
         tuple(name for name, version in _versions(model).items() if version != versions.get(name)),
         tuple(key for key, number in _numbers(model).items() if number != numbers.get(key)),
+        not generators.same_outside_torch(RandomState.take()),
     )
 
 
@@ -616,7 +622,7 @@ def _compare_draws(once: list[tuple[Pass, Pass]], again: list[tuple[Pass, Pass]]
         modes = [
             mode
             for mode, p, q in zip(("training", "evaluation"), once, again, strict=False)
-            if not p[side].same_outputs(q[side])
+            if p[side].drew or not p[side].same_outputs(q[side])
         ]
         traits.append(Trait.of_words(RANDOM_DRAWS, f"in {join(modes)} mode" if modes else "none"))
     follows = (DROPOUT, "random operations", "noise")

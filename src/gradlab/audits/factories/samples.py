@@ -31,7 +31,7 @@ EPOCHS = 20
 MOST_BATCHES = 200
 """Batches that are compared where the samples cannot be read by number."""
 TWICE = 8
-"""Samples that are read twice, to see whether they are random."""
+"""Samples that are read twice at once, to see whether they are random, and again after all others."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,8 @@ class Samples:
     """Indices of the first epochs, one after the other."""
     read: tuple[tuple[str, str], ...]
     """Hash of input and of label, sample by sample, in a fixed order of indices."""
+    again: tuple[str, ...]
+    """Hashes of the first samples, read once more at the end: augmentation may begin with the second epoch."""
     indices: tuple[int, ...]
     first: tuple[np.ndarray[Any, Any], ...]
     """A few inputs, to tell a scale from other data."""
@@ -92,6 +94,7 @@ def read_samples(loader: Any, kept: Kept, seed: int) -> Samples:
             first.append(values)
         if monotonic() > end:
             break
+    again = () if dataset is None else tuple(hash_of(dataset[index]) for index in indices[:TWICE])
     kept.restore()
     return Samples(
         size if dataset is not None else None,
@@ -100,6 +103,7 @@ def read_samples(loader: Any, kept: Kept, seed: int) -> Samples:
         _sampler(loader),
         order,
         tuple(read),
+        again,
         tuple(indices[: len(read)]) if indices else tuple(range(len(read))),
         tuple(first),
         random,
@@ -245,6 +249,8 @@ def _compare_content(pair: ArmPair) -> Comparison:
             if pair.moved:
                 difference += " (building draws different numbers of random numbers; data from their own generator"
                 difference += " would not depend on it)"
+        elif not a.partly and not b.partly and a.again != b.again:
+            difference = "the first samples differ when they are read again after all others"
     factors, follows = frozenset({"data"}), ("samples",)
     return Comparison("data", (cells[0], cells[1]), difference, factors, follows, (values[0], values[1]))
 

@@ -93,7 +93,7 @@ class Tracer(TorchDispatchMode):
         self.read: set[str] = set()
         """Parameters and buffers that were read, as `buffer NAME`."""
         self.written: set[int] = set()
-        """Nodes that write into a parameter or a buffer."""
+        """Nodes that write into a parameter or a buffer, or hand a random number to Python: it may decide something."""
         self._in_norm = [False]
         self._alive: list[Any] = [x]  # storage addresses stay distinct as long as their tensors live
         self._known: dict[int, str | int] = {}
@@ -151,6 +151,8 @@ class Tracer(TorchDispatchMode):
         if not func._schema.is_mutable and made and all(_key(tensor) in before for tensor in made):
             self._look(op, args, given[0], made)
             return out
+        if name == "copy_" and self._fills(sources, given, made):
+            return out
         if op in COPIES or (op == "_to_copy" and made and made[0].dtype in dtypes):
             for tensor in made:
                 self._known[_key(tensor)] = sources[0] if sources else "constant"
@@ -160,6 +162,20 @@ class Tracer(TorchDispatchMode):
             return out
         self._record(func, op, args, kwargs, sources, views, made)
         return out
+
+    def _fills(self, sources: tuple[str | int, ...], given: list[Tensor], made: list[Tensor]) -> bool:
+        """Note where the entries of a tensor come from that are copied into it; a parameter or buffer stays itself."""
+        key, whole = _key(made[0]), made[0].numel() * made[0].element_size() == made[0].untyped_storage().nbytes()
+        if key in self._state:
+            return False
+        if whole:
+            self._known[key], self._views[id(made[0])] = sources[-1], self.view_of(given[-1])
+        else:
+            place = tuple(view.words for view in (self.view_of(given[0]) or View("", None)).chain())
+            data = any(self._is_data(each) for each in sources)
+            self.nodes.append(Node("write", place, sources, data, OTHER, False, (None, self.view_of(given[-1]))))
+            self._known[key] = len(self.nodes) - 1
+        return True
 
     def _look(self, op: str, args: Any, given: Tensor, made: list[Tensor]) -> None:
         """Note how new tensors look at the one they were taken from."""
@@ -201,6 +217,8 @@ class Tracer(TorchDispatchMode):
         else:
             op = "linear" if kind == LAYER and op in MATRIX_PRODUCTS else op
             self.nodes.append(Node(op, settings, sources, data, kind, random, views))
+        if op == "_local_scalar_dense" and kind == RANDOM:
+            self.written.add(len(self.nodes) - 1)
         for number, tensor in enumerate(made):
             if _key(tensor) in self._state:
                 self.written.add(len(self.nodes) - 1)
@@ -488,9 +506,15 @@ class Graph:
         return [n.words for i, n in enumerate(self.nodes) if n.kind == SCALING and n.data and not self._alone(i)]
 
     def _alone(self, index: int) -> bool:
-        """Whether a node is no part of a connection (the scale of a branch or of a sum) or of dropout by hand."""
-        near = [*self.consumers[index], *(source for source in self.nodes[index].sources if isinstance(source, int))]
-        return not any(self.nodes[each].kind in (CONNECTION, RANDOM) for each in near)
+        """Whether a node is no part of a connection (the scale of a branch or of a sum) or of dropout by hand.
+
+        What a layer reads as well is a scale of the stream, not of a branch.
+        """
+        after = [self.nodes[each].kind in (CONNECTION, RANDOM) for each in self.consumers[index]]
+        before = [
+            self.nodes[each].kind in (CONNECTION, RANDOM) for each in self.nodes[index].sources if isinstance(each, int)
+        ]
+        return not any(before) and not (after and all(after))
 
     @cached_property
     def used(self) -> set[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import warnings
 from collections import Counter
@@ -44,6 +45,8 @@ SCHEDULE = "scheduler"
 NONE = "none in the factory"
 HORIZON = 10_000
 """Steps that schedulers are stepped ahead."""
+STEPS_AHEAD = 2_000
+"""Steps that are taken where they may change the rates themselves."""
 FAR = tuple(sorted({int(10_000 * 1.03**power) for power in range(400)}))
 """Later steps, up to 10⁹, at which functions of the step are asked for their value."""
 MOVING = {"last_epoch", "T_cur", "T_i", "base_lrs", "best", "num_bad_epochs", "cooldown_counter", "verbose"}
@@ -89,7 +92,46 @@ def _compare_schedules(pair: ArmPair) -> Comparison:
         elif lent is not None:
             shown = difference or f"{ours.words} in both, with another function of the step"
             difference = f"{shown}; the rates part {'later' if lent >= HORIZON else f'at step {lent}'}"
+    if (
+        difference is None
+        and any(map(_steps_otherwise, pair))
+        and _parts_at(*(_relative(_rates_by_steps(arm)) for arm in pair)) is not None
+    ):
+        difference = f"steps change the rates themselves, without a scheduler (within {STEPS_AHEAD:,} of them)"
     return Comparison(SCHEDULE, (ours.words, theirs.words), difference, frozenset({"schedule"}))
+
+
+def _steps_otherwise(arm: Arm) -> bool:
+    """Whether steps do more than those of PyTorch's optimizers: hooks, a method or a class of one's own."""
+    return any(
+        any(getattr(optimizer, kind, None) for kind in STEP_HOOK_KINDS)
+        or "step" in vars(optimizer)
+        or not type(optimizer).__module__.startswith("torch.optim")
+        for optimizer in arm.optimizers
+    )
+
+
+def _rates_by_steps(arm: Arm) -> tuple[Course, ...]:
+    """The rates while steps are taken, with a few entries in place of each group's parameters; the arm is restored."""
+    rows: list[list[tuple[float, float]]] = [[_now(group)] for group in arm.groups]
+    entries = []
+    for group in arm.groups:
+        like = group["params"][0]
+        entries.append(torch.ones([min(2, size) for size in like.shape], dtype=like.dtype, device=like.device))
+        group["params"] = [entries[-1].requires_grad_()]
+
+    def closure() -> Tensor:
+        for entry in entries:
+            entry.grad = torch.full_like(entry, 1e-3)
+        return torch.zeros(())
+
+    with contextlib.suppress(Exception):  # a hook may want gradients of the model
+        for _ in range(STEPS_AHEAD):
+            arm.step(closure)
+            for row, group in zip(rows, arm.groups, strict=True):
+                row.append(_now(group))
+    arm.kept.restore()
+    return tuple(dict.fromkeys(tuple(row) for row in rows))
 
 
 def _stated(scheduler: LRScheduler) -> Iterator[tuple[str, str]]:
@@ -388,8 +430,7 @@ def _moves(arm: Arm) -> dict[str, Tensor]:
     trained = {name: p for name, p in parameters.items() if p.requires_grad and p.is_floating_point()}
 
     def backward(number: int, scale: float) -> Tensor:
-        for parameter in parameters.values():
-            parameter.grad = None
+        arm.clear_gradients()
         value = sum(((p * (scale * _gradient(p, number))).sum() for p in trained.values()), torch.zeros(()))
         if value.requires_grad:
             value.backward()
@@ -476,8 +517,7 @@ def _take_here(arm: Arm) -> Step:
     seen: list[tuple[float, float]] = []
 
     def closure() -> Any:
-        for parameter in arm.model.parameters():
-            parameter.grad = None
+        arm.clear_gradients()
         output = arm.output(x)
         first = next((tensor for tensor in tensors_in(output) if tensor.is_floating_point()), None)
         if first is None:

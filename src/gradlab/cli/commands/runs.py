@@ -77,7 +77,8 @@ def report(
     from gradlab import api
     from gradlab.cli import show
     from gradlab.cli.output import answer, emit_json, say_all
-    from gradlab.comparing.live import RUN, is_live, save_live
+    from gradlab.comparing.live import is_live
+    from gradlab.comparing.saving import RUN, save_live
     from gradlab.notices import say
     from gradlab.report.tables import against_json
 
@@ -206,7 +207,8 @@ def export(
     """
     from gradlab import api
     from gradlab.cli.output import say_all
-    from gradlab.comparing.live import is_live, opened_live
+    from gradlab.comparing.live import is_live
+    from gradlab.comparing.saving import opened_live
     from gradlab.parts import BUILT_IN
     from gradlab.report.export import check_export
     from gradlab.runs.store.files import writing

@@ -10,7 +10,36 @@ from typing import Annotated, Any
 import typer
 from typer import Argument, Option
 
-from gradlab.cli.commands import AUDIT_FAILED, AsJson, Tables, Workers
+from gradlab.cli.commands import (
+    AUDIT_FAILED,
+    AsJson,
+    Budget,
+    Matters,
+    MostSeeds,
+    Tables,
+    Until,
+    Workers,
+    read_seconds,
+    read_until,
+)
+from gradlab.cli.commands.scripts import (
+    AA,
+    ClaimTexts,
+    ExecutorName,
+    Factor,
+    From,
+    Higher,
+    Jobs,
+    Lower,
+    MetricOption,
+    Options,
+    SetExecutor,
+    Take,
+    Timeout,
+    To,
+    Trace,
+    compare_command,
+)
 from gradlab.errors import INTERRUPTED, InvalidInput, StudyError
 
 
@@ -19,6 +48,10 @@ def run(
         str, Argument(metavar="STUDY", help="A built-in name (of a study or a collection) or a YAML file.")
     ],
     seeds: Annotated[int | None, Option(help="Number of seeds, instead of the study's own.", min=1)] = None,
+    until: Until = None,
+    most_seeds: MostSeeds = 200,
+    budget: Budget = None,
+    matters: Matters = None,
     overrides: Annotated[
         list[str] | None, Option("--set", metavar="PATH=VALUE", help="Change a value, such as train.lr=3e-4.")
     ] = None,
@@ -79,10 +112,12 @@ def run(
         raise StudyError(f"--out: {study} is a collection of {len(members)} studies, each with its own folder")
     settings = running.read_executor_settings(executor, address, set_executor or ())
     options: dict[str, Any] = {"workers": workers, "settings": settings, "force": force, "mixed": mixed}
+    seconds, wanted = read_seconds("--budget", budget), read_until(until, most_seeds, seeds)
+    overrides = [*(overrides or ()), *([] if matters is None else [f"matters={matters}"])]
     codes: list[int] = []
     reports: list[dict[str, Any]] = []
     for member in members:
-        plan = api.plan(member, overrides=tuple(overrides or ()), seeds=seeds, quick=quick)
+        plan = api.plan(member, overrides=tuple(overrides), seeds=wanted, quick=quick)
         folder = out or Path("runs") / (plan.study.name + ("-quick" if quick else ""))
         work = running.find_work(plan, folder, executor, **options)
         if not as_json:
@@ -95,7 +130,8 @@ def run(
                 show.Terminal().say(*running.describe_expectation(expected))
             continue
         words = ["gradlab", "run", member, *(["--seeds", str(seeds)] if seeds else []), *["--quick"] * quick]
-        words += [word for override in overrides or () for word in ("--set", override)]
+        words += ["--until", "settled", "--most-seeds", str(most_seeds)] if until else []
+        words += [word for override in overrides for word in ("--set", override)]
         result = running.train(
             work,
             folder,
@@ -104,6 +140,7 @@ def run(
             command=shlex.join(words),
             track=tuple(track or ()),
             fail_fast=fail_fast,
+            budget=seconds,
             **options,
         )
         if as_json:
@@ -155,15 +192,39 @@ def reproduce(
 
 
 def compare(
-    target: Annotated[
-        str, Argument(metavar="MODULE:FUNCTION", help="A training function that returns names with numbers.")
+    words: Annotated[
+        list[str],
+        Argument(
+            metavar="MODULE:FUNCTION | -- COMMAND...",
+            help="A training function that returns names with numbers; or a command, after --, with {seed} in it.",
+        ),
     ],
     arm: Annotated[
         list[str] | None,
-        Option(metavar="NAME: SETTINGS", help="An arm, such as 'deep: {depth: 30}' [default: ARMS of the module]."),
+        Option(
+            metavar="NAME: SETTINGS",
+            help="An arm: 'deep: {depth: 30}', of a command also 'deep: --depth 30' [default: ARMS of the module].",
+        ),
     ] = None,
     seeds: Annotated[int, Option(help="Number of seeds.", min=1)] = 5,
-    metric: Annotated[str | None, Option(help="The metric that answers the question.")] = None,
+    until: Until = None,
+    most_seeds: MostSeeds = 200,
+    metric: MetricOption = None,
+    take: Take = "last",
+    source: From = None,
+    lower: Lower = False,
+    higher: Higher = False,
+    claim: ClaimTexts = None,
+    matters: Matters = None,
+    factor: Factor = None,
+    aa: AA = 3,
+    jobs: Jobs = 1,
+    timeout: Timeout = None,
+    budget: Budget = None,
+    trace: Trace = None,
+    executor: ExecutorName = "pool",
+    set_executor: SetExecutor = None,
+    to: To = None,
     question: Annotated[str | None, Option(help="The question of the comparison, for the report.")] = None,
     claims: Annotated[Path | None, Option(metavar="FILE", help="A YAML list of claims, as in a study file.")] = None,
     audit: Annotated[
@@ -180,13 +241,14 @@ def compare(
     tables: Tables = False,
     as_json: AsJson = False,
 ) -> None:
-    """Compare your own training code: one call per arm and seed.
+    """Compare your own training code: a function or a command.
 
     FUNCTION is called with the settings of an arm as keywords, and `seed`; it returns names with numbers, curves (lists
     of numbers) or a gradlab.watch. Results are stored in the run folder as they arrive. The same command resumes a run,
     and calls nothing again unless the code or the settings change. Statistics, verdicts and report are those of a
-    study. Exit codes: 1 a call failed, 3 the audit failed (the run continues, and is marked), 4 (with --check) a claim
-    failed.
+    study. A COMMAND is run as a process instead; its number is read from what it prints or writes, and of a Python
+    command the first optimizer steps are looked at. Exit codes: 1 a call failed, 3 the audit failed (the run continues,
+    and is marked), 4 (with --check) a claim failed.
     """
     from gradlab import api
     from gradlab.cli import show
@@ -197,13 +259,20 @@ def compare(
     from gradlab.runs.store.status import count_finished
     from gradlab.spec.files import name_from
 
+    target = words[0]
+    if len(words) > 1 or (Path(target).is_file() and not target.endswith(".py")):
+        compare_command(words, arm, question, Options.of(locals()))
+        return
+    Options.of(locals()).refuse_for_function()
     train = loaded(target)
-    arms = _parse_arms(arm) if arm else getattr(load_module(target), "ARMS", None)
+    arms = parse_arms(arm) if arm else getattr(load_module(target), "ARMS", None)
     if not arms:
         raise InvalidInput(f"{target}: give the arms with --arm 'NAME: {{setting: value}}', or as ARMS in the module")
     name = name_from(target.rpartition(":")[2])
-    settings: dict[str, Any] = {"name": name, "metric": metric, "question": question, "claims": _read_claims(claims)}
-    plan = plan_comparison(train, arms, seeds, **settings)
+    settings: dict[str, Any] = {"name": name, "metric": metric, "question": question, "claims": read_claims(claims)}
+    settings |= {} if matters is None else {"matters": matters}
+    wanted = read_until(until, most_seeds, seeds)
+    plan = plan_comparison(train, arms, wanted, **settings)
     audited = None if audit is None else api.audit_factories(loaded(audit))
     folder = out or Path("runs") / name
     if not as_json:
@@ -211,22 +280,25 @@ def compare(
         if audited is not None:
             show.audit_line(audited)
     options = {"--seeds": seeds, "--metric": metric, "--question": question, "--claims": claims, "--audit": audit}
-    words = ["gradlab", "compare", target, *(word for text in arm or () for word in ("--arm", text))]
+    typed = ["gradlab", "compare", target, *(word for text in arm or () for word in ("--arm", text))]
     for option, value in {**options, "--out": out}.items():
-        words += [] if value is None else [option, str(value)]
+        typed += [] if value is None else [option, str(value)]
+    typed += ["--until", "settled", "--most-seeds", str(most_seeds)] if until else []
     with Progress(plan) as progress:
         result = api.compare(
             train,
             arms,
-            seeds,
+            wanted,
             **settings,
             audit=audited,
             out=folder,
             force=force,
             mixed=mixed,
             fail_fast=fail_fast,
-            command=shlex.join(words),
+            command=shlex.join(typed),
+            budget=read_seconds("--budget", budget),
             on_start=progress.on_start,
+            on_round=None if as_json else progress.on_round,
             on_stop=progress.on_stop,
         )
     answer(result, lambda shown: show.result(shown, folder, tables=tables), as_json)
@@ -234,7 +306,7 @@ def compare(
         raise typer.Exit(code)
 
 
-def _parse_arms(texts: list[str]) -> dict[str, Any]:
+def parse_arms(texts: list[str]) -> dict[str, Any]:
     """Parse `plain: {skip: false}` or, for an arm passed by its name, just `plain`."""
     from gradlab.spec import yaml_text
 
@@ -251,7 +323,8 @@ def _parse_arms(texts: list[str]) -> dict[str, Any]:
     return arms
 
 
-def _read_claims(path: Path | None) -> list[Any]:
+def read_claims(path: Path | None) -> list[Any]:
+    """The claims of a YAML file."""
     from gradlab.spec import yaml_text
 
     if path is None:

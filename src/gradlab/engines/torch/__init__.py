@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+import os
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from threading import Lock
 from typing import ClassVar, Literal
 
 from gradlab.engines.base import Engine, Trainer
 from gradlab.engines.torch.require import MISSING, has_torch, require_torch
-from gradlab.engines.torch.settings import ReproducibleSession
 from gradlab.parts import Catalog
 from gradlab.spec.config import Config
 from gradlab.trials.setup import Setup
@@ -29,8 +31,7 @@ class Torch(Engine):
 
     def session(self) -> AbstractContextManager[None]:
         """Use one thread and deterministic algorithms."""
-        require_torch()
-        return ReproducibleSession()
+        return _reproducible()
 
     def numerics_of(self, config: Config, catalog: Catalog) -> str:
         """The bits depend on the device and on torch's version."""
@@ -49,3 +50,39 @@ class Torch(Engine):
         if self.device == "mps" and config.train.precision == "float64":
             return "MPS has no float64"
         return None
+
+
+_lock, _sessions, _settings = Lock(), 0, ExitStack()
+"""Sessions that are open, and the settings of the process before the first of them."""
+
+
+@contextmanager
+def _reproducible() -> Iterator[None]:
+    """One thread (the number changes bits, and trials run in parallel), deterministic algorithms, no TF32.
+
+    The number of threads is a setting of the calling thread. The rest are settings of the process: the first session
+    makes them, the last one puts them back.
+    """
+    global _sessions
+    torch = require_torch()
+    matmul, cudnn, threads = torch.backends.cuda.matmul, torch.backends.cudnn, torch.get_num_threads()
+    torch.set_num_threads(1)
+    with _lock:
+        _sessions += 1
+        if _sessions == 1:
+            warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
+            enabled = torch.are_deterministic_algorithms_enabled()
+            _settings.callback(torch.use_deterministic_algorithms, enabled, warn_only=warn_only)
+            _settings.callback(setattr, matmul, "allow_tf32", matmul.allow_tf32)
+            _settings.callback(setattr, cudnn, "benchmark", cudnn.benchmark)
+            os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read when cuBLAS is first used
+            torch.use_deterministic_algorithms(True, warn_only=True)
+            matmul.allow_tf32 = cudnn.benchmark = False
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+        with _lock:
+            _sessions -= 1
+            if not _sessions:
+                _settings.close()

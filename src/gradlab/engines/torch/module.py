@@ -47,6 +47,34 @@ def _is_built_in(part: Any) -> bool:
     return type(part).__module__.startswith("gradlab.")
 
 
+Pull = Callable[[Any], Sequence[Any]]
+"""dL/dy -> dL/d(every input), None where none arrives."""
+
+
+class _InNumpy(torch.autograd.Function):
+    """A function of tensors that a part computes in NumPy.
+
+    `compute` takes the tensors as arrays, and gives y and what pulls dL/dy back to each of them.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, compute: Callable[..., tuple[Any, Pull]], *given: Tensor) -> Tensor:
+        y, ctx.pull = compute(*(tensor.detach().cpu().numpy() for tensor in given))
+        ctx.given = given
+        return torch.as_tensor(y, dtype=given[0].dtype, device=given[0].device)
+
+    @staticmethod
+    def backward(ctx: Any, *dy: Tensor) -> Any:
+        return None, *map(_like, ctx.pull(dy[0].detach().cpu().numpy()), ctx.given)
+
+
+def _like(values: Any, tensor: Tensor) -> Tensor | None:
+    """Numbers that NumPy computed as a tensor of the same shape, type and place."""
+    if values is None:
+        return None
+    return torch.as_tensor(values, dtype=tensor.dtype, device=tensor.device).reshape(tensor.shape)
+
+
 def make_activation(part: Activation) -> Callable[[Tensor], Tensor]:
     """Return f as a function of tensors."""
     if type(part) is Identity:
@@ -54,21 +82,13 @@ def make_activation(part: Activation) -> Callable[[Tensor], Tensor]:
     if _is_built_in(part) and part.torch_name:
         native, options = getattr(nnf, part.torch_name), {**part.torch_options, **part.parameters()}
         return lambda x: native(x, **options)
-    return lambda x: _Elementwise.apply(x, part)
 
+    def compute(x: NDArray[Any]) -> tuple[Any, Pull]:
+        y = part.forward(x)
+        slope = np.asarray(part.slope(x, y), x.dtype)
+        return y, lambda dy: [dy * slope]
 
-class _Elementwise(torch.autograd.Function):
-    """dx = dy f'(x), with the part's slope."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, part: Activation) -> Tensor:
-        y = part.forward(x.detach().cpu().numpy())
-        ctx.slope = torch.as_tensor(part.slope(x.detach().cpu().numpy(), y), dtype=x.dtype, device=x.device)
-        return torch.as_tensor(y, dtype=x.dtype, device=x.device)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> Any:
-        return grads[0] * ctx.slope, None
+    return lambda x: _InNumpy.apply(compute, x)
 
 
 def apply_skip(part: Skip, x: Tensor, branch: Tensor, p: Named) -> Tensor:
@@ -76,44 +96,24 @@ def apply_skip(part: Skip, x: Tensor, branch: Tensor, p: Named) -> Tensor:
     if _is_built_in(part) and part.name in SKIPS:
         return SKIPS[part.name](x, branch, p)
     learned = [name for name, value in p.items() if isinstance(value, Tensor)]
-    found: Tensor = _Skip.apply(x, branch, part, p, learned, *(p[name] for name in learned))
-    return found
 
+    def compute(x: Any, branch: Any, *tensors: Any) -> tuple[Any, Pull]:
+        held = {**p, **dict(zip(learned, tensors, strict=True))}
+        y, cache = part.forward(x, branch, held)
 
-class _Skip(torch.autograd.Function):
-    """Any skip, by its own forward and backward."""
+        def pull(dy: Any) -> Sequence[Any]:
+            along, to_branch, gradients = part.backward(dy, held, cache)
+            return along, to_branch, *(gradients[name] for name in learned)
 
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, branch: Tensor, part: Skip, p: Named, learned: list[str], *own: Tensor) -> Tensor:
-        ctx.part, ctx.learned, ctx.like, ctx.p = part, learned, (x, *own), _in_numpy(p)
-        y, ctx.cache = part.forward(_numpy(x), _numpy(branch), ctx.p)
-        return _like(y, x)
+        return y, pull
 
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> Any:
-        along, to_branch, found = ctx.part.backward(_numpy(grads[0]), ctx.p, ctx.cache)
-        x, *own = ctx.like
-        gradients = [_like(found[name], tensor) for name, tensor in zip(ctx.learned, own, strict=True)]
-        return (None if along is None else _like(along, x), _like(to_branch, x), None, None, None, *gradients)
-
-
-def _numpy(tensor: Tensor) -> Any:
-    return tensor.detach().cpu().numpy()
-
-
-def _in_numpy(p: Named) -> Named:
-    return {name: _numpy(value) if isinstance(value, Tensor) else value for name, value in p.items()}
-
-
-def _like(values: Any, tensor: Tensor) -> Tensor:
-    """Numbers that NumPy computed as a tensor of the same shape, type and place."""
-    return torch.as_tensor(values, dtype=tensor.dtype, device=tensor.device).reshape(tensor.shape)
+    return _InNumpy.apply(compute, x, branch, *(p[name] for name in learned))
 
 
 def apply_norm(part: Norm, x: Tensor, p: Named, running: Any, training: bool) -> tuple[Tensor, Any]:
     """norm(x) and the running statistics after it."""
     if not _is_built_in(part) or part.name not in ("none", "layer", "rms", "batch", "dynamic_tanh"):
-        return _wrapped_norm(part, x, p, running, training)
+        return _apply_in_numpy(part, x, p, running, training)
     if part.name == "none":
         return x, running
     gain, shift = p["gain"], p.get("shift")
@@ -136,31 +136,21 @@ def apply_norm(part: Norm, x: Tensor, p: Named, running: Any, training: bool) ->
     return y, after
 
 
-def _wrapped_norm(part: Norm, x: Tensor, p: Named, running: Any, training: bool) -> tuple[Tensor, Any]:
-    memory: list[Any] = []
-    y = _Norm.apply(x, part, tuple(p), running, training, memory, *p.values())
-    return y, memory[0]
+def _apply_in_numpy(part: Norm, x: Tensor, p: Named, running: Any, training: bool) -> tuple[Tensor, Any]:
+    after = None
 
+    def compute(x: Any, *tensors: Any) -> tuple[Any, Pull]:
+        nonlocal after
+        held = dict(zip(p, tensors, strict=True))
+        y, cache, after = part.forward(x, held, running, training)
 
-class _Norm(torch.autograd.Function):
-    """Any norm, through its forward and backward."""
+        def pull(dy: Any) -> Sequence[Any]:
+            dx, gradients = part.backward(dy, held, cache)
+            return dx, *(gradients[name] for name in held)
 
-    @staticmethod
-    def forward(
-        ctx: Any, x: Tensor, part: Norm, names: tuple[str, ...], running: Any, training: bool, memory: Any, *own: Tensor
-    ) -> Tensor:
-        ctx.part, ctx.names, ctx.like = part, names, (x, *own)
-        ctx.p = {name: _numpy(tensor) for name, tensor in zip(names, own, strict=True)}
-        y, ctx.cache, after = part.forward(_numpy(x), ctx.p, running, training)
-        memory.append(after)
-        return _like(y, x)
+        return y, pull
 
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> Any:
-        dx, found = ctx.part.backward(_numpy(grads[0]), ctx.p, ctx.cache)
-        x, *own = ctx.like
-        gradients = [_like(found[name], tensor) for name, tensor in zip(ctx.names, own, strict=True)]
-        return (_like(dx, x), None, None, None, None, None, *gradients)
+    return _InNumpy.apply(compute, x, *p.values()), after
 
 
 def loss_value(part: Loss, output: Tensor, target: Tensor) -> Tensor:
@@ -169,22 +159,13 @@ def loss_value(part: Loss, output: Tensor, target: Tensor) -> Tensor:
         return nnf.cross_entropy(output, target, label_smoothing=part.label_smoothing)  # type: ignore[attr-defined]
     if _is_built_in(part) and part.name == "mse":
         return nnf.mse_loss(output, target)
-    found: Tensor = _Loss.apply(output, target, part)
-    return found
 
+    def compute(outputs: NDArray[Any]) -> tuple[Any, Pull]:
+        value, gradient = part.value_and_gradient(outputs, target.cpu().numpy())
+        gradient = np.asarray(gradient, outputs.dtype)
+        return value, lambda dy: [dy * gradient]
 
-class _Loss(torch.autograd.Function):
-    """Any loss, through its gradient."""
-
-    @staticmethod
-    def forward(ctx: Any, output: Tensor, target: Tensor, part: Loss) -> Tensor:
-        value, gradient = part.value_and_gradient(output.detach().cpu().numpy(), target.cpu().numpy())
-        ctx.gradient = torch.as_tensor(gradient, dtype=output.dtype, device=output.device)
-        return torch.as_tensor(value, dtype=output.dtype, device=output.device)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> Any:
-        return grads[0] * ctx.gradient, None, None
+    return _InNumpy.apply(compute, output)
 
 
 # A Gradlab network as a plain `nn.Module`: nn.Linear layers with Gradlab's names, norms and skips.

@@ -69,7 +69,8 @@ def seeds_note(measured: Measured) -> str:
     if count <= 1:
         return counted(count, "seed")
     extent = "smallest to largest" if count <= FEW_SEEDS else "5 % to 95 %"
-    return f"line: median, band: {extent} of {counted(count, 'seed')}"
+    seeds = counted(count, "seed") if measured.study.until_settled is None else measured.seed_words
+    return f"line: median, band: {extent} of {seeds}"
 
 
 def say_apart(low: float, high: float) -> str:

@@ -16,7 +16,6 @@ from gradlab.errors import InvalidInput
 from gradlab.report.charts import AxisChart, Dots, EffectChart, Offer, ParetoChart, Points
 from gradlab.report.figures.base import MOST_NAMED, WIDE, Figure, Numbers, levels_of, say_apart
 from gradlab.spec.naming import Names, say_inside, say_levels
-from gradlab.tell.answers import headline_of
 from gradlab.tell.findings import say_shares
 from gradlab.words import capital, counted, join, percent, written
 
@@ -195,7 +194,7 @@ class Effects(Figure):
 
     def chart(self, measured: Measured) -> EffectChart | None:
         """Only for a full grid of two factors or more."""
-        headline = headline_of(measured)
+        headline = measured.headline
         if headline is None or headline.at.layer is not None:
             return None
         found = effects_of(measured, headline.metric)

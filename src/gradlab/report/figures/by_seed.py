@@ -8,12 +8,12 @@ import numpy as np
 
 from gradlab.analysis.estimate import where
 from gradlab.analysis.measured import Measured
-from gradlab.report.charts import Column, SeedChart
+from gradlab.report.charts import Column, EffectChart, SeedChart
 from gradlab.report.figures.base import WIDE, Figure, Numbers, levels_of
 from gradlab.report.tuning import base_settings
 from gradlab.spec.study import Headline
-from gradlab.tell.answers import headline_of
-from gradlab.words import counted, join, written
+from gradlab.tell.answers import ALL_ON, judge_parts
+from gradlab.words import capital, counted, join, written
 
 MOST, MOST_TUNED = 10, 8
 """Arms that stand side by side."""
@@ -27,7 +27,7 @@ class BySeed(Figure):
 
     def chart(self, measured: Measured) -> SeedChart | None:
         """Of arms with names of their own, under several seeds; along an axis other figures show it."""
-        headline, groups = headline_of(measured), measured.group_names
+        headline, groups = measured.headline, measured.group_names
         if headline is None or measured.study.arms is None or not 2 <= len(groups) <= MOST or measured.seeds_done < 2:
             return None
         columns = tuple(_column(measured, group, headline, place) for place, group in enumerate(groups))
@@ -42,11 +42,37 @@ class BySeed(Figure):
             "arm",
             name.replace("_", " "),
             columns,
-            measured.study.trial_seeds,
+            measured.all_seeds,
             log_y=bool(finite.min() > 0 and finite.max() > WIDE * finite.min()),
             levels=levels_of(measured, headline.metric) if headline.at.layer is None else (),
             note=f"every dot is a trial{joins}, beside: center and 95 % interval{_say_missing(values)}",
             finding=_see_winner(measured, headline.metric, values),
+        )
+
+
+class Parts(Figure):
+    """What each part of a recipe is worth: every arm that lacks one against the arm that has all, with intervals."""
+
+    name = "parts"
+    rank = 2
+
+    def chart(self, measured: Measured) -> EffectChart | None:
+        """Of an ablation only."""
+        found, headline = judge_parts(measured), measured.headline
+        if not found or headline is None:
+            return None
+        ends = [(p, None if p.apart.bounded else p.apart.low, None if p.apart.bounded else p.apart.high) for p in found]
+        rows = tuple((p.group, p.apart.value or 0.0, low, high) for p, low, high in ends)
+        ratio, label = found[0].ratio, measured.metric(headline.metric).label
+        told = [f"{p.group} {written(p.apart.value)}{' times' * ratio} ({p.outcome})" for p in found]
+        return EffectChart(
+            "What each part is worth",
+            f"{label}, {'times' if ratio else 'minus'} {ALL_ON}",
+            "arm",
+            ((f"no difference is {1 if ratio else 0}", rows),),
+            ratio,
+            note="dot: median over seeds, bar: 95 % interval",
+            finding=f"{capital(label)} against {ALL_ON}: {join(told)}.",
         )
 
 
@@ -58,7 +84,7 @@ class TunedBesideUntuned(Figure):
 
     def chart(self, measured: Measured) -> SeedChart | None:
         """Of a study that tunes and trains its arms untuned too."""
-        tuning, headline = measured.plan.tuning, headline_of(measured)
+        tuning, headline = measured.plan.tuning, measured.headline
         if tuning is None or headline is None or tuning.untuned is None or tuning.chosen is None:
             return None
         before = Measured(tuning.untuned, measured.records)
@@ -84,7 +110,7 @@ class TunedBesideUntuned(Figure):
             "arm",
             name,
             tuple(columns),
-            measured.study.trial_seeds,
+            measured.all_seeds,
             log_y=by_ratio and len(positive) > 0 and bool(positive.max() > WIDE * positive.min()),
             levels=levels_of(measured, headline.metric) if headline.at.layer is None else (),
             note=f"hollow: untuned, filled: tuned; a dot is a trial on a judging seed, a line joins a seed{beside}"
@@ -96,7 +122,7 @@ class TunedBesideUntuned(Figure):
 def _column(measured: Measured, group: str, headline: Headline, style: int) -> Column:
     """The headline of a group under every planned seed, NaN where it has no finite number."""
     by_seed = measured.values(headline.metric, group, headline.at)
-    values = [np.nan if (v := by_seed.get(seed)) is None else float(v) for seed in measured.study.trial_seeds]
+    values = [np.nan if (v := by_seed.get(seed)) is None else float(v) for seed in measured.all_seeds]
     s = measured.summary(headline.metric, group, headline.at)
     center = None if s.value is None or s.low is None or s.high is None or s.bounded else (s.value, s.low, s.high)
     return Column(group, np.where(np.isfinite(values), values, np.nan), center, style)

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradlab.analysis.measured import Measured
+from gradlab.analysis.tasks import over_tasks
 from gradlab.optim.schedules import Horizon, learning_rates
 from gradlab.report.charts import Line, LineChart
 from gradlab.report.figures.base import MOST_NAMED, Figure, Numbers, band, levels_of, say_apart, seeds_note
 from gradlab.spec.naming import say_inside
 from gradlab.spec.paths import label
-from gradlab.tell.answers import headline_of
 from gradlab.words import join, written
 
 MOST_POINTS = 1200
@@ -94,10 +94,39 @@ class ReturnedCurves(Figure):
             return None
         shown = ("loss", *AccuracyCurves.metrics, *LossCurves.metrics)  # by other figures
         names = [name for name in measured.curve_names if name not in shown]
-        headline = headline_of(measured)
+        headline = measured.headline
         if headline is not None and headline.metric in names:
             names = [headline.metric]
         return epoch_chart(measured, tuple(names[:1]), log_y=bool(names) and measured.metric(names[0]).kind == "loss")
+
+
+class Profiles(Figure):
+    """Performance profiles over tasks: the share of runs that are at least as good as each level."""
+
+    name = "performance_profiles"
+    rank = 3
+
+    def chart(self, measured: Measured) -> LineChart | None:
+        """Of results over several tasks."""
+        headline = measured.headline
+        found = None if headline is None else over_tasks(measured, headline.metric)
+        if headline is None or found is None:
+            return None
+        every = np.concatenate([task for own in found.scores.values() for task in own])
+        levels = np.linspace(every.min(), every.max(), 201)
+        lines = []
+        for place, arm in enumerate(found.scores):
+            y = found.profile(arm, levels)
+            lines.append(Line(arm, levels, y, y, y, place))
+        way = "at least" if found.sign > 0 else "at most"
+        return LineChart(
+            "Performance profiles",
+            f"{measured.metric(headline.metric).label}, τ",
+            f"share of runs with {way} τ",
+            tuple(lines),
+            note=f"mean over {len(next(iter(found.scores.values())))} tasks of the share of its runs",
+            finding=f"{'Higher' if found.sign else 'Further'} curves are better at every level that they lead.",
+        )
 
 
 class Schedules(Figure):

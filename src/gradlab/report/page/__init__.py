@@ -12,16 +12,18 @@ from collections.abc import Mapping
 from functools import cache
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gradlab.report.charts import Chart
 from gradlab.report.inside.views import LinePanel, UnitPanel, View
 from gradlab.report.look import dark_colors
-from gradlab.report.pictures import Pictures
-from gradlab.report.story import Story
 from gradlab.report.tables import HOW, Table
 from gradlab.spec.base import plain_json
 from gradlab.tell.methods import GLOSSARY
+
+if TYPE_CHECKING:
+    from gradlab.report.pictures import Pictures
+    from gradlab.report.story import Story
 
 FOLDER = Path(__file__).parent
 ECHARTS = "echarts.min.js"

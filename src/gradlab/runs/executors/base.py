@@ -177,8 +177,8 @@ def default_executor(plan: Plan, trials: int, wanted: int | None = None) -> str:
     Processes take a second to start and need an importable main module, so `run` uses them only on request.
     """
     workers = limit_workers(plan, wanted)
-    each = sum(planned.rough_seconds for planned in plan.groups) / len(plan.groups)
-    return "processes" if workers > 1 and each < SHORT and each * trials / workers > MANY else "pool"
+    seconds = sum(planned.rough_seconds for planned in plan.groups) / len(plan.groups)
+    return "processes" if workers > 1 and seconds < SHORT and seconds * trials / workers > MANY else "pool"
 
 
 def bundle_trials(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 
-from gradlab.engines.base import one_blas_thread
+from gradlab.arithmetic import one_blas_thread
 from gradlab.runs.executors.base import Executor
 from gradlab.runs.worker import Bundle, Monitor, run_bundle
 from gradlab.trials.outcome import TrialResult

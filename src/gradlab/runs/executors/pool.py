@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from gradlab.engines.base import one_blas_thread
+from gradlab.arithmetic import one_blas_thread
 from gradlab.runs.executors.base import Costs, Executor, workers_for
 from gradlab.runs.worker import Bundle, Monitor, run_bundle
 from gradlab.trials.outcome import TrialResult
@@ -29,9 +29,11 @@ class Pool(Executor):
         """Run the first trial alone (it compiles or loads the kernels that the others share), then use all workers."""
         if not bundles:
             return
-        first, rest = bundles[0][:1], [bundle for bundle in (bundles[0][1:], *bundles[1:]) if bundle]
+        first = bundles[0][: 1 if bundles[0][0].job is None else 0]  # a command has no kernels to share
+        rest = [bundle for bundle in (bundles[0][len(first) :], *bundles[1:]) if bundle]
         with one_blas_thread(), ThreadPoolExecutor(self.width(len(rest)), "gradlab") as threads:
-            yield threads.submit(run_bundle, first, monitor).result()
+            if first:
+                yield threads.submit(run_bundle, first, monitor).result()
             try:  # only `as_completed` holds the futures, so that results do not accumulate
                 for future in as_completed([threads.submit(run_bundle, bundle, monitor) for bundle in rest]):
                     yield future.result()

@@ -14,7 +14,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
-from gradlab.engines.base import one_blas_thread
+from gradlab.arithmetic import one_blas_thread
 from gradlab.errors import EnvironmentFault
 from gradlab.runs.executors.base import INTERRUPTS, Costs, Executor, signals_blocked, workers_for
 from gradlab.runs.remote import pack_results, unpack_results

@@ -85,7 +85,7 @@ class RunFolder:
         self.notes: list[str] = []
         """What the user has to know: a run moved aside, a damaged file, as far as it has been read."""
         self.written: dict[str, str] = {}
-        """SHA-256 of every file for readers that was written by this object, by name; sealed files hold their own."""
+        """SHA-256 of every file that was written by this object, by name, the plan aside: the ledger has it whole."""
         self._lock: Lock | None = None
         self._ledger = LedgerWriter(path)
         self._chunks: list[Chunk] = []
@@ -187,8 +187,12 @@ class RunFolder:
     # ------------------------------------------------------------------ files beside the results
 
     def write_sealed(self, name: str, value: Mapping[str, Any], *, indent: int | None = 1) -> Path:
-        """An object that is read back later, with its checksum."""
-        return self._write(name, sealed(value, indent))
+        """An object that is read back later, with its checksum, which anybody can compute: its hash is recorded too."""
+        content = sealed(value, indent)
+        if name != PLAN:
+            self._ledger.describe({name: sha256(content).hexdigest()})
+            return self.write_file(name, content)
+        return self._write(name, content)
 
     def write_text(self, name: str, text: str) -> Path:
         """A text file such as the report."""
@@ -368,6 +372,11 @@ class RunFolder:
         self._ledger.choose(plan, results)
         self._describe(plan, command)
 
+    def keep_seeds(self, plan: Plan, number: int, command: str) -> None:
+        """Record that groups get more seeds, by the study's own rule, in this round."""
+        self._ledger.extend(plan, number)
+        self._describe(plan, command)
+
     def keep_environments(self, others: Sequence[Mapping[str, Any]]) -> None:
         """Record other environments in which trials of this run were trained."""
         together = self.environment
@@ -393,6 +402,9 @@ class RunFolder:
 
     def commit(self, results: Sequence[TrialResult]) -> None:
         """Add these results; after this they survive anything but the loss of the disk."""
+        for result in results:  # before the results: whoever finds those finds these
+            for name, content in result.files.items():
+                self._write(name, content)
         self._commit(MemoryChunk.of(results))
 
     def _commit(self, memory: MemoryChunk, origin: str | None = None) -> None:

@@ -33,6 +33,7 @@ from gradlab.spec.stored import Count, Stored, Whole, read_json
 from gradlab.words import counted
 
 LEDGER, HEAD = "ledger.jsonl", "ledger.json"
+UNSEEN = "whether entries at the end of the ledger were removed cannot be seen"
 GENESIS = "0" * 64
 """What the first entry names as its predecessor."""
 PATIENCE = 5.0
@@ -85,6 +86,11 @@ class _Plan(Stored):
     labels: dict[str, str] = Field(default_factory=dict)
 
 
+class _Round(Stored):
+    round: Count
+    seeds: dict[str, Count]
+
+
 class _Tuned(_Tuning):
     chosen: dict[str, dict[str, Any]]
 
@@ -115,8 +121,16 @@ class _Written(Stored):
     files: dict[str, str] = Field(default_factory=dict)
 
 
+class _OpenClaim(Stored):
+    claim: Count
+    seeds: Count
+    wanted: Count | None
+    seconds: float | None
+
+
 class _Look(_Written):
     results: str = ""
+    open: list[_OpenClaim] = Field(default_factory=list)
 
 
 class _Cut(Stored):
@@ -131,8 +145,8 @@ class _Head(Stored):
 
 
 KINDS: Mapping[str, type[Stored]] = {
-    "begun": _Begun, "plan": _Plan, "trials": _Trials, "tuned": _Tuned, "look": _Look, "written": _Written,
-    "set_aside": _SetAside, "missing": _Chunk, "altered": _Altered, "cut": _Cut,
+    "begun": _Begun, "plan": _Plan, "trials": _Trials, "round": _Round, "tuned": _Tuned, "look": _Look,
+    "written": _Written, "set_aside": _SetAside, "missing": _Chunk, "altered": _Altered, "cut": _Cut,
 }  # fmt: skip
 """Kind of an entry -> what its data have to be; what is not named here is not read."""
 
@@ -185,6 +199,8 @@ def read_ledger(folder: Path) -> Ledger | None:
         return None
     lines = content.split(b"\n")
     torn = lines.pop()
+    if head is None and lines and not problems and not (folder / HEAD).exists():
+        problems.append(f"{folder / HEAD} is missing; {UNSEEN}")
     entries: list[Entry] = []
     previous = GENESIS
     for number, line in enumerate(lines, 1):
@@ -219,6 +235,7 @@ class LedgerWriter:
     begun      the folder was taken: which attempt it is, and where an earlier run was moved to
     plan       claims, seeds, groups and settings, before the first trial and whenever they change
     trials     a committed chunk: hash of its manifest; id, digest and status of each trial
+    round      seeds were added by the study's own rule, because claims were open: how many each group has now
     tuned      each arm's values were chosen from the tuning trials: which, and the ids under which they are judged
     look       verdicts were computed: on how many trials, which, and the hashes of the files that show them
     written    the same verdicts were shown in other files, or the study's own files were written again: their hashes
@@ -230,6 +247,8 @@ class LedgerWriter:
         self._folder = folder
         self._known: tuple[int, int, str] | None = None
         """Size of the file, entries and last hash after our latest append."""
+        self._files: dict[str, str] | None = None
+        """Recorded hashes of files for readers, once they were read."""
         self.earlier: Mapping[str, Any] | None = None
         """The run that was moved aside to make room for this one."""
         self.aside: list[Mapping[str, Any]] = []
@@ -300,11 +319,13 @@ class LedgerWriter:
         return remarks
 
     def describe(self, files: Mapping[str, str]) -> None:
-        """Record the hashes of the study's own files before they are written again; the first look has them."""
-        ledger = read_ledger(self._folder)
-        before = {} if ledger is None else recorded_files(ledger)
-        if before and any(before.get(name) != hashed for name, hashed in files.items()):
-            self.append([("written", {"files": {**before, **files}})])
+        """Record the hashes of files before they are written again; the first look has what was written by then."""
+        if self._files is None:
+            ledger = read_ledger(self._folder)
+            self._files = {} if ledger is None else recorded_files(ledger)
+        if self._files and any(self._files.get(name) != hashed for name, hashed in files.items()):
+            self._files |= files
+            self.append([("written", {"files": dict(self._files)})])
 
     def choose(self, plan: Plan, results: str) -> None:
         """Record the choice that a tuning came to, unless it is the one that was recorded last."""
@@ -312,6 +333,13 @@ class LedgerWriter:
         before = ledger.of("tuned") if ledger is not None else []
         if not before or dict(before[-1].data) != data:
             self.append([("tuned", data)])
+
+    def extend(self, plan: Plan, number: int) -> None:
+        """Record the seeds of a round, unless an earlier process did."""
+        seeds = {planned.group.name: plan.seed_count(planned) for planned in plan.groups}
+        data, ledger = {"round": number, "seeds": seeds}, read_ledger(self._folder)
+        if ledger is None or all(dict(entry.data) != data for entry in ledger.of("round")):
+            self.append([("round", data)])
 
     def _first(self, chunks: Sequence[Chunk]) -> list[Note]:
         beside = len(attempts_beside(self._folder))
@@ -390,7 +418,7 @@ def _head(folder: Path) -> tuple[_Head | None, list[str]]:
     try:
         return read_fitted(folder / HEAD, _Head.fit), []
     except DamagedFile as error:
-        return None, [f"{error}; whether entries at the end of the ledger were removed cannot be seen"]
+        return None, [f"{error}; {UNSEEN}"]
 
 
 def _content(path: Path) -> bytes | None:
@@ -491,7 +519,12 @@ def recorded_files(ledger: Ledger) -> dict[str, str]:
     return dict(entries[-1].data["files"]) if entries else {}
 
 
-def look_data(by_group: Mapping[str, Sequence[str]], results: str, verdicts: Iterable[str]) -> dict[str, Any]:
+def look_data(
+    by_group: Mapping[str, Sequence[str]],
+    results: str,
+    verdicts: Iterable[str],
+    open_claims: Sequence[Mapping[str, Any]] = (),
+) -> dict[str, Any]:
     """What a look saw: finished trials of every group (one number if all have as many), failures, verdicts."""
     counts = {name: sum(status != "failed" for status in statuses) for name, statuses in by_group.items()}
     failed = Counter(status for statuses in by_group.values() for status in statuses)["failed"]
@@ -501,6 +534,7 @@ def look_data(by_group: Mapping[str, Sequence[str]], results: str, verdicts: Ite
         "finished": same.pop() if len(same) == 1 else counts,
         "failed": failed,
         "verdicts": list(verdicts),
+        **({"open": list(open_claims)} if open_claims else {}),
     }
 
 
@@ -517,6 +551,12 @@ def attempts_beside(path: Path) -> list[Path]:
 def attempt_of(folder: Path) -> int:
     """Which attempt a run is, by its own ledger; 0 where that is not known."""
     return max((entry.data.get("attempt", 1) for entry in _entries(folder, "begun")), default=0)
+
+
+def open_claims(folder: Path) -> tuple[Mapping[str, Any], ...]:
+    """What the latest look left open, by claim."""
+    looks = _entries(folder, "look")
+    return tuple(looks[-1].data.get("open", ())) if looks else ()
 
 
 def seeds_first_seen(folder: Path) -> tuple[int, ...]:

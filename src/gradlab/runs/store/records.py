@@ -33,6 +33,7 @@ from gradlab.runs.store.tables import (
     check_values,
     list_keys,
     pack,
+    schemas,
     snapshots_of,
     tables_of,
     unpack,
@@ -211,6 +212,7 @@ class Chunk:
             check_schema(name, pq.read_schema(pa.BufferReader(content)))
             table = pq.read_table(pa.BufferReader(content), filters=filters, read_dictionary=words)
             check_values(name, table)
+            table = table.select(list(dict.fromkeys([*schemas()[name].names, *table.column_names])))  # in our order
         except (pa.ArrowException, OSError, ValueError) as error:  # the checksum is right: somebody else wrote it
             raise _damaged(self.path / f"{name}.parquet", str(error)) from None
         if name == "trials" and filters is None:

@@ -21,9 +21,10 @@ import pyarrow.compute as pc
 from pydantic import Field
 
 from gradlab.errors import StoreError
-from gradlab.plans.saving import TUNING, phase_ids, saved_phases, trial_ids
+from gradlab.plans.saving import TUNING, phase_ids, saved_phases, seeds_of, trial_ids
 from gradlab.runs.store.files import describe_holder, is_held, read_json_object
 from gradlab.runs.store.folder import committed, plan_of
+from gradlab.runs.store.ledger import open_claims
 from gradlab.runs.store.records import results_hash
 from gradlab.spec.base import plain_json
 from gradlab.spec.stored import Stored
@@ -130,6 +131,9 @@ class RunStatus:
     damaged: tuple[str, ...]
     hash: str
     """Hash of all committed results of the plan, without wall times and without those of a tuning."""
+    open: tuple[Mapping[str, Any], ...] = ()
+    """Claims that the latest report left open: their number, the seeds that they have, the seeds in all that would
+    settle them (None: no number would) and the seconds that these would take on one core."""
     phases: tuple[Phase, ...] = ()
     """Tuning and judging, of a study that tunes; empty of any other."""
 
@@ -183,7 +187,7 @@ def status(folder: Path) -> RunStatus:
     counts = Counter(how for trial, how in ended.items() if trial not in again)
     done, failed = counts["done"] + counts["diverged"], counts["failed"]
     phases = [(phase, phase_ids(plan, phase)) for phase in saved_phases(plan)]
-    judged_ids = [trial_id(group["id"], seed) for group in plan["groups"] for seed in plan["seeds"]]
+    judged_ids = [trial_id(group["id"], seed) for group in plan["groups"] for seed in seeds_of(plan, group)]
     judged = records.trials.filter(pc.is_in(records.trials["trial"], pa.array(judged_ids, pa.string())))
     return RunStatus(
         folder=str(folder),
@@ -201,6 +205,7 @@ def status(folder: Path) -> RunStatus:
         seconds_left=live.seconds_left,
         damaged=damaged,
         hash=results_hash(judged),
+        open=open_claims(folder),
         phases=tuple(
             Phase(name, len(ids), sum(ended.get(trial, "failed") != "failed" for trial in ids)) for name, ids in phases
         )

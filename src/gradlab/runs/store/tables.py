@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,8 +17,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from gradlab.errors import shortened
-from gradlab.trials.outcome import TrialResult
-from gradlab.trials.recorder import METRICS
+from gradlab.trials.metrics import METRICS
+
+if TYPE_CHECKING:
+    from gradlab.trials.outcome import TrialResult
 
 NAMES = ("trials", "curves", "layers")
 COLUMNS = ("trial", "group", "seed", "status", "error", "seconds", "digest")
