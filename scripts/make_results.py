@@ -27,7 +27,6 @@ from PIL import Image
 import gradlab
 from gradlab import studies
 from gradlab.analysis.claims.numbers import compare_numbers
-from gradlab.analysis.formatting import number
 from gradlab.analysis.scoreboard import Scoreboard
 from gradlab.plans.freezing import frozen
 from gradlab.plans.saving import saved, saved_files
@@ -38,6 +37,7 @@ from gradlab.runs.store.folder import AUDIT, PLAN, RunFolder, condense
 from gradlab.runs.store.ledger import LedgerWriter, read_ledger
 from gradlab.studies.reproduce import make_scoreboard
 from gradlab.tell.findings import findings
+from gradlab.words import rounded
 
 ROOT = Path(__file__).parent.parent
 RESULTS, RUNS = ROOT / "docs/results", ROOT / "runs"
@@ -118,7 +118,7 @@ def verdicts(result: gradlab.Result) -> dict[str, dict[str, str]]:
     numbers = {
         studies.number_key(row): {
             "published": row.published.text,
-            "measured": number(row.measured.median),
+            "measured": rounded(row.measured.median, 4),
             "expected": row.expected,
             "outcome": row.outcome,
         }

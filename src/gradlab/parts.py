@@ -45,6 +45,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, dataclass_transform
 from pydantic import ConfigDict, TypeAdapter
 
 from gradlab.errors import GradlabError, PartError, described, offer, shortened
+from gradlab.words import with_article
 
 if TYPE_CHECKING:
     from gradlab.audits.caveats.base import Caveat as Caveat
@@ -194,11 +195,6 @@ def parts_of(module: ModuleType) -> dict[tuple[str, str], type[Part]]:
         if defined_here and getattr(value, "name", None) is not None:
             parts[getattr(value, "part", ""), value.name] = value
     return parts
-
-
-def with_article(kind: str) -> str:
-    """`a skip`, `an init`."""
-    return f"an {kind}" if kind[0] in "aeiou" else f"a {kind}"
 
 
 # Built-in parts, found by where they stand.

@@ -8,15 +8,14 @@ import pytest
 
 import gradlab
 from gradlab.analysis.claims.numbers import compare_numbers
-from gradlab.analysis.comparison import Comparison, compare, compare_samples
-from gradlab.analysis.estimate import Estimate
-from gradlab.analysis.formatting import interval, number, times
+from gradlab.analysis.comparison import compare, compare_samples
+from gradlab.analysis.estimate import Estimate, interval
 from gradlab.analysis.measured import summarize
 from gradlab.analysis.sample import sample_of
 from gradlab.spec.claims import At
 from gradlab.spec.metric import infer
-from gradlab.spec.numerals import written
 from gradlab.tell.answers import answer, tell_comparison
+from gradlab.words import written
 
 
 def summary(values: list[Any], metric: str = "final_loss") -> Estimate:
@@ -114,44 +113,6 @@ def test_the_answer_is_written_from_the_numbers(result: gradlab.Result) -> None:
     assert "5 seeds)." in text
 
 
-def told(n: int, difference: Any, ratio: Any = None, zeros: int = 0) -> Comparison:
-    """A comparison of b with a, of which only these numbers are known."""
-    return Comparison("m", "a", "b", Estimate(*difference, n), None if ratio is None else Estimate(*ratio, n), zeros)
-
-
-@pytest.mark.parametrize(
-    ("ratio", "low", "high", "words"),
-    [
-        (0.2, 0.1, 0.4, "B is 5 times lower than a (95 %: 2.5 to 10), paired over 9 seeds."),
-        (3.0, 2.0, 4.5, "B is 3 times higher than a (95 %: 2 to 4.5), paired over 9 seeds."),
-        (1.1, 0.9, 1.3, "not settled, because the interval contains 1"),
-        (0.9, 0.7, 1.2, "not settled, because the interval contains 1"),
-    ],
-)
-def test_a_comparison_reads_as_a_sentence(ratio: float, low: float, high: float, words: str) -> None:
-    assert words in tell_comparison(told(9, (0.0, None, None), (ratio, low, high)))
-
-
-def test_a_comparison_without_a_ratio_gives_the_difference() -> None:
-    c = told(3, (-0.5, -0.7, -0.3))
-    assert tell_comparison(c) == "B minus a: −0.5 (95 %: −0.7 to −0.3), paired over 3 seeds."
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (None, "–"), (math.nan, "NaN"), (math.inf, "∞"), (-math.inf, "−∞"), (0.0, "0"), (3, "3"), (12345, "12,345"),
-        (0.33333, "0.3333"), (1.234e-9, "1.234 × 10⁻⁹"), (16.0, "16"), (12345.678, "12,350"), (5e12, "5 × 10¹²"),
-    ],
-)  # fmt: skip
-def test_numbers_read_well(value: Any, text: str) -> None:
-    assert number(value) == text
-
-
-def test_large_ratios_read_well() -> None:
-    assert times(2512.3) == "2,510×"
-
-
 def test_ratios_over_hundreds_of_decades_do_not_overflow(
     result: gradlab.Result, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -159,20 +120,12 @@ def test_ratios_over_hundreds_of_decades_do_not_overflow(
     monkeypatch.setattr(type(result.measured), "values", lambda self, metric, group, at=None: values[group])
     c = compare(result.measured, "m_loss", "plain", "residual")
     assert c.ratio.value > 1e100
-    assert "higher than plain" in tell_comparison(c)
-    assert "lower than residual" in tell_comparison(compare(result.measured, "m_loss", "residual", "plain"))
+    assert " higher " in tell_comparison(c)
+    assert " lower " in tell_comparison(compare(result.measured, "m_loss", "residual", "plain"))
 
 
 def test_a_number_that_only_some_seeds_have_says_how_many() -> None:
     assert interval(summary([20, 30, None, None], "other")).endswith("in 2 of 4 seeds")
-
-
-def test_comparisons_that_settle_nothing_say_so() -> None:
-    assert "fewer than 5 pairs" in tell_comparison(told(2, (0.1, -math.inf, math.inf), (2.0, 0.0, math.inf)))
-    assert "contains 0" in tell_comparison(told(6, (0.1, -1.0, 1.2)))
-    assert "paired over 5 seeds; 2 pairs" in tell_comparison(told(5, (1.0, 1.0, 1.0), (2.0, 1.5, 3.0), 2))
-    same = Estimate(0.0, 0.0, 0.0, 5)
-    assert "do not differ" in tell_comparison(Comparison("m", "a", "b", same, same, identical=True))
 
 
 def test_a_failed_seed_is_named_in_the_comparison() -> None:
@@ -181,4 +134,3 @@ def test_a_failed_seed_is_named_in_the_comparison() -> None:
     c = compare_samples(infer("loss"), ("a", "b"), left, right)
     assert c is not None
     assert (c.n, c.unknown, c.settled) == (4, 1, False)
-    assert "paired over 4 seeds, 1 of them without a number" in tell_comparison(c)

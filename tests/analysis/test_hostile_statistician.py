@@ -122,7 +122,7 @@ def test_seeds_that_give_the_same_network_count_as_one_and_the_cause_is_named() 
         assert verdict.outcome == "not settled"
         assert verdict.readings[0].estimate.n == 1
         assert verdict.readings[0].copies == 9
-        assert "count as one network" in verdict.reason
+        assert "same_under_every_seed" in verdict.codes
         assert verdict.needs is None
 
 

@@ -13,7 +13,9 @@ from torch.utils.data import DataLoader, Subset, TensorDataset, WeightedRandomSa
 from torch_arms import CLASSES, WIDTH, Arms, Net, Own
 
 import gradlab
+from gradlab.audits.audit import UNDECLARED_CODE
 from gradlab.audits.compare import UNDECLARED
+from gradlab.audits.factories.code import LOOP
 
 pytestmark = pytest.mark.thorough
 
@@ -23,11 +25,11 @@ BASE = Arms()
 def found(first: Any, second: Any, factor: Any = None) -> dict[str, str]:
     """Undeclared traits with their sentences."""
     audit = gradlab.audit({"plain": first, "other": second}, factor=factor)
-    sentences = {words.partition(": ")[0]: words for words in audit.undeclared}
+    sentences = {fact.subject: fact.words for fact in audit.facts if fact.code == UNDECLARED_CODE}
     rows = {row.trait for row in audit.rows if row.status == UNDECLARED}
     assert set(sentences) <= rows
     assert audit.cannot_see
-    assert "early stopping" in audit.cannot_see[-1]
+    assert audit.cannot_see[-1] == LOOP
     return sentences
 
 
@@ -299,21 +301,25 @@ def test_a_subtle_difference_of_two_special_arms_is_found(name: str) -> None:
     assert found(first, first) == {}
 
 
-def test_sentences_are_concrete() -> None:
-    def words(name: str) -> str:
-        other, trait = DIFFERENT[name]
-        return found(BASE, other)[trait]
-
-    assert words("class weights") == "loss: relative to plain, other weighs class 3 2 × as much"
-    assert words("ignore_index") == "loss: other ignores targets of class 2"
-    assert words("loss scaled") == "loss: that of other is 2 × that of plain on the same outputs and targets"
-    assert words("GELU for ReLU") == "activation: 3 × relu in plain, 3 × gelu in other"
-    assert words("input scaled inside forward") == "steps before the first layer: only other has mul(2)"
-    assert words("labels flipped") == "data: labels differ in 10 of 200 samples"
-    assert words("normalization constants") == "data: inputs differ in 200 (× 0.5 -0.25) of 200 samples"
-    assert (
-        words("the head's learning rate") == "learning rate: 0.001 in plain, 0.01 in other (for head.weight, head.bias)"
-    )
-    assert words("weight decay") == "weight decay: 0 in plain, 0.1 in other"
-    assert "they agree on the first batches" in words("clamped logits")
-    assert "generator=" in words("generator used after the model")
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("class weights", "loss: relative to plain, other weighs class 3 2 × as much"),
+        ("ignore_index", "loss: other ignores targets of class 2"),
+        ("loss scaled", "loss: that of other is 2 × that of plain on the same outputs and targets"),
+        ("GELU for ReLU", "activation: 3 × relu in plain, 3 × gelu in other"),
+        ("input scaled inside forward", "steps before the first layer: only other has mul(2)"),
+        ("labels flipped", "data: labels differ in 10 of 200 samples"),
+        ("normalization constants", "data: inputs differ in 200 (× 0.5 -0.25) of 200 samples"),
+        (
+            "the head's learning rate",
+            "learning rate: 0.001 in plain, 0.01 in other (for head.weight, head.bias)",
+        ),
+        ("weight decay", "weight decay: 0 in plain, 0.1 in other"),
+        ("clamped logits", "they agree on the first batches"),
+        ("generator used after the model", "generator="),
+    ],
+)
+def test_sentences_are_concrete(name: str, sentence: str) -> None:
+    other, trait = DIFFERENT[name]
+    assert sentence in found(BASE, other)[trait]

@@ -102,7 +102,7 @@ def test_arms_around_one_model_are_remarked_on() -> None:
     made = BASE()
     found = gradlab.audit({"a": lambda: made, "b": lambda: made})
     assert found.fair
-    assert any("same model object" in limit for limit in found.limits)
+    assert "same_model" in {fact.code for fact in found.facts}
 
 
 class Odd(nn.Module):

@@ -16,7 +16,9 @@ from torch.utils.data import DataLoader, Sampler, TensorDataset
 from torch_arms import CLASSES, CROSS_ENTROPY, WIDTH, Arms, Net, nothing, same
 
 import gradlab
-from gradlab.audits.factories.code import LATER
+from gradlab.audits.audit import UNDECLARED_CODE
+from gradlab.audits.factories.code import LATER, SWITCHED
+from gradlab.audits.factories.models import SEEDED
 
 BASE = Arms()
 
@@ -26,7 +28,7 @@ def audited(first: Any, second: Any, factor: Any = "skip") -> Any:
 
 
 def undeclared(first: Any, second: Any, factor: Any = "skip") -> list[str]:
-    return [words.partition(": ")[0] for words in audited(first, second, factor).undeclared]
+    return [fact.subject for fact in audited(first, second, factor).facts if fact.code == UNDECLARED_CODE]
 
 
 class Tenth(torch.autograd.Function):
@@ -297,7 +299,7 @@ def test_switches_of_torch_are_compared_and_put_back(name: str, side: str) -> No
     turn, read = SWITCHES[name]
     before = read()
     arms = [BASE.but(last=turn), BASE.but(skip=True)] if side == "first" else [BASE, BASE.but(last=turn, skip=True)]
-    assert undeclared(*arms) == ["switches of torch"]
+    assert undeclared(*arms) == [SWITCHED]
     assert read() == before
     assert undeclared(BASE.but(last=turn), BASE.but(last=turn, skip=True)) == []
     assert read() == before
@@ -370,10 +372,10 @@ def test_a_seed_that_one_factory_sets_itself_is_found_though_it_is_the_same() ->
     def pin() -> None:
         torch.manual_seed(0)
 
-    assert undeclared(BASE, BASE.but(skip=True, first=pin)) == ["weights under another seed"]
+    assert undeclared(BASE, BASE.but(skip=True, first=pin)) == [SEEDED]
     both = audited(BASE.but(first=pin), BASE.but(skip=True, first=pin))
     assert both.fair
-    assert any("under every seed" in limit for limit in both.limits)
+    assert "seed_without_effect" in {fact.code for fact in both.facts}
 
 
 class Tired(nn.Module):

@@ -161,4 +161,4 @@ def test_a_part_that_draws_its_own_numbers_passes_if_all_arms_have_it(tmp_path: 
     tree["base"]["model"]["activation"] = "noisy"
     found = api.audit({**tree, "parts": [str(tmp_path / "noisy.py")]})
     assert found.fair
-    assert any("Your own parts" in sentence for sentence in found.cannot_see)
+    assert any("own parts" in sentence for sentence in found.cannot_see)

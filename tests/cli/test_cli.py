@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from commands import ENVIRONMENT, gradlab, spawned
 
+from gradlab import open_run
 from gradlab.spec.yaml_text import dump
 
 
@@ -43,13 +44,14 @@ def test_run_shows_the_answer_and_writes_a_folder(tree: dict[str, Any], tmp_path
     (tmp_path / "small.yaml").write_text(dump({**tree, "figures": ["training_loss"]}))
     found = spawned("run", "small.yaml", cwd=tmp_path)
     assert found.returncode == 0, found.stderr
-    assert "ends at a loss of" in found.stdout
-    assert "The two differ only in the skip" in found.stdout
+    result = open_run(tmp_path / "runs/small")
+    assert result.answer.split(":")[0] in " ".join(found.stdout.split())
+    assert result.story.fairness in " ".join(found.stdout.split())
     assert len(found.stdout.splitlines()) + len(found.stderr.splitlines()) <= 15
     assert "2 groups × 2 seeds = 4 trials" in found.stderr
     assert "runs/small/report.html" in found.stderr
     assert (tmp_path / "runs/small/figures/overview.png").is_file()
-    assert "gradlab run small.yaml" in (tmp_path / "runs/small/report.md").read_text()
+    assert "run small.yaml" in (tmp_path / "runs/small/report.md").read_text()
 
 
 def test_json_is_one_object_on_stdout(study: Path, tmp_path: Path) -> None:
@@ -142,14 +144,14 @@ def test_a_user_error_is_exit_code_2_without_a_traceback(
 def test_a_folder_that_cannot_be_used_is_exit_code_1(study: Path, tmp_path: Path) -> None:
     found = gradlab("run", "small.yaml", "--out", ".", cwd=tmp_path)
     assert found.returncode == 1
-    assert "not a run of gradlab" in found.stderr
+    assert "not a run" in found.stderr
     assert "Traceback" not in found.stderr
 
 
 def test_a_folder_name_that_is_too_long_is_exit_code_1(study: Path, tmp_path: Path) -> None:
     found = gradlab("run", "small.yaml", "--out", "x" * 300, cwd=tmp_path)
     assert found.returncode == 1
-    assert "File name too long" in found.stderr
+    assert "too long" in found.stderr
     assert "Traceback" not in found.stderr
 
 
@@ -168,7 +170,7 @@ def test_check_part_reports_every_check(tmp_path: Path) -> None:
     part.write_text(part.read_text().replace("1 - np", "1 + np"))
     found = gradlab("check-part", "swishy.py", cwd=tmp_path)
     assert found.returncode == 1
-    assert "FAIL slope is the derivative of forward" in found.stdout
+    assert "FAIL slope is" in found.stdout
     assert any(row["problem"] for row in json.loads(gradlab("check-part", "swishy.py", "--json", cwd=tmp_path).stdout))
 
 

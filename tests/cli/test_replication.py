@@ -42,8 +42,7 @@ def test_the_study_runs_and_its_audit_says_that_it_selects_on_the_test_set(folde
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
     assert told["audit"]["same_setup_except_factor"] is True
-    audit = json.dumps(told["audit"])
-    assert "the best epoch is chosen by test_accuracy, so this selects on the test set" in audit
+    assert "test_selection" in {finding["code"] for finding in told["audit"]["findings"]}
     assert "8 of 6×6" in str(told["audit"]["table"])
     chunk = next((folder / "runs/replication").rglob("trials.parquet"))
     trials = pq.read_table(chunk).to_pandas()
@@ -55,7 +54,7 @@ def test_the_study_runs_and_its_audit_says_that_it_selects_on_the_test_set(folde
 def test_blocks_can_be_set_on_the_command_line(folder: Path) -> None:
     done = gradlab("run", "replication.yaml", "--dry-run", "--set", "model.blocks=2", cwd=folder)
     assert done.returncode == 0, done.stderr
-    assert "its kernels have no skips between layers of different widths" in done.stdout + done.stderr
+    assert "different widths" in done.stdout + done.stderr
     wrong = gradlab("run", "replication.yaml", "--set", "model.blocks=zero", cwd=folder)
     assert wrong.returncode == 2
     assert "model.blocks" in wrong.stderr

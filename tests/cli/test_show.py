@@ -85,4 +85,4 @@ def test_columns_of_a_frame_that_are_empty_are_left_out_and_powers_of_ten_stay_w
     assert "update_ratio" not in printed
     assert "1.23 × 10⁻¹²" in printed
     assert "1.12 × 10⁻¹⁰" in printed
-    assert printed.count("TransformerEncoderLayer") == 4, "no name is folded"
+    assert printed.count("TransformerEncoderLayer") == 4  # no name is folded

@@ -222,7 +222,7 @@ def test_bytes_in_parquet_are_decoded_as_strings(tmp_path: Path) -> None:
 
 def test_a_name_that_no_file_can_have_is_refused(tmp_path: Path) -> None:
     for method in ("facts", "fingerprint"):
-        with pytest.raises(DataError, match="is not a valid file name"):
+        with pytest.raises(DataError, match="file name"):
             getattr(File(path="a\0b.npz"), method)()
 
 
@@ -231,7 +231,7 @@ def test_a_pipe_or_a_folder_is_refused_without_blocking(tmp_path: Path) -> None:
     (tmp_path / "folder.npz").mkdir()
     for name in ("pipe.csv", "folder.npz"):
         for method in ("facts", "fingerprint"):
-            with pytest.raises(DataError, match="not a regular file"):
+            with pytest.raises(DataError, match="regular file"):
                 getattr(File(path=str(tmp_path / name)), method)()
 
 

@@ -67,7 +67,9 @@ def test_at_initialization_the_plain_nets_weight_gradient_is_flat_while_signal_a
 def test_the_report_answers_the_question_and_shows_published_beside_measured(identity: gradlab.Result) -> None:
     report = identity.report()
     head = report.split("\n")[2]
-    assert head.startswith("**Yes. The residual network ends at a loss of 0.06")
+    assert identity.story.answered.word == "Yes"
+    assert head.startswith(f"**{identity.answer}")
+    assert " 0.06" in head
     assert "5." in head
     assert "8.65e-19" in report
     assert "13.826" in report

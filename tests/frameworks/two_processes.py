@@ -88,7 +88,7 @@ def describe(wrap: str, rank: int) -> dict[str, Any]:
         "nonfinite": sum(weight.nonfinite for weight in probe.weights),
         "updates": sum(bool(weight.update_ratio) for weight in probe.weights),
         "losses": list(watch.curves()["loss"].values()) == losses,
-        "found": list(found.names),
+        "found": list(found.codes),
         "notes": list(found.notes),
         "skipped": watch.skipped | probe.skipped,
     }

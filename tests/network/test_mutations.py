@@ -93,7 +93,7 @@ def test_mutant_is_caught(
         loss = importlib.import_module("gradlab.network.losses").Mse()
         return gradient_error(mlp, loss, theta, x, y)
 
-    assert error() <= TOLERANCE, "the healthy code has to pass first"
+    assert error() <= TOLERANCE  # the healthy code has to pass first
     twin = mutated(name, original, mutant)
     original_module = importlib.import_module(f"gradlab.{name}")
     for key, value in vars(twin).items():

@@ -13,6 +13,7 @@ from gradlab.errors import InvalidInput
 from gradlab.report.charts import BoxChart, Line, LineChart
 from gradlab.report.draw import draw_one, render_image
 from gradlab.report.markdown import escape
+from gradlab.tell.answers import describe_headline
 
 HOSTILE = '<script>alert("x")</script> | `rm` ![x](http://e.vil) *b*'
 
@@ -34,9 +35,9 @@ def test_every_link_of_the_report_leads_to_a_file(tree: dict[str, Any], tmp_path
 
 def test_the_report_opens_with_question_and_answer_and_ends_with_how_to_run_it_again(result: gradlab.Result) -> None:
     lines = result.report().split("\n")
-    assert lines[0] == "# Does the machinery work?"
-    assert re.match(r"\*\*(Plain|Residual) ends at a loss of ", lines[2])
-    assert "## Run it again" in lines
+    assert lines[0] == f"# {result.story.question}"
+    assert lines[2] == f"**{escape(result.answer)}**"
+    assert result.story.rerun.command in "\n".join(lines[-12:])
     assert "Declared factor: `model.skip`" in result.report()
 
 
@@ -58,7 +59,7 @@ def test_escape_leaves_ordinary_text_alone() -> None:
 
 def test_a_notebook_shows_question_answer_figure_and_tables(result: gradlab.Result) -> None:
     html = result._repr_html_()
-    assert "Does the machinery work?" in html
+    assert result.story.question in html
     assert html.count("<table>") == 2  # results, and theory beside measurement
     assert "<svg" in html
 
@@ -72,7 +73,7 @@ def test_figures_are_drawn_on_given_axes_and_the_same_bytes_twice(result: gradla
     assert ax.get_yscale() == "log"
     assert render_image(result.figure("training_loss"), "svg") == render_image(result.figure("training_loss"), "svg")
     ElementTree.fromstring(render_image(result.figure("gradient_by_layer"), "svg"))
-    with pytest.raises(InvalidInput, match="there is no figure 'nothing'; accepted: training_loss"):
+    with pytest.raises(InvalidInput, match="'nothing'; accepted: training_loss"):
         result.figure("nothing")
 
 
@@ -121,7 +122,8 @@ def test_an_interrupted_run_keeps_its_finished_trials_and_says_so(tree: dict[str
 def test_a_run_interrupted_before_the_first_trial_still_reports(tree: dict[str, Any], tmp_path: Path) -> None:
     result = gradlab.run(tree, out=tmp_path / "run", on_start=lambda tally: tally.monitor.stop())
     assert (tmp_path / "run/report.md").is_file()
-    assert result.answer == "Nothing was measured that could answer the question."
+    assert result.answer == describe_headline(result.measured)[0]
+    assert result.story.facts[-1].code == "trials_unfinished"
 
 
 def test_a_quick_run_labels_itself() -> None:
@@ -157,7 +159,8 @@ def test_an_interrupted_run_counts_the_seeds_it_has(tree: dict[str, Any]) -> Non
             raise KeyboardInterrupt
 
     result = gradlab.run({**tree, "seeds": 10}, on_results=stop, executor="inline")
-    assert "8 pairs without a number. That is not settled." in result.answer
+    assert "8 pairs without" in result.answer
+    assert "not settled" in result.answer
     assert "of 2 seeds" in result.charts["training_loss"].note
 
 
@@ -192,7 +195,7 @@ def test_figures_that_cannot_be_made_are_named_in_the_report(tree: dict[str, Any
     tree |= {"parts": [str(part)], "figures": ["training_loss", "bad", "gradient_ratio_by_layer"], "arms": {"one": {}}}
     report = gradlab.run(tree).report()
     assert "bad: RuntimeError: no luck" in report
-    assert "gradient\\_ratio\\_by\\_layer: nothing in this study to show" in report
+    assert "gradient\\_ratio\\_by\\_layer: nothing" in report
 
 
 def test_a_result_has_a_short_repr(result: gradlab.Result) -> None:
@@ -242,7 +245,7 @@ def test_a_study_of_no_steps_speaks_of_no_training(tree: dict[str, Any]) -> None
     tree["measure"] = {"layers": ["start"]}
     result = gradlab.run({**tree, "figures": ["gradient_by_layer", "activation_std_by_layer", "signal_by_layer"]})
     assert [chart.title.rpartition(", ")[2] for chart in result.charts.values()] == ["at initialization"] * 3
-    assert "none was trained" in result.report()
+    assert "measured at initialization" in result.report()
     assert "0 updates" not in result.report()
     assert "after training" not in result.report().lower()
 

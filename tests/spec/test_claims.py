@@ -57,7 +57,8 @@ def test_a_mistake_in_a_claim_names_its_field(tree: dict[str, Any], claim: dict[
 
 
 def test_a_plain_sentence_is_a_claim(tree: dict[str, Any]) -> None:
-    assert gradlab.plan(study(tree, "it is so")).resolved.study.claims[0].text == "it is so"
+    text = "it is so"
+    assert gradlab.plan(study(tree, text)).resolved.study.claims[0].text == text
 
 
 def test_an_arm_is_selected_by_name_or_by_a_setting(tree: dict[str, Any]) -> None:

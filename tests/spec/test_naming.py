@@ -9,7 +9,7 @@ import pytest
 import gradlab
 from gradlab.errors import InvalidInput, StudyError
 from gradlab.spec.naming import Names
-from gradlab.spec.numerals import counted, written
+from gradlab.words import counted, written
 
 
 def names_of(study: str | dict[str, Any], **keywords: Any) -> Names:

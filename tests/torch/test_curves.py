@@ -18,29 +18,30 @@ import gradlab
 from gradlab.comparing.live import read_live
 from gradlab.comparing.saving import save_live
 from gradlab.torch.diagnosis import diagnose_history
+from gradlab.torch.rules import Finding
+from gradlab.words import rounded
 
 
-def judged(values: Sequence[float], **others: Sequence[float]) -> dict[str, str]:
+def judged(values: Sequence[float], **others: Sequence[float]) -> dict[str, Finding]:
     curves = {"loss": dict(enumerate(values)), **{name: dict(enumerate(each)) for name, each in others.items()}}
-    return {finding.name: finding.evidence for finding in diagnose_history((), curves).all}
+    return {finding.code: finding for finding in diagnose_history((), curves).all}
 
 
 def test_what_a_loss_does_is_said_with_its_numbers() -> None:
     falling = [2.0 * 0.97**step for step in range(60)]
     assert judged(falling) == {}
-    assert "goes from 1 to 4.9" in judged([1 + step / 10 for step in range(40)])["loss rises"]
-    assert (
-        "1.39 at first and 1.388 after 40 steps"
-        in judged([1.39 - step / 20000 for step in range(40)])["loss does not fall"]
-    )
+    rising = judged([1 + step / 10 for step in range(40)])["loss_rises"]
+    assert rising.numbers == {"first": 1.0, "last": 4.9, "steps": 40}
+    level = judged([1.39 - step / 20000 for step in range(40)])["loss_does_not_fall"]
+    assert level.numbers == {"first": 1.39, "last": pytest.approx(1.388, abs=1e-4), "steps": 40}
     spiky = [*falling[:30], 40.0, *falling[31:]]
-    assert "jumps to 40 at step 30" in judged(spiky)["loss spikes"]
+    assert judged(spiky)["loss_spikes"].numbers == {"loss": 40.0, "step": 30, "spikes": 1}
     broken = [*falling[:17], math.nan, *falling[18:]]
-    assert judged(broken)["NaN or infinity"].startswith("the loss is nan at step 17")
-    assert "falls without bound" in judged([-(1.1**step) for step in range(60)])["wrong sign of the loss"]
+    assert judged(broken)["nonfinite"].numbers["step"] == 17
+    assert "wrong_sign_of_the_loss" in judged([-(1.1**step) for step in range(60)])
     worse = [2.0 + step / 20 for step in range(60)]
-    assert "does not generalize" in judged(falling, validation_loss=worse)
-    assert judged(falling[:5]) == {}, "too few to be judged"
+    assert "does_not_generalize" in judged(falling, validation_loss=worse)
+    assert judged(falling[:5]) == {}  # too few to be judged
 
 
 def train(steps: int, rates: Any, **options: Any) -> Any:
@@ -58,8 +59,8 @@ def train(steps: int, rates: Any, **options: Any) -> Any:
 
 def test_a_fault_of_the_first_step_is_not_forgotten_by_the_last() -> None:
     watch = train(31, lambda step: 1.0 if step == 0 else 1e-4, every=10)
-    assert "steps too large" not in watch.moments[-1].probe.diagnose().names
-    (found,) = (one for one in watch.diagnose().found if one.name == "steps too large")
+    assert "steps_too_large" not in watch.moments[-1].probe.diagnose().codes
+    (found,) = (one for one in watch.diagnose().found if one.code == "steps_too_large")
     assert found.when == "at step 0"
 
 
@@ -97,14 +98,14 @@ def test_the_file_of_a_watch_has_every_loss_once(tmp_path: Path) -> None:
 def test_a_fault_of_the_first_steps_is_still_told_by_the_file_of_a_watch(tmp_path: Path) -> None:
     """Steps a hundred times too large, then none: the last probed step alone shows nothing of it."""
     watch = train(40, lambda step: 3.0 if step < 4 else 1e-3, every=2, out=tmp_path)
-    named = [str(finding) for finding in watch.diagnose().found]
-    assert any("too large" in one for one in named)
+    named = [(finding.code, finding.words) for finding in watch.diagnose().found]
+    assert "steps_too_large" in dict(named)
     live = read_live(tmp_path)
-    assert live.findings == named
-    assert live.to_json()["diagnosis"] == named
+    assert [(finding.code, finding.words) for finding in live.findings] == named
+    assert [finding["code"] for finding in live.to_json()["diagnosis"]] == [code for code, _ in named]
     lines = (tmp_path / "watch.jsonl").read_text().splitlines()
     (tmp_path / "watch.jsonl").write_text("\n".join(lines[:-1]) + "\n")  # killed before it was closed
-    assert any("too large" in one for one in read_live(tmp_path).findings)
+    assert "steps_too_large" in {finding.code for finding in read_live(tmp_path).findings}
 
 
 def test_a_long_watch_is_judged_ever_more_rarely(tmp_path: Path) -> None:
@@ -122,5 +123,5 @@ def test_the_page_of_a_watch_begins_with_what_the_loss_did(tmp_path: Path, capsy
     losses = watch.curves()["loss"]
     answer = save_live(tmp_path / "live", figures=False).answer
     assert losses[11] < losses[0]
-    assert answer.startswith("The loss falls from ")
+    assert answer.startswith(f"The loss falls from {rounded(losses[0])} to {rounded(losses[11])} ")
     assert answer.endswith(" in 12 steps.")

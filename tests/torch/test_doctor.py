@@ -56,9 +56,9 @@ def test_the_loss_is_heard_at_every_step_and_logged_scalars_are_kept() -> None:
     w.log(validation_loss=torch.tensor(2.0), step=3)
     assert w.curves()["validation_loss"] == {3: 2.0}
     assert w.figure("loss").axes
-    with pytest.raises(gradlab.GradlabError, match="must be a number"):
+    with pytest.raises(gradlab.GradlabError, match="a number"):
         w.log(name="x")
-    assert not hasattr(torch.autograd._engine_run_backward, "__wrapped__"), "nothing is left in PyTorch"
+    assert not hasattr(torch.autograd._engine_run_backward, "__wrapped__")
 
 
 def test_blocks_functions_and_the_model_itself_are_rows() -> None:
@@ -82,7 +82,7 @@ def test_blocks_functions_and_the_model_itself_are_rows() -> None:
 
 def test_a_dead_function_and_a_function_that_makes_nan_are_named() -> None:
     found = trained(Functional(-50.0)).diagnose()
-    assert "dead units" in found.names
+    assert "dead_units" in found.codes
     assert any(one.where == "first → relu" for one in found.found)
 
     class Logs(nn.Module):
@@ -94,8 +94,8 @@ def test_a_dead_function_and_a_function_that_makes_nan_are_named() -> None:
             return torch.log(self.body(x))
 
     (finding, *_) = trained(Logs(), steps=1).diagnose().found
-    assert finding.name == "NaN or infinity"
-    assert "a function produces 160 numbers that are not finite, after body.2" in finding.evidence
+    assert (finding.code, finding.numbers) == ("nonfinite", {"count": 160})
+    assert "after body.2" in finding.evidence
 
 
 def test_time_steps_of_a_recurrent_module_agree_with_autograd() -> None:
@@ -132,15 +132,15 @@ def test_histograms_and_the_noise_scale_are_given_on_request() -> None:
 
 
 def test_wrong_losses_are_named() -> None:
-    assert "probabilities instead of logits" in trained(nn.Sequential(mlp(2), nn.Softmax(1))).diagnose().names
-    assert trained(mlp(2), lambda out, y: -ENTROPY(out, y)).diagnose().names[0] == "wrong sign of the loss"
+    assert "probabilities_instead_of_logits" in trained(nn.Sequential(mlp(2), nn.Softmax(1))).diagnose().codes
+    assert trained(mlp(2), lambda out, y: -ENTROPY(out, y)).diagnose().codes[0] == "wrong_sign_of_the_loss"
     large = mlp(2)
     nn.init.normal_(large[-1].weight, std=30.0)
-    assert "initial loss too high" in trained(large).diagnose().names
+    assert "initial_loss_too_high" in trained(large).diagnose().codes
 
 
 def test_small_and_large_steps_and_a_forgotten_zero_grad_are_named() -> None:
-    assert trained(mlp(2), rate=1e-7).diagnose().names == ("steps too small",)
+    assert trained(mlp(2), rate=1e-7).diagnose().codes == ("steps_too_small",)
     model, (x, y) = mlp(2), batch()
     optimizer = torch.optim.Adam(model.parameters(), 1e-3)
     with gradlab.watch(model, optimizer, every=1, quiet=True) as w:
@@ -148,9 +148,9 @@ def test_small_and_large_steps_and_a_forgotten_zero_grad_are_named() -> None:
             optimizer.param_groups[0]["lr"] = 1.0 if step == 0 else 1e-3
             ENTROPY(model(x), y).backward()
             optimizer.step()
-    found = {one.name: one for one in w.diagnose().found}
-    assert found["steps too large"].when == "at step 0"
-    assert "gradients not cleared" in found
+    found = {one.code: one for one in w.diagnose().found}
+    assert found["steps_too_large"].when == "at step 0"
+    assert "gradients_not_cleared" in found
 
 
 def test_any_batch_can_be_overfitted_and_an_unbounded_loss_is_no_success() -> None:
@@ -172,8 +172,8 @@ def test_any_batch_can_be_overfitted_and_an_unbounded_loss_is_no_success() -> No
     with gradlab.probe(plain) as q:
         ENTROPY(plain(x), y).backward()
     found = q.diagnose(overfit=(x, y), loss=lambda out, y: -ENTROPY(out, y), steps=60)
-    assert "cannot overfit one batch" in found.names
-    assert "falls without bound" in str(found)
+    assert "cannot_overfit_one_batch" in found.codes
+    assert not found.overfit.bounded
 
 
 # ---------------------------------------------------------------------- a guest
@@ -189,7 +189,7 @@ def test_an_error_of_its_own_ends_the_watch_and_not_the_loop(
     model = mlp(2)
     w = trained(model, steps=3)
     assert "ZeroDivisionError: ours" in w.skipped["(watch)"]
-    assert capsys.readouterr().err.count("has let go") == 1
+    assert capsys.readouterr().err.count("let go") == 1
     assert all(not module._forward_hooks for module in model.modules())
 
 
@@ -261,9 +261,7 @@ def test_a_watch_on_the_disk_can_be_followed_and_reported(tmp_path: Path) -> Non
     (tmp_path / "live/watch.jsonl").write_text("\n".join(lines[:3]) + "\n" + lines[3][:20])
     told = json.loads(RUNNER.invoke(app(), ["status", str(tmp_path / "live"), "--json"]).stdout)
     assert (told["moments"], told["step"]) == (2, 4)
-    assert (
-        "2 steps probed, the latest is step 4, loss" in RUNNER.invoke(app(), ["status", str(tmp_path / "live")]).output
-    )
+    assert "latest is step 4, " in RUNNER.invoke(app(), ["status", str(tmp_path / "live")]).output
     done = RUNNER.invoke(app(), ["report", str(tmp_path / "live")])
     assert done.exit_code == 0, done.output
     assert gradlab.open_run(tmp_path / "live/run").measured.moments("Sequential") == (0, 4)

@@ -17,8 +17,9 @@ from typer.testing import CliRunner
 
 import gradlab
 from gradlab.cli import app
-from gradlab.spec.numerals import written
+from gradlab.torch.diagnosis import QUIET_PASS
 from gradlab.torch.rules import first_to_last
+from gradlab.words import written
 
 RUNNER = CliRunner()
 
@@ -43,7 +44,7 @@ def test_a_broken_network_gets_the_right_finding(name: str) -> None:
     for seed in range(3):
         torch.manual_seed(seed)
         found = probed(factory()).diagnose()
-        names = (*found.names, *(note.name for note in found.noted))
+        names = [one.name for one in found.all]
         assert expected in names, (names, str(found))
 
 
@@ -108,21 +109,21 @@ def test_an_optimizer_step_is_judged_by_how_far_it_moves_the_weights() -> None:
         nn.functional.cross_entropy(model(x), y).backward()
         optimizer.step()
     assert p.parameters().update_ratio.dropna().between(1e-5, 1).sum() >= 20
-    assert "vanishing gradients" not in p.diagnose().names
-    assert "vanishing gradients" in probed(mlp(20, he=True, scale=20**-0.5)).diagnose().names
+    assert "vanishing_gradients" not in p.diagnose().codes
+    assert "vanishing_gradients" in probed(mlp(20, he=True, scale=20**-0.5)).diagnose().codes
 
 
 def test_parameters_outside_the_optimizer_and_large_steps_are_reported() -> None:
     torch.manual_seed(0)
     model = mlp(3)
     partly = torch.optim.SGD(model[0].parameters(), lr=0.1)
-    assert "not in the optimizer" in probed(model, optimizer=partly).diagnose().names
+    assert "not_in_the_optimizer" in probed(model, optimizer=partly).diagnose().codes
     wild = torch.optim.SGD(model.parameters(), lr=1e4)
     x, y = torch.randn(64, 32), torch.randint(0, 4, (64,))
     with gradlab.probe(model, wild) as p:
         nn.functional.cross_entropy(model(x), y).backward()
         wild.step()
-    assert "steps too large" in p.diagnose().names
+    assert "steps_too_large" in p.diagnose().codes
 
 
 def test_scaled_gradients_are_unscaled() -> None:
@@ -180,7 +181,7 @@ def test_a_probe_has_a_figure_and_a_notebook_view() -> None:
     assert "<table" in p._repr_html_()
     assert "<img" in p._repr_html_()
     assert repr(p).startswith("<probe of Sequential: 7 modules, 8 tensors, loss ")
-    assert "This pass shows nothing wrong. Next:" in p.diagnose()._repr_html_()
+    assert QUIET_PASS in p.diagnose()._repr_html_()
 
 
 # ---------------------------------------------------------------------- command line
@@ -212,10 +213,11 @@ def test_a_wrong_target_is_refused_without_a_traceback(target: str) -> None:
 def test_the_diagnosis_quotes_the_numbers_of_the_table() -> None:
     torch.manual_seed(0)
     p = probed(mlp(60, he=True, scale=0.5))
-    (finding,) = [one for one in p.diagnose().found if one.name == "vanishing gradients"]
+    (finding,) = [one for one in p.diagnose().found if one.code == "vanishing_gradients"]
     deltas = p.table().delta.dropna()
     whole, steps = deltas.iloc[-1] / deltas.iloc[0], len(deltas) - 1
-    assert f"a factor of {written(whole)} from" in finding.evidence
+    assert finding.numbers["factor"] == pytest.approx(whole)
+    assert written(whole) in finding.evidence
     (each,) = (float(word) for word in re.findall(r"([\d.]+) per module", finding.evidence))
     assert each == pytest.approx(whole ** (1 / steps), rel=0.06)
 

@@ -14,6 +14,7 @@ from torch_zoo import Transformer, batch, mlp
 
 import gradlab
 from gradlab.report.charts.base import MOST, shorten_names, ticks_of
+from gradlab.torch.diagnosis import QUIET_WATCH
 
 ENTROPY = nn.functional.cross_entropy
 
@@ -165,18 +166,18 @@ def test_the_page_of_a_watch_begins_with_the_loss_and_has_modules_on_its_axes(tm
         assert labels[0] == "…0.self_attn"
         assert labels[-1] == "head"
     page = (tmp_path / "kept/report.html").read_text(encoding="utf8")
-    assert page.index("Training loss") < page.index("Weight gradient by layer")
+    assert page.index("Training loss") < page.index(result.charts["gradient_by_layer"].title)
     assert '"body.layers.0.self_attn"' in page
-    assert "On its way back to the first module" in page
+    assert "first module, " in page
 
 
 def test_a_watch_in_a_notebook_shows_diagnosis_curves_and_folded_tables() -> None:
     w = watched()
     html = w._repr_html_()
     assert repr(w).startswith("<watch of Transformer: 3 of 12 steps probed, ")
-    assert "No probed step shows anything wrong. Next:" in html
+    assert QUIET_WATCH in html
     assert html.count("<img") == 2
-    assert "<summary>Blocks at step 8</summary>" in html
+    assert "<summary>Blocks at" in html
     (axes, *_) = w.figure().axes
     assert "head" in [text.get_text() for text in axes.get_yticklabels()]
     assert not any("dropout" in text.get_text() for text in axes.get_yticklabels())

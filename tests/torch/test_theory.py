@@ -116,7 +116,8 @@ def test_theory_says_in_words_what_becomes_of_a_network_that_is_too_small() -> N
     model = NETWORKS["too small"]()
     before = {name: value.clone() for name, value in model.state_dict().items()}
     found = gradlab.torch.predict(model, x, y, loss=cross_entropy)
-    assert found.sentences[0].startswith("Ordered: δ falls 3")  # √10 per layer, and a little more at width 64
+    assert found.prediction.phase.word == "ordered"
+    assert found.prediction.per_layer("delta_l2") == pytest.approx(10**0.5, rel=0.1)
     assert found.layers == ("0", "2", "4", "6", "8", "10", "12")
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
 
@@ -164,7 +165,7 @@ def test_a_network_that_theory_does_not_cover_is_refused_with_the_reason(make: A
 def test_wrong_input_is_told_in_a_sentence() -> None:
     x, y = batch()
     model = NETWORKS["relu"]()
-    with pytest.raises(InvalidInput, match="both targets and loss"):
+    with pytest.raises(InvalidInput, match="both targets"):
         gradlab.torch.predict(model, x, y)
     with pytest.raises(InvalidInput, match="63 features"):
         gradlab.torch.predict(model, x[:, 1:])

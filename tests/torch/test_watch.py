@@ -92,7 +92,7 @@ def test_a_watch_removes_its_hooks_after_an_exception_and_refuses_invalid_argume
     assert without_hooks(model)
     with pytest.raises(gradlab.GradlabError, match="at least 1"):
         gradlab.watch(model, optimizer, every=0)
-    with gradlab.watch(model, optimizer) as w, pytest.raises(gradlab.GradlabError, match="no step was recorded"):
+    with gradlab.watch(model, optimizer) as w, pytest.raises(gradlab.GradlabError, match="no step"):
         w.save("nowhere")
 
 
@@ -132,7 +132,7 @@ def test_a_compiled_model_stays_compiled_and_is_measured(in_place: bool) -> None
     trained(alone, 9, every=1000)
     assert [moment.step for moment in w.moments] == [0, 4, 8]
     assert all(len(moment.probe.modules) == 4 for moment in w.moments)
-    assert len(graphs) == 1, "compiled once, whatever was watched"
+    assert len(graphs) == 1  # compiled once, whatever was watched
     assert all(torch.equal(a, b) for a, b in zip(model.parameters(), alone.parameters(), strict=True))
 
 
@@ -154,7 +154,7 @@ def test_mixed_precision_with_a_real_scaler_is_unscaled() -> None:
     with gradlab.probe(alone) as plain, torch.autocast("cpu", dtype=torch.bfloat16):
         nn.functional.cross_entropy(alone(x), y).backward()
     ours, theirs = w.parameters(), plain.parameters()
-    assert np.allclose(ours.grad_l2, theirs.grad_l2, rtol=0.02), "neither scaled nor clipped nor cleared"
+    assert np.allclose(ours.grad_l2, theirs.grad_l2, rtol=0.02)  # neither scaled nor clipped nor cleared
     assert np.allclose(w.moments[0].probe.table().delta, plain.table().delta, rtol=0.02)
     assert ours.update_ratio.notna().all()
 
@@ -233,14 +233,15 @@ def test_weights_of_a_module_that_is_never_called_belong_to_its_parent() -> None
 
 def test_a_watch_is_saved_as_an_ordinary_run(tmp_path: Path) -> None:
     w = trained(mlp(4, he=True), 30, every=10)
-    result = w.save(tmp_path / "kept", question="What happens inside?")
+    question = "What happens inside?"
+    result = w.save(tmp_path / "kept", question=question)
     assert {"gradient_by_layer", "gradient_heat_map", "signal_by_layer"} <= set(result.charts)
     opened = gradlab.open_run(tmp_path / "kept")
     assert opened.measured.moments("Sequential") == (0, 10, 20)
     assert opened.layer_names["Sequential"] == ["0", "2", "4", "6", "8"]
     report = (tmp_path / "kept/report.md").read_text()
-    assert report.startswith("# What happens inside?")
-    assert "At no probed step is anything wrong" in report
+    assert report.startswith(f"# {question}")
+    assert "no probed step" in report
     done = RUNNER.invoke(app(), ["export", str(tmp_path / "kept"), "--table", "layers", "--to", "json"])
     assert {row["measure"] for row in json.loads(done.stdout)} >= {"grad_l2", "delta_l2", "update_ratio"}
     modules = pd.read_parquet(tmp_path / "kept/modules.parquet")
@@ -265,7 +266,7 @@ def test_a_returned_watch_gives_a_comparison_its_layers(tmp_path: Path) -> None:
     assert result.verdicts[0].outcome == "reproduced"
     assert {"gradient_by_layer", "gradient_at_start_by_layer"} <= set(result.charts)
     assert gradlab.open_run(tmp_path / "run").layer_names["he"][0] == "0"
-    assert "Modules that are layers" in (tmp_path / "run/report.md").read_text()
+    assert "Modules that are" in (tmp_path / "run/report.md").read_text()
 
 
 def test_each_trial_has_its_own_last_step() -> None:
@@ -343,6 +344,6 @@ def test_a_watch_of_every_step_keeps_a_bounded_number_of_moments_and_no_fault_is
     assert w.moments[0].step == 0
     assert w.moments[-1].step >= 58
     assert any(moment.step == 33 for moment in w.moments)
-    assert "NaN or infinity" in [finding.name for finding in w.diagnose().found]
+    assert "nonfinite" in w.diagnose().codes
     assert "60 of 60 steps probed" in w.summary
     assert len(w.curves()["loss"]) == 60

@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradlab.analysis.estimate import Estimate
-from gradlab.analysis.formatting import number
 from gradlab.analysis.measured import Measured
 from gradlab.analysis.rules import ALPHA, FLOAT, Median, Paired
 from gradlab.analysis.rules.component import Component
@@ -25,6 +24,7 @@ from gradlab.parts import Catalog
 from gradlab.spec import selection
 from gradlab.spec.naming import short
 from gradlab.spec.paths import label
+from gradlab.words import rounded
 
 # The groups along one axis: which value each has there, and which series it belongs to.
 
@@ -193,8 +193,8 @@ class Effects:
     def size(self, effect: float | None) -> str:
         """A difference in words: a number, or of logs a factor."""
         if effect is None or not self.logs:
-            return number(effect, 3)
-        return f"{number(10 ** min(effect, 300.0), 3)}×"
+            return rounded(effect)
+        return f"{rounded(10 ** min(effect, 300.0))}×"
 
 
 def is_full_grid(measured: Measured) -> bool:

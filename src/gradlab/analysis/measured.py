@@ -25,11 +25,11 @@ from gradlab.runs.store.tables import COLUMNS
 from gradlab.spec.claims import At, ClaimAt
 from gradlab.spec.metric import FRACTION, Metric, Metrics
 from gradlab.spec.naming import Names
-from gradlab.spec.numerals import counted
 from gradlab.spec.study import Headline, Study
 from gradlab.trials.metrics import FROM_CURVES, METRICS, declared_metrics, rises
 from gradlab.trials.setup import moments_of
 from gradlab.trials.trial import TrialLabel
+from gradlab.words import counted
 
 if TYPE_CHECKING:
     from gradlab.plans.plan import Plan, PlannedGroup

@@ -17,7 +17,7 @@ from typing import Any
 from gradlab.analysis.claims import judge
 from gradlab.analysis.claims.verdict import Verdict
 from gradlab.analysis.measured import Measured
-from gradlab.spec.numerals import counted
+from gradlab.words import counted
 
 LONGEST_STEP = 0.5
 """A round adds at most this share of the seeds that a claim has: an estimate from few seeds is not worth more."""

@@ -7,12 +7,12 @@ from math import exp, log, sqrt
 
 import numpy as np
 
-from gradlab.analysis.formatting import number
 from gradlab.analysis.measured import Measured
 from gradlab.spec.config import Config, Taper
 from gradlab.spec.naming import say_inside
 from gradlab.theory.predicting import predict_groups
 from gradlab.theory.prediction import FACTOR, Forecast, Kind, Prediction
+from gradlab.words import bracket, rounded
 
 MEASURES = ("delta_l2", "activation_std.pre", "activation_std.post", "activation_std.stream", "grad_l2")
 """Measures that a report holds against theory, the most telling first."""
@@ -182,5 +182,5 @@ def theory_sentence(measured: Measured) -> str:
 
 
 def _say_ratio(one: Agreement) -> str:
-    sure = f" [{number(one.low, 3)}, {number(one.high, 3)}]" if one.low < one.high else ""
-    return f"{number(one.ratio, 3)}{sure}"
+    sure = f" {bracket(one.low, one.high)}" if one.low < one.high else ""
+    return f"{rounded(one.ratio)}{sure}"

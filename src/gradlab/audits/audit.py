@@ -16,7 +16,9 @@ from gradlab.spec.stored import Stored
 MARK = "not a controlled comparison"
 FLAWED = "flawed study"
 UNDECLARED_CODE = "undeclared_difference"
-ONE_SEED = "One seed was looked at: whether a difference in results is luck, only several seeds can tell."
+ONE_SEED = Fact(
+    "one_seed", "One seed was looked at: whether a difference in results is luck, only several seeds can tell."
+)
 """What holds for any comparison that was audited but not run."""
 
 
@@ -30,12 +32,11 @@ class Audit:
     """What was compared with what, in words."""
     arms: tuple[str, ...]
     rows: tuple[Row, ...]
-    undeclared: tuple[str, ...]
-    """Every difference that the factor does not explain, in words."""
+    facts: tuple[Fact, ...]
+    """Every difference that the factor does not explain, its trait as subject; then what the design cannot attribute.
+    A problem of the latter kind is a flaw that all arms share."""
     only_difference: str | None
     """The difference in one line, if there is exactly one."""
-    limits: tuple[str, ...]
-    """What the design cannot attribute."""
     hashes: Mapping[str, Mapping[str, str]]
     """Arm -> trait -> hash or value, at the first seed."""
     suggestion: Mapping[str, Any] | None = None
@@ -50,8 +51,16 @@ class Audit:
     """The limits that the audit found, one clause each."""
     tuned: str = ""
     """What each arm was tuned in and with which budget, as a sentence; empty if the study tunes nothing."""
-    remarks: tuple[Fact, ...] = ()
-    """What the caveats found. Those that are problems are flaws that all arms share."""
+
+    @property
+    def undeclared(self) -> tuple[str, ...]:
+        """Every difference that the factor does not explain, in words."""
+        return tuple(fact.words for fact in self.facts if fact.code == UNDECLARED_CODE)
+
+    @property
+    def limits(self) -> tuple[str, ...]:
+        """What the design cannot attribute, in sentences."""
+        return tuple(fact.words for fact in self.facts if fact.code != UNDECLARED_CODE)
 
     @property
     def fair(self) -> bool:
@@ -61,7 +70,8 @@ class Audit:
     @property
     def flaws(self) -> tuple[str, ...]:
         """Why results would not mean what the study says, although its arms are comparable: whole sentences."""
-        return tuple(remark.words for remark in self.remarks if remark.severity == "problem")
+        problems = (fact for fact in self.facts if fact.severity == "problem" and fact.code != UNDECLARED_CODE)
+        return tuple(fact.words for fact in problems)
 
     @property
     def passed(self) -> bool:
@@ -76,8 +86,7 @@ class Audit:
     @property
     def findings(self) -> tuple[Fact, ...]:
         """Everything that was found; problems, which fail the audit, first."""
-        undeclared = (Fact(UNDECLARED_CODE, words, severity="problem") for words in self.undeclared)
-        return (*undeclared, *sorted(self.remarks, key=lambda remark: remark.severity != "problem"))
+        return tuple(sorted(self.facts, key=lambda fact: fact.severity != "problem"))
 
     @property
     def mark(self) -> str | None:
@@ -146,9 +155,7 @@ class Audit:
             "cannot_attribute": list(self.limits),
             "caveats": list(self.caveats),
             "passed": self.passed,
-            "findings": [
-                {"code": fact.code, "fails": fact.severity == "problem", "words": fact.words} for fact in self.findings
-            ],
+            "findings": [fact.to_json() | {"fails": fact.severity == "problem"} for fact in self.findings],
             "cannot_see": list(self.cannot_see),
             "hashes": {arm: dict(hashes) for arm, hashes in self.hashes.items()},
         }
@@ -161,25 +168,24 @@ class Audit:
         widths = {len(row.cells) for row in rows}
         if widths - {1, len(saved.arms)} or len(widths) > 1:
             raise ValueError("table: its rows do not have a cell for each arm")
-        remarks = [found for found in saved.findings if found.code != UNDECLARED_CODE]
+        facts = {found.words: found for found in saved.findings}
         return Audit(
             saved.study,
             tuple(saved.factor),
             saved.compared,
             tuple(saved.arms),
             rows,
-            tuple(saved.undeclared),
+            (
+                *(_restored(words, facts, UNDECLARED_CODE) for words in saved.undeclared),
+                *(_restored(words, facts, "limit") for words in saved.cannot_attribute),
+            ),
             saved.only_difference,
-            tuple(saved.cannot_attribute),
             saved.hashes,
             cannot_see=tuple(saved.cannot_see),
             varied=tuple(saved.varied),
             identical=saved.identical,
             caveats=tuple(saved.caveats),
             tuned=saved.tuned or "",
-            remarks=tuple(
-                Fact(found.code, found.words, severity="problem" if found.fails else "caution") for found in remarks
-            ),
         )
 
 
@@ -197,6 +203,8 @@ class SavedFinding(Stored):
     code: str
     words: str
     fails: bool
+    subject: str = ""
+    numbers: dict[str, float | str] = Field(default_factory=dict)
 
 
 class SavedAudit(Stored):
@@ -218,6 +226,15 @@ class SavedAudit(Stored):
     tuned: str | None
     findings: list[SavedFinding] = Field(default_factory=list)
     """Some published results (docs/results) were audited before there were codes."""
+
+
+def _restored(words: str, findings: Mapping[str, SavedFinding], code: str) -> Fact:
+    """The fact behind a sentence; of a kind that has no finding, or of an early audit, only its code is known."""
+    found = findings.get(words)
+    if found is None:
+        return Fact(code, words, severity="problem" if code == UNDECLARED_CODE else "caution")
+    numbers = {name: float(value) for name, value in found.numbers.items()}
+    return Fact(found.code, words, found.subject, "problem" if found.fails else "caution", numbers)
 
 
 def _html_list(sentences: tuple[str, ...]) -> str:

@@ -17,13 +17,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gradlab.words import listed, written
+
 Array = NDArray[Any]
 ROUNDING = 16
 """A tensor counts as a multiple of another if it fits within this many units in the last place."""
 FEW = 0.5
 """If less than this share of the entries differs, the entries are counted; otherwise the draws are different."""
-SHOWN = 4
-"""Names in a list before it says how many more there are."""
 
 
 class Status(Enum):
@@ -105,7 +105,7 @@ class Trait:
     def of_tensors(name: str, tensors: Mapping[str, Array]) -> Trait:
         """A property that is some tensors."""
         flat = np.concatenate([values.ravel() for values in tensors.values()]).astype(np.float64)
-        words = "all 0" if not flat.any() else f"root mean square {float(np.sqrt(np.mean(flat**2))):.4g}"
+        words = "all 0" if not flat.any() else f"root mean square {written(float(np.sqrt(np.mean(flat**2))), 4)}"
         return Trait(name, hash_together([fingerprint(values) for values in tensors.values()]), words, tensors)
 
 
@@ -171,22 +171,14 @@ def in_each(x: object, y: object, names: tuple[str, str]) -> str:
     return f"{x} in {names[0]}, {y} in {names[1]}"
 
 
-def list_names(names: Iterable[str], none: str = "none", most: int = SHOWN) -> str:
-    """The first few names and how many more there are: `a, b, c, d and 3 more`."""
-    every = list(names)
-    if not every:
-        return none
-    return ", ".join(every[:most]) + (f" and {len(every) - most:,} more" if len(every) > most else "")
-
-
 def tally(items: Iterable[str]) -> str:
     """`3 × Dropout(0.1)`, kind by kind."""
-    return list_names(f"{count} × {kind}" if count > 1 else kind for kind, count in Counter(items).items())
+    return listed((f"{count} × {kind}" if count > 1 else kind for kind, count in Counter(items).items()), none="none")
 
 
 def say_only(only: Iterable[Sequence[str]], names: tuple[str, str]) -> list[str]:
     """`only a has x, y` for each arm that has something alone."""
-    return [f"only {name} has {list_names(own)}" for name, own in zip(names, only, strict=True) if own]
+    return [f"only {name} has {listed(own)}" for name, own in zip(names, only, strict=True) if own]
 
 
 def _describe(a: Trait, b: Trait, names: tuple[str, str]) -> str | None:
@@ -275,20 +267,20 @@ def _describe_tensors(apart: Sequence[TensorDifference], first: Trait, second: T
     a, b = names
     shared = [key for key in first.tensors if key in second.tensors]
     all_of_them = len(apart) == len(shared) > 1
-    where = f"in all {len(apart)} layers" if all_of_them else f"in {list_names(each.name for each in apart)}"
+    where = f"in all {len(apart)} layers" if all_of_them else f"in {listed(each.name for each in apart)}"
     zero = [not any(trait.tensors[each.name].any() for each in apart) for trait in (first, second)]
     if any(zero):
         empty, other = (a, b) if zero[0] else (b, a)
         return f"those of {empty} are 0, those of {other} are not, {where}"
     ratios = [each.ratio for each in apart if each.ratio is not None]
     if len(ratios) == len(apart) and max(ratios) - min(ratios) <= 1e-5 * abs(max(ratios)):
-        return f"those of {b} are {ratios[0]:.4g} × those of {a}, {where}"
+        return f"those of {b} are {written(ratios[0], 4)} × those of {a}, {where}"
     if len(ratios) == len(apart):
-        return f"those of {b} are {min(ratios):.4g} to {max(ratios):.4g} × those of {a}, {where}"
+        return f"those of {b} are {written(min(ratios), 4)} to {written(max(ratios), 4)} × those of {a}, {where}"
     entries, size = sum(each.entries for each in apart), sum(each.size for each in apart)
     if entries < FEW * size:
         largest = max(each.largest for each in apart)
-        return f"{entries:,} of {size:,} entries differ by up to {largest:.3g} between {a} and {b}, {where}"
+        return f"{entries:,} of {size:,} entries differ by up to {written(largest)} between {a} and {b}, {where}"
     return f"different draws in {a} and in {b}, {where}"
 
 

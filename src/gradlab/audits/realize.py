@@ -23,6 +23,7 @@ from gradlab.streams import Streams
 from gradlab.trials.seeding import seeded
 from gradlab.trials.setup import Setup, prepare
 from gradlab.trials.trial import Trial
+from gradlab.words import written
 
 # What a network computes before and in its first updates, hashed: two arms with equal hashes do the same.
 #
@@ -67,10 +68,10 @@ def compute_behavior(setup: Setup) -> list[Trait]:
     memory = [fingerprint(values) for statistics in running if statistics is not None for values in statistics]
     output_size, delta_size, update_size = sizes[0]
     found = [
-        _computed("outputs in training mode", outputs, f"RMS {output_size:.3g}"),
-        _computed("δ of every layer", deltas, f"RMS {delta_size:.3g} in layer 1"),
-        _computed(f"first {UPDATES} updates", updates, f"RMS {update_size:.3g}"),
-        Trait("outputs in evaluation mode", fingerprint(evaluated), f"RMS {rms(evaluated):.3g}", computed=True),
+        _computed("outputs in training mode", outputs, f"RMS {written(output_size)}"),
+        _computed("δ of every layer", deltas, f"RMS {written(delta_size)} in layer 1"),
+        _computed(f"first {UPDATES} updates", updates, f"RMS {written(update_size)}"),
+        Trait("outputs in evaluation mode", fingerprint(evaluated), f"RMS {written(rms(evaluated))}", computed=True),
     ]
     return [*found, *([_computed("running statistics", memory, "")] if memory else [])]
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from gradlab.audits.audit import UNDECLARED_CODE
 from gradlab.audits.compare import BY_FACTOR, SAME, UNDECLARED, Comparison, Row, Status, make_table
 from gradlab.errors import InvalidInput, nearest, shortened
+from gradlab.facts import Fact
 
 FACTORS: dict[str, str] = {
     "model": "the architecture: layers, shapes, connections, and all that skip, activation, norm and dropout name",
@@ -45,7 +47,7 @@ class PairResult:
     """By trait."""
     statuses: Mapping[str, Status]
     """Trait -> whether and why the arms differ in it."""
-    remarks: tuple[str, ...]
+    remarks: tuple[Fact, ...]
     unseen: tuple[str, ...]
 
     def find(self, *statuses: Status) -> Iterator[Comparison]:
@@ -89,6 +91,12 @@ def pair_rows(results: Sequence[PairResult]) -> tuple[Row, ...]:
         of_pairs = {result.statuses.get(trait, SAME) for result in results}
         statuses[trait] = next(status for status in Status if status in of_pairs)
     return make_table(cells, statuses)
+
+
+def find_undeclared(results: Sequence[PairResult]) -> tuple[Fact, ...]:
+    """What no declared factor explains, trait by trait."""
+    sentences = collect_sentences(results, UNDECLARED)
+    return tuple(Fact(UNDECLARED_CODE, words, trait, "problem") for trait, words in sentences.items())
 
 
 def collect_sentences(results: Sequence[PairResult], status: Status) -> dict[str, str]:

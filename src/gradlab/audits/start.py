@@ -11,34 +11,15 @@ import numpy as np
 from numpy.polynomial.hermite_e import hermegauss
 from numpy.typing import NDArray
 
+from gradlab.facts import Gain
 from gradlab.network.activations import Activation
 from gradlab.optim.optimizers import clip_gradient
 from gradlab.probes import rms
-from gradlab.spec.numerals import counted, written
 from gradlab.trials.seeding import seeded
 from gradlab.trials.setup import Setup
 
 ENOUGH = 100_000
 """Parameters that tell how far an update moves a network."""
-
-
-@dataclass(frozen=True)
-class Gain:
-    """How a size changes from the first hidden layer to the last: the factor per layer, and in all."""
-
-    per_layer: float
-    """Over the layers in which it is neither 0 nor infinite."""
-    in_all: float
-    layers: int
-
-    @property
-    def end(self) -> str:
-        """The total change in words: `1.3 × 10⁻¹² over 19 layers`."""
-        if self.in_all == 0:
-            return f"exactly 0 within {self.layers} layers"
-        if not np.isfinite(self.in_all):
-            return f"infinity within {self.layers} layers"
-        return f"{written(self.in_all, 2)} over {counted(self.layers, 'layer')}"
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,12 @@ from difflib import SequenceMatcher
 from typing import Any, TypeVar
 
 from gradlab.arithmetic import one_blas_thread
-from gradlab.audits.audit import Audit
+from gradlab.audits.audit import UNDECLARED_CODE, Audit
 from gradlab.audits.caveats.base import Caveat, Design, Remark
 from gradlab.audits.compare import (
     BY_FACTOR,
     FOLLOWS,
     SAME,
-    SHOWN,
     TUNED,
     UNDECLARED,
     Realized,
@@ -26,7 +25,6 @@ from gradlab.audits.compare import (
     Status,
     find_differences,
     in_each,
-    list_names,
     make_table,
 )
 from gradlab.audits.pairs import (
@@ -52,12 +50,12 @@ from gradlab.parts import Catalog
 from gradlab.plans.plan import Plan
 from gradlab.spec.base import canonical_json
 from gradlab.spec.config import Config, Group
-from gradlab.spec.naming import join, short
-from gradlab.spec.numerals import counted
-from gradlab.spec.paths import value_at, with_value
+from gradlab.spec.naming import short
+from gradlab.spec.paths import distinct, value_at, with_value
 from gradlab.spec.study import Tolerance
 from gradlab.trials.setup import prepare
 from gradlab.trials.trial import Trial
+from gradlab.words import SHOWN, counted, join, listed
 
 # The one difference between the arms in one line, if there is exactly one.
 
@@ -175,7 +173,7 @@ def suggest_study(
         base = with_value(base, path, value)
         if value is None:
             del base[path.split(".")[0]][path.split(".")[1]]
-    names = " and ".join(path.split(".")[-1] for path in [*axes, *new])
+    names = join([path.split(".")[-1] for path in [*axes, *new]])
     kept = {key: tree[key] for key in CARRIED if key in tree}
     return {
         "name": f"{study.name[:48]}-separated",
@@ -191,12 +189,7 @@ def suggest_study(
 
 def _values(plan: Plan, path: str) -> tuple[Any, ...]:
     """The distinct values of all groups at a path."""
-    found: list[Any] = []
-    for planned in plan.groups:
-        value = value_at(planned.group.config.model_dump(mode="json"), path)
-        if value not in found:
-            found.append(value)
-    return tuple(found)
+    return tuple(distinct(value_at(planned.config.model_dump(mode="json"), path) for planned in plan.groups))
 
 
 def _plain(value: Any) -> Any:
@@ -314,9 +307,13 @@ def _audit(
         _describe_scope(len(compared), len(all_pairs), len(chosen), len(study.trial_seeds)),
         tuple(group.name for group in groups),
         _rows(first, statuses | dict.fromkeys(undeclared, UNDECLARED)),
-        tuple(undeclared.values()),
+        (
+            *(Fact(UNDECLARED_CODE, words, trait, "problem") for trait, words in undeclared.items()),
+            *_find_twins(compared, first),
+            *(Fact(one.code, one.words, one.subject, one.severity, one.numbers) for one in remarks),
+            *(Fact("limit", words) for words in study.limits),
+        ),
         describe_only_difference(compared, factor, first, catalog) if not undeclared else None,
-        (*_find_twins(compared, first), *(remark.words for remark in remarks), *study.limits),
         {name: {trait.name: trait.value[:200] for trait in own.values()} for name, own in first.items()},
         suggest_study(plan, factor, remarks, paths),
         list_blind_spots(
@@ -330,7 +327,6 @@ def _audit(
         identical=identical,
         caveats=tuple(remark.short for remark in remarks if remark.short and remark.severity != "problem"),
         tuned=describe_tuning(plan),
-        remarks=tuple(Fact(remark.code, remark.words, severity=remark.severity) for remark in remarks),
     )
 
 
@@ -439,7 +435,7 @@ def _is_separated(remark: Remark, axes: Sequence[str]) -> bool:
     return bool(remark.axes) and all(any(overlap(path, axis) for axis in axes) for path in remark.axes)
 
 
-def _find_twins(pairs: Sequence[Pair], first: Mapping[str, Realized]) -> list[str]:
+def _find_twins(pairs: Sequence[Pair], first: Mapping[str, Realized]) -> list[Fact]:
     """Name groups of one class that are the same set-up."""
     found = []
     for groups in classes_of(pairs):
@@ -451,14 +447,15 @@ def _find_twins(pairs: Sequence[Pair], first: Mapping[str, Realized]) -> list[st
     return found
 
 
-def _describe_twins(names: Sequence[str]) -> str:
-    shown = list_names(names) if len(names) > SHOWN else join(names)
-    return f"Nothing varies: {shown} are the same set-up, so their results are equal."
+def _describe_twins(names: Sequence[str]) -> Fact:
+    shown = listed(names) if len(names) > SHOWN else join(names)
+    words = f"Nothing varies: {shown} are the same set-up, so their results are equal."
+    return Fact("nothing_varies", words, names[0], numbers={"groups": len(names)})
 
 
 def _describe_scope(pairs: int, all_pairs: int, seeds: int, all_seeds: int) -> str:
     def count(some: int, every: int, word: str) -> str:
-        return f"{some} of {every:,} {word}s" if some < every else f"{every:,} {word}{'s' * (every != 1)}"
+        return f"{some} of {every:,} {word}s" if some < every else counted(every, word)
 
     both = f"{count(pairs, all_pairs, 'pair')} of groups at {count(seeds, all_seeds, 'seed')}"
     return f"{both}, each also with the other's factor"
@@ -470,9 +467,7 @@ def _rows(first: Mapping[str, Realized], statuses: Mapping[str, Status]) -> tupl
     for name in dict.fromkeys(trait for traits in first.values() for trait in traits):
         cells = [traits[name].words if name in traits else "–" for traits in first.values()]
         if len(first) > MOST_COLUMNS:
-            distinct = list(dict.fromkeys(cells))
-            shown = "; ".join(distinct[:MOST_COLUMNS])
-            cells = [shown + (f"; and {len(distinct) - MOST_COLUMNS} more" if len(distinct) > MOST_COLUMNS else "")]
+            cells = [listed(dict.fromkeys(cells), MOST_COLUMNS, apart="; ")]
         table[name] = cells
     return make_table(table, {name: statuses.get(name, SAME) for name in table})
 

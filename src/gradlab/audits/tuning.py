@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gradlab.plans.plan import Plan
-from gradlab.plans.tuning import TuningPlan
 from gradlab.spec.expand import own_paths
-from gradlab.spec.paths import label
-from gradlab.spec.study import Study, spoken
+from gradlab.spec.naming import name_setting
+from gradlab.spec.paths import distinct, label
+from gradlab.spec.study import Study
+from gradlab.words import join
 
 MOST_VALUES = 4
 
@@ -29,11 +30,11 @@ def find_unequal_tuning(plan: Plan) -> dict[str, str]:
     found: dict[str, str] = {}
     for path in tuned_paths(study):
         setting = [arm for arm in arms if study.arms is not None and path in own[arm]]
-        values = {arm: _values(tuning, arm, path) for arm in arms}
+        values = {arm: distinct(candidate.values[path] for candidate in tuning.of(arm)) for arm in arms}
         if setting and len(arms) > 1:
             others = max(len(tried) for tried in values.values())
             found[f"tuning of {path}"] = (
-                f"{path}: {_list(setting)} {'sets' if len(setting) == 1 else 'set'} it and {'is' * (len(setting) == 1)}"
+                f"{path}: {join(setting)} {'sets' if len(setting) == 1 else 'set'} it and {'is' * (len(setting) == 1)}"
                 f"{'are' * (len(setting) > 1)} not tuned, other arms are tried at {others} values"
             )
         elif len({repr(tried) for tried in values.values()}) > 1:
@@ -65,7 +66,7 @@ def describe_tuning(plan: Plan) -> str:
     if tuning is None or find_unequal_tuning(plan):
         return ""
     tune, arm = tuning.tune, plan.groups[0].group.name
-    what = " and ".join(spoken(path) for path in tune.paths)
+    what = join([name_setting(path) for path in tune.paths])
     count, several = len(tuning.of(arm)), len(tune.paths) > 1
     if len(tried_values(plan)[arm]) == 1:
         return f"Each arm at the one {what} that was tried ({tuning.of(arm)[0].words}): nothing was chosen."
@@ -78,14 +79,6 @@ def describe_tuning(plan: Plan) -> str:
     )
 
 
-def _values(tuning: TuningPlan, arm: str, path: str) -> list[Any]:
-    found: list[Any] = []
-    for candidate in tuning.of(arm):
-        if candidate.values[path] not in found:
-            found.append(candidate.values[path])
-    return found
-
-
 def _two_that_differ(values: Mapping[str, Sequence[Any]]) -> tuple[str, str]:
     first = next(iter(values))
     return first, next(arm for arm in values if values[arm] != values[first])
@@ -95,7 +88,3 @@ def _shown(values: Sequence[Any]) -> str:
     if len(values) <= MOST_VALUES:
         return ", ".join(map(label, values))
     return f"{label(values[0])} … {label(values[-1])} ({len(values)} values)"
-
-
-def _list(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

@@ -19,7 +19,6 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 
 from gradlab import api
-from gradlab.analysis.formatting import number
 from gradlab.analysis.settling import Round
 from gradlab.analysis.tuning import settle
 from gradlab.cli import show
@@ -34,8 +33,8 @@ from gradlab.runs.coordinator import Tally
 from gradlab.runs.executors.base import WORKER_BYTES, Executor, default_executor, forecast, named_executor
 from gradlab.runs.store.folder import committed
 from gradlab.runs.store.status import count_finished
-from gradlab.spec.numerals import counted
 from gradlab.trackers.exporting import named_tracker
+from gradlab.words import counted, percent, rounded
 
 LIMITS = {"coordinator": "limited by the coordinator", "start-up": "mostly start-up", "cores": "limited by cores"}
 
@@ -121,8 +120,8 @@ def describe_expectation(expected: Mapping[str, Any]) -> list[str]:
         f"{expected['executor']}: {bundles}, {cores:,} at a time",
         f"memory: {worker} per worker, {machine} on a machine with {counted(per_machine, 'worker')}",
         f"expected time on {counted(cores, 'core')}: {time}",
-        f"(a model: cores train {100 * expected['efficiency']:.0f} % of the time, "
-        f"the coordinator is busy {100 * expected['coordinator_share']:.0f} % of it)",
+        f"(a model: cores train {percent(expected['efficiency'])} of the time, "
+        f"the coordinator is busy {percent(expected['coordinator_share'])} of it)",
     ]
 
 
@@ -271,7 +270,7 @@ def headline(progress: Any) -> str:
     ):
         words += [f"{count:,} {key}"] if count else []
     if progress["per_second"]:
-        words.append(f"{number(progress['per_second'], 2)} per second")
+        words.append(f"{rounded(progress['per_second'], 2)} per second")
     if progress["seconds_left"] is not None:
         minutes, seconds = divmod(round(progress["seconds_left"]), 60)
         hours, minutes = divmod(minutes, 60)

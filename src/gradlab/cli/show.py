@@ -21,7 +21,6 @@ from rich.text import Text
 
 from gradlab.analysis.against import Against
 from gradlab.analysis.claims.power import describe_shortfalls, list_shortfalls
-from gradlab.analysis.formatting import number
 from gradlab.analysis.scoreboard import Scoreboard
 from gradlab.audits.audit import Audit
 from gradlab.cli.output import duration, hang, visible
@@ -37,8 +36,8 @@ from gradlab.report.tables import Table, tabulate_audit
 from gradlab.report.tuning import describe_edges
 from gradlab.running.verify import Verification
 from gradlab.runs.store.status import RunStatus
-from gradlab.spec.numerals import counted
 from gradlab.spec.paths import label
+from gradlab.words import counted, rounded
 
 MOST_ROWS = 60
 """Rows of a table on the terminal."""
@@ -319,7 +318,7 @@ def running_lines(running: Any) -> list[str]:
 
 def _format_loss(loss: float | str | None) -> str:
     """A loss from JSON, which has non-finite numbers as strings."""
-    return number(float(loss) if loss is not None else None)
+    return rounded(float(loss) if loss is not None else None, 4)
 
 
 def live(watch: Live) -> None:
@@ -330,9 +329,9 @@ def live(watch: Live) -> None:
     if state["step"] is None:
         to.print("No step was probed yet.")
         return
-    loss = "" if state["loss"] is None else f", loss {number(float(state['loss']), 4)}"
+    loss = "" if state["loss"] is None else f", loss {rounded(float(state['loss']), 4)}"
     to.print(f"{state['moments']:,} steps probed, the latest is step {state['step']:,}{loss}")
-    to.say(*state["diagnosis"] or ["No step probed so far shows anything wrong."])
+    to.say(*[found["words"] for found in state["diagnosis"]] or ["No step probed so far shows anything wrong."])
 
 
 def runs(states: Sequence[RunStatus]) -> None:
@@ -372,7 +371,7 @@ def verification(verified: Verification) -> None:
     for check in verified.checks:
         summary = f"{len(check.findings)} found, see below" if check.findings else check.summary
         echo(f"  {check.result:<12}{check.name:<10} {summary}", " " * 25)
-    for title, sentences in (("Does not check out", verified.findings), ("By its ledger", verified.history.remarks)):
+    for title, sentences in (("Does not check out", verified.findings), ("By its ledger", verified.remarks)):
         if sentences:
             typer.echo(f"\n{title}:")
             for sentence in sentences:
@@ -500,5 +499,5 @@ def frames(tables: Sequence[tuple[str, Any]], closing: str) -> None:
 
 def _format_cell(value: Any) -> str:
     if isinstance(value, float):
-        return "–" if math.isnan(value) else number(value, 3)
+        return "–" if math.isnan(value) else rounded(value)
     return "–" if value is None else str(value)

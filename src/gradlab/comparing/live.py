@@ -25,6 +25,7 @@ from gradlab.trials.outcome import LayerTable
 
 FILE, FORMAT = WATCH, 1
 Number = float | None
+NOTHING_WRONG = "At no probed step is anything wrong that the probe can see."
 
 
 class Header(Stored):
@@ -38,6 +39,13 @@ class Header(Stored):
     code: str
 
 
+class LiveFinding(Stored):
+    """What was found, as `torch.rules.Finding` writes it."""
+
+    code: str
+    words: str
+
+
 class Line(Stored):
     """A moment, or the end."""
 
@@ -47,7 +55,7 @@ class Line(Stored):
     names: list[str] = Field(default_factory=list)
     layers: list[Annotated[tuple[Count, str, Number], Strict(False)]] | None = None
     """Layer, measure and value; None of a line that is not a probed step."""
-    findings: list[str] | None = None
+    findings: list[LiveFinding] | None = None
     scalars: dict[str, dict[Annotated[str, Field(pattern=r"^\d{1,15}$")], float]] = Field(default_factory=dict)
 
 
@@ -108,7 +116,7 @@ class Live:
         return tuple(self.probed[-1].names) if self.probed else ()
 
     @property
-    def findings(self) -> list[str]:
+    def findings(self) -> list[LiveFinding]:
         """What was found in all steps up to the latest judgement."""
         judged = [line.findings for line in self.moments if line.findings is not None]
         return list(judged[-1]) if judged else []
@@ -135,7 +143,7 @@ class Live:
             "moments": len(self.probed),
             "step": None if last is None else last.step,
             "loss": None if last is None else last.loss,
-            "diagnosis": self.findings,
+            "diagnosis": [finding.model_dump() for finding in self.findings],
         }
 
 

@@ -19,7 +19,7 @@ from gradlab.analysis.measured import Measured
 from gradlab.analysis.rules.paired import smallest_effect
 from gradlab.comparing.commands import Arm, Command, plan_commands, run_commands
 from gradlab.running.start import RunOptions
-from gradlab.spec.numerals import counted, written
+from gradlab.words import counted, written
 
 FIRST, SECOND = 1_000_000, 2_000_000
 """Where the two sets of seeds begin: far from anybody's 0, 1, 2, …"""

@@ -35,9 +35,9 @@ from gradlab.plans.plan import Plan, plan_code
 from gradlab.spec.base import plain_json
 from gradlab.spec.files import Source
 from gradlab.spec.messages import study_error
-from gradlab.spec.naming import join
 from gradlab.spec.study import Code, Study
 from gradlab.trials.trial import Job
+from gradlab.words import join
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 _MAX_DEPTH = 6

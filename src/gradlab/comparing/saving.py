@@ -13,7 +13,7 @@ from typing import Any
 
 from gradlab.analysis.measured import Measured
 from gradlab.audits.audit import ONE_SEED, Audit
-from gradlab.comparing.live import FILE, read_live
+from gradlab.comparing.live import FILE, NOTHING_WRONG, read_live
 from gradlab.comparing.outcomes import LayerSource, make_outcome
 from gradlab.comparing.planning import hash_code, numerics
 from gradlab.errors import StoreError, described
@@ -48,7 +48,7 @@ def drop_single_seed_limit(audit: Audit | None, plan: Plan) -> Audit | None:
     """Remove the caveat that a single seed was audited if the comparison runs several seeds."""
     if audit is None or len(plan.study.trial_seeds) < 2:
         return audit
-    return replace(audit, limits=tuple(limit for limit in audit.limits if limit != ONE_SEED))
+    return replace(audit, facts=tuple(fact for fact in audit.facts if fact.code != ONE_SEED.code))
 
 
 def describe_model(model: Any) -> Code:
@@ -106,7 +106,7 @@ def save_live(folder: Path, out: Path | None = None, *, figures: bool = True) ->
         shutil.rmtree(out)
     name = live.header.model
     code = Code(function=name, sha256=live.header.sha256, text=live.header.code)
-    remarks: Sequence[str] = live.findings or ["At no probed step is anything wrong that the probe can see."]
+    remarks = [finding.words for finding in live.findings] or [NOTHING_WRONG]
     try:
         return save_recorded(
             out,

@@ -31,9 +31,9 @@ from gradlab.runs.store.environment import environment
 from gradlab.runs.store.folder import RunFolder
 from gradlab.runs.store.records import MemoryChunk, Records
 from gradlab.spec.metric import infer
-from gradlab.spec.numerals import counted
 from gradlab.spec.study import Code
 from gradlab.trials.outcome import Curve, LayerTable, Outcome, TrialResult, digest
+from gradlab.words import counted
 
 TABLES = (".csv", ".tsv", ".parquet", ".jsonl", ".ndjson", ".npz")
 ARMS = ("arm", "method", "algorithm", "algo", "optimizer", "model", "variant", "group", "config", "name")

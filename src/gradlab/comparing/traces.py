@@ -17,17 +17,19 @@ from typing import Any
 import numpy as np
 
 from gradlab.audits.audit import Audit
-from gradlab.audits.compare import BY_FACTOR, UNDECLARED, Comparison, Trait, compare, hash_together, list_names
+from gradlab.audits.compare import BY_FACTOR, Comparison, Trait, compare, hash_together
 from gradlab.audits.side_by_side import (
     PairResult,
     collect_sentences,
     find_statuses,
+    find_undeclared,
     named_factors,
     pair_hashes,
     pair_rows,
 )
 from gradlab.facts import Fact
 from gradlab.plans.plan import Plan
+from gradlab.words import listed
 
 Tree = Mapping[str, Any]
 TRACES = "traces"
@@ -63,8 +65,9 @@ UNSEEN = (
     "averaging, evaluation; after the first steps only learning rates and the number of steps.",
     "Batches that do not come from a DataLoader of PyTorch.",
 )
-UNDECLARED_NOTE = (
-    "What may differ was not declared (--factor): every difference that the traces show is listed, and none is judged."
+UNDECLARED_NOTE = Fact(
+    "no_factor_declared",
+    "What may differ was not declared (--factor): every difference that the traces show is listed, and none is judged.",
 )
 
 
@@ -124,7 +127,7 @@ def audit_traces(plan: Plan, traces: Mapping[str, bytes], given: Sequence[str] |
         return None
     declared = declared_factors(plan, given)
     results = [_compare((names[0], other), seen[names[0]], seen[other], declared) for other in names[1:]]
-    undeclared = tuple(collect_sentences(results, UNDECLARED).values())
+    undeclared = find_undeclared(results)
     differences = "; ".join(collect_sentences(results, BY_FACTOR).values())
     remarks = tuple(_remarks(seen, trees, seeds))
     unseen = [*UNSEEN, *(f"{name}: {words}" for name, tree in seen.items() for words in _failures(tree))]
@@ -134,13 +137,11 @@ def audit_traces(plan: Plan, traces: Mapping[str, bytes], given: Sequence[str] |
         f"what {len(names)} commands did in their first optimizer steps under seed {seed}, without editing them",
         names,
         pair_rows(results),
-        undeclared,
+        (*undeclared, *remarks, *([UNDECLARED_NOTE] if declared is None else [])),
         None if undeclared else differences or "none, in anything that was seen",
-        tuple([UNDECLARED_NOTE] if declared is None else []),
         pair_hashes(names, results),
         cannot_see=tuple(unseen),
         identical=not differences and not undeclared,
-        remarks=remarks,
         caveats=tuple(remark.words.rstrip(".") for remark in remarks),
     )
 
@@ -213,7 +214,7 @@ def _compare_scales(a: Tree, b: Tree, names: tuple[str, str]) -> Comparison:
         return Comparison(SCALE, ("alike", "alike"), factors=frozenset({"init"}))
     low, high = min(apart.values()), max(apart.values())
     times = f"{low:.3g} to {high:.3g}" if high > 1.05 * low else f"{low:.3g}"
-    words = f"those of {names[1]} are {times} × those of {names[0]} (root mean square), in {list_names(apart)}"
+    words = f"those of {names[1]} are {times} × those of {names[0]} (root mean square), in {listed(apart)}"
     return Comparison(SCALE, ("–", f"{times} ×"), words, frozenset({"init"}))
 
 
@@ -266,7 +267,7 @@ def _losses(tree: Tree) -> Trait:
 def _remarks(seen: Mapping[str, Tree], trees: Mapping[tuple[str, int], Tree], seeds: Sequence[int]) -> Iterator[Fact]:
     for name, tree in seen.items():
         if left := tree.get("in no optimizer"):
-            words = f"{name}: no optimizer holds {list_names(left)}, which are never trained."
+            words = f"{name}: no optimizer holds {listed(left)}, which are never trained."
             yield Fact("parameters_in_no_optimizer", words, name)
         if tree.get("evaluating"):
             yield Fact("evaluation_mode", f"{name}: the model is in evaluation mode at its first step.", name)

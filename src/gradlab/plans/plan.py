@@ -27,6 +27,7 @@ from gradlab.spec.study import Code, Study, list_seeds
 from gradlab.trials.metrics import EVALUATED, FROM_CURVES, METRICS, OPTIONAL, epoch_metrics
 from gradlab.trials.setup import make_horizon, moments_of, snapshot_steps
 from gradlab.trials.trial import Job, Trial, group_content, group_id, trial_id
+from gradlab.words import join
 
 if TYPE_CHECKING:
     from gradlab.engines.base import Engine
@@ -365,7 +366,7 @@ def _check_group(config: Config, task: Task, catalog: Catalog) -> tuple[Cost, in
         fitting = [n for n, kind in kinds.items() if kind.targets == wanted and kind.for_training]  # type: ignore[attr-defined]
         raise StudyError(
             f"{loss.name!r} compares with {loss.targets}, but the task {task.name!r} has {wanted}; "
-            f"use {' or '.join(fitting)}" + (", or data.kind: regression" if "kind" in task.parameter_names() else ""),
+            f"use {join(fitting, 'or')}" + (", or data.kind: regression" if "kind" in task.parameter_names() else ""),
             where="train.loss",
         )
     _check_epoch_metrics(config, facts, task, catalog)

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from gradlab.report.tables import HOW, Table
+from gradlab.words import join
 
 if TYPE_CHECKING:
     from gradlab.report.pictures import MicroWorld, Pictures
@@ -69,7 +70,7 @@ def _list(items: Iterable[str]) -> list[str]:
 
 def _microworld(world: MicroWorld) -> list[str]:
     """The last step of every view, what to see in it, and the diagnosis."""
-    arms = " and ".join(world.recording.arms)
+    arms = join(world.recording.arms)
     lines = [
         "## The micro-world",
         "",

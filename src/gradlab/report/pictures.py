@@ -9,11 +9,11 @@ from typing import Any
 from gradlab.analysis.measured import Measured
 from gradlab.audits.audit import Audit
 from gradlab.errors import InvalidInput, described, nearest, offer, shortened
+from gradlab.facts import Fact
 from gradlab.report.charts import Chart
 from gradlab.report.draw import join_images, make_chart, make_charts, overview_names, render_images
 from gradlab.report.export import render_csv
-from gradlab.report.inside.diagnosis import Diagnosis, diagnose
-from gradlab.report.inside.recording import Recording
+from gradlab.report.inside.recording import Recording, diagnose
 from gradlab.report.inside.views import VIEWS, View, expect, make_views, view_chart
 from gradlab.spec.naming import Names, check_labels, say_inside
 from gradlab.spec.selection import matches
@@ -28,7 +28,7 @@ class MicroWorld:
 
     recording: Recording
     views: tuple[View, ...]
-    diagnoses: tuple[Diagnosis, ...]
+    diagnoses: tuple[Fact, ...]
 
 
 @dataclass(frozen=True)

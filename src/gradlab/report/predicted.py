@@ -14,10 +14,10 @@ from gradlab.report.charts import Line, LineChart, Panels
 from gradlab.report.pictures import choose
 from gradlab.report.tables import Table
 from gradlab.spec.naming import Names
-from gradlab.spec.numerals import written
 from gradlab.tell.predictions import tell
 from gradlab.theory.predicting import predict_groups
 from gradlab.theory.prediction import Forecast, Kind, Prediction, to_json
+from gradlab.words import written
 
 TABULATED = ("activation_std.pre", "delta_l2", "grad_l2")
 PROMISES: dict[Kind, str] = {

@@ -19,7 +19,6 @@ from gradlab.plans.saving import load_parts, part_files, restored
 from gradlab.report.charts import Chart
 from gradlab.report.draw import draw_one, draw_overview, render_image
 from gradlab.report.export import check_export, render_latex, render_table_as, summary_rows, write_streamed
-from gradlab.report.history import History, read_history
 from gradlab.report.inside.recording import Recording
 from gradlab.report.markdown import render_markdown
 from gradlab.report.page import render_page
@@ -29,6 +28,7 @@ from gradlab.report.tables import Table
 from gradlab.report.tuning import flat_rows
 from gradlab.report.writing import save_run, write_report
 from gradlab.runs.store.folder import MICROWORLD, PLAN, RunFolder, names_by_group
+from gradlab.runs.store.history import History, read_history
 from gradlab.runs.store.records import MOST_ROWS
 from gradlab.spec import files
 from gradlab.spec.study import Study

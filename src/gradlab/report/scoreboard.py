@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from gradlab.analysis.formatting import number
 from gradlab.analysis.scoreboard import Judged, Scoreboard, ScoredClaim, ScoredNumber, ScoredStudy
 from gradlab.report.markdown import escape, render_table
 from gradlab.report.tables import HOW, Table
-from gradlab.spec.naming import capital
+from gradlab.words import capital, counted, rounded
 
 VERBS = {
     "reproduced": ("holds", "hold"),
@@ -27,7 +26,7 @@ QUICK = (
 def summarize(board: Scoreboard) -> str:
     """All in a few sentences: the write-ups' own sentences and numbers, then our statements."""
     counts = board.counts
-    parts = [f"{_count(len(board.titles), 'write-up')}. {_describe(counts['sentences'], 'sentence of theirs')}."]
+    parts = [f"{counted(len(board.titles), 'write-up')}. {_describe(counts['sentences'], 'sentence of theirs')}."]
     parts += _summarize_numbers(board)
     if counts["statements"]:
         parts.append(f"{_describe(counts['statements'], 'statement of our own')}.")
@@ -48,7 +47,7 @@ def _summarize_numbers(board: Scoreboard) -> list[str]:
         match = f"{counts.pop('consistent', 0)} of {compared} consistent" if compared else ""
         rest = [_say_answer(outcome, count) for outcome, count in counts.items()]
         answers = ", ".join(filter(None, [match, *rest]))
-        told.append(f"{_count(sum(board.counts['numbers'].values()) - strange, 'published number')}: {answers}.")
+        told.append(f"{counted(sum(board.counts['numbers'].values()) - strange, 'published number')}: {answers}.")
     for reason, count in board.incomparable.items():
         verb = "is" if count == 1 else "are"
         told.append(f"{count}{' more' * bool(counts or told)} {verb} not comparable: {reason}.")
@@ -57,12 +56,7 @@ def _summarize_numbers(board: Scoreboard) -> list[str]:
 
 def _describe(counts: Mapping[str, int], what: str) -> str:
     words = ", ".join(f"{count} {VERBS[outcome][count != 1]}" for outcome, count in counts.items())
-    return f"{_count(sum(counts.values()), what)}: {words or 'none'}"
-
-
-def _count(number: int, what: str) -> str:
-    noun, _, rest = what.partition(" of ")
-    return f"{number} {noun}{'s' * (number != 1)}{f' of {rest}' if rest else ''}"
+    return f"{counted(sum(counts.values()), what)}: {words or 'none'}"
 
 
 def tabulate_claims(board: Scoreboard) -> list[Table]:
@@ -97,7 +91,7 @@ NUMBERS = ("group", "measure", "published", "from", "measured (median)", "new se
 
 def _number_row(found: ScoredNumber) -> tuple[str, ...]:
     row = found.row
-    measured = number(row.measured.median) if found.kept is None else f"full run: {found.kept['measured']}"
+    measured = rounded(row.measured.median, 4) if found.kept is None else f"full run: {found.kept['measured']}"
     return (
         row.called, row.what, row.published.text, row.origin, measured, found.expected, found.words,
     )  # fmt: skip

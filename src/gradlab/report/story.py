@@ -12,15 +12,15 @@ import numpy as np
 
 from gradlab.analysis.claims.numbers import Comparison, compare_numbers
 from gradlab.analysis.claims.verdict import Verdict
-from gradlab.analysis.formatting import where
+from gradlab.analysis.estimate import where
 from gradlab.analysis.measured import Measured
 from gradlab.analysis.theory import predictions_of
 from gradlab.analysis.tuning import Tuning, tuning_of
 from gradlab.audits.audit import Audit
+from gradlab.facts import Fact
 from gradlab.parts import Catalog
 from gradlab.report.charts.base import common_names, shorten_names
 from gradlab.report.figures.base import Figure
-from gradlab.report.history import History, unfinished_remarks
 from gradlab.report.inside.recording import Recording
 from gradlab.report.look import DASHES, MARKERS, Stroke, dark_colors
 from gradlab.report.pictures import Pictures, make_pictures
@@ -36,13 +36,15 @@ from gradlab.report.tables import (
 )
 from gradlab.report.tuning import describe_choice, describe_edges, describe_method, tabulate_tuning, tuning_json
 from gradlab.runs.store.environment import mixed_note
+from gradlab.runs.store.history import History
 from gradlab.spec.claims import Claim
 from gradlab.spec.naming import Names, say_settings
-from gradlab.spec.numerals import counted
 from gradlab.spec.paths import label
 from gradlab.tell.answers import Answer, answer, verdicts_of
 from gradlab.tell.findings import findings
+from gradlab.tell.history import history_json, tell_history, tell_unfinished
 from gradlab.tell.methods import describe_methods
+from gradlab.words import counted
 
 
 @dataclass(frozen=True)
@@ -350,9 +352,14 @@ class Story:
         return (*self.measured.study.remarks, *self.events)
 
     @cached_property
-    def events(self) -> tuple[str, ...]:
+    def facts(self) -> tuple[Fact, ...]:
         """What happened to claims, seeds and results since they were frozen; nothing if all went as planned."""
-        return (*(self.history.remarks if self.history is not None else ()), *unfinished_remarks(self.measured))
+        return (*(() if self.history is None else tell_history(self.history)), *tell_unfinished(self.measured))
+
+    @property
+    def events(self) -> tuple[str, ...]:
+        """The same in sentences."""
+        return tuple(fact.words for fact in self.facts)
 
     @cached_property
     def answered(self) -> Answer:
@@ -516,7 +523,8 @@ class Story:
             "unfinished": self.unfinished,
             "audit": None if self.audit is None else self.audit.to_json(),
             "notes": list(self.folder_notes),
-            "history": None if self.history is None else self.history.to_json(),
+            "facts": [fact.to_json() for fact in self.facts],
+            "history": None if self.history is None else history_json(self.history),
             "trials": self.counts,
             "hash": self.rerun.hash,
             "groups": [

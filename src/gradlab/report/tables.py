@@ -11,16 +11,15 @@ from gradlab.analysis.against import Against, Row
 from gradlab.analysis.claims.numbers import compare_numbers
 from gradlab.analysis.claims.verdict import Verdict
 from gradlab.analysis.comparison import COSTS, collapse_of, convergence_of, frontier, offers
-from gradlab.analysis.formatting import interval, number, percent_range, where
+from gradlab.analysis.estimate import interval, percent_range, where
 from gradlab.analysis.measured import Measured
 from gradlab.analysis.theory import agreements, predictions_of
 from gradlab.audits.audit import Audit
-from gradlab.spec.naming import capital
-from gradlab.spec.numerals import written
 from gradlab.spec.paths import label
 from gradlab.tell.answers import ALL_ON, judge_parts
 from gradlab.tell.findings import fit_measures
 from gradlab.theory.prediction import Forecast
+from gradlab.words import bracket, capital, rounded, written
 
 MAIN = (
     "initial_loss",
@@ -94,7 +93,7 @@ def tabulate_collapse(measured: Measured) -> Table | None:
             measured.names.group(c.group),
             f"{c.share.count} of {c.share.n}",
             percent_range(c.share),
-            number(c.median),
+            rounded(c.median, 4),
             ", ".join(map(str, c.escapes[:8])) + (" …" if len(c.escapes) > 8 else "") if c.escapes else "–",
         )
         for c in found
@@ -141,8 +140,8 @@ def tabulate_pareto(measured: Measured) -> Table | None:
     rows = tuple(
         (
             measured.names.group(name),
-            number(found[COSTS[0]][name].value),
-            *(number(by[name].cost, 3) + (" ●" if name in best[cost] else "") for cost, by in found.items()),
+            rounded(found[COSTS[0]][name].value, 4),
+            *(rounded(by[name].cost) + (" ●" if name in best[cost] else "") for cost, by in found.items()),
         )
         for name in order
     )
@@ -152,7 +151,7 @@ def tabulate_pareto(measured: Measured) -> Table | None:
 
 
 def _format_time(value: float) -> str:
-    return "never" if math.isinf(value) else number(value, 3)
+    return "never" if math.isinf(value) else rounded(value)
 
 
 def tabulate_groups(measured: Measured) -> Table:
@@ -206,7 +205,7 @@ def tabulate_published(measured: Measured) -> Table | None:
             row.what,
             row.published.text,
             row.origin,
-            number(row.measured.median),
+            rounded(row.measured.median, 4),
             row.expected,
             _format_zeros(row.measured.zeros, row.measured.n),
             row.outcome,
@@ -238,7 +237,7 @@ def tabulate_layers(measured: Measured) -> Table | None:
         cells = []
         for name in measured.group_names:
             s = measured.summary(headline.metric, name, headline.at.model_copy(update={"layer": layer}))
-            cells += [number(s.median, 3), f"{number(s.smallest, 3)} … {number(s.largest, 3)}"]
+            cells += [rounded(s.median), f"{rounded(s.smallest)} … {rounded(s.largest)}"]
             if name in expected:
                 cells.append(_format_forecast(expected[name].get(layer)))
         rows.append((str(layer), *cells))
@@ -268,7 +267,7 @@ def _format_forecast(one: Forecast | None) -> str:
     if one is None:
         return "–"
     mark = {"exact": "", "order": " ~", "simulated": " *"}[one.kind]
-    return f"{number(one.center, 3)} [{number(one.low, 2)}, {number(one.high, 2)}]{mark}"
+    return f"{rounded(one.center)} [{rounded(one.low, 2)}, {rounded(one.high, 2)}]{mark}"
 
 
 def tabulate_theory(measured: Measured) -> Table | None:
@@ -280,9 +279,9 @@ def tabulate_theory(measured: Measured) -> Table | None:
         (
             one.group,
             one.measure,
-            number(one.change_predicted, 3),
-            number(one.change_measured, 3),
-            number(one.ratio, 3) + (f" [{number(one.low, 3)}, {number(one.high, 3)}]" if one.low < one.high else ""),
+            rounded(one.change_predicted),
+            rounded(one.change_measured),
+            rounded(one.ratio) + (f" {bracket(one.low, one.high)}" if one.low < one.high else ""),
             f"{one.layers - len(one.outside)} of {one.layers}",
             one.kind,
         )
@@ -343,10 +342,10 @@ def list_resampling(verdicts: Sequence[Verdict]) -> list[str]:
         for reading in verdict.readings:
             parts = []
             if reading.permutation is not None:
-                parts.append(f"paired permutation test p = {number(reading.permutation, 2)}")
+                parts.append(f"paired permutation test p = {rounded(reading.permutation, 2)}")
             if reading.bootstrap is not None:
                 low, high = reading.bootstrap
-                parts.append(f"bootstrap [{number(low, 3)}, {number(high, 3)}]")
+                parts.append(f"bootstrap {bracket(low, high)}")
             if parts:
                 found.append(f"{verdict.claim.text} ({reading.label}): {', '.join(parts)}")
     return found
@@ -415,8 +414,8 @@ def _format_difference(row: Row) -> str:
     if c.identical:
         return "0 in every seed" if c.n > 1 else "0"
     if d.bounded:
-        return number(d.value, 3)
-    return f"{number(d.value, 3)} [{number(d.low, 3)}, {number(d.high, 3)}]{' *' if d.excludes(0) else ''}"
+        return rounded(d.value)
+    return f"{rounded(d.value)} {bracket(d.low, d.high)}{' *' if d.excludes(0) else ''}"
 
 
 def _format_setting(value: Any) -> str:

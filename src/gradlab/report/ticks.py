@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from gradlab.report.look import plain, pt
-from gradlab.spec.numerals import power, written
+from gradlab.words import power, written
 
 # How wide text is, without drawing it.
 

@@ -8,13 +8,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from gradlab.analysis.claims.verdict import describe_edge
-from gradlab.analysis.formatting import interval, number, where
+from gradlab.analysis.estimate import interval, where
 from gradlab.analysis.measured import Measured
 from gradlab.analysis.tuning import RULE, Tried, Tuning
 from gradlab.plans.tuning import TuningPlan, judged_phase
 from gradlab.report.tables import Table
-from gradlab.spec.naming import join, short
+from gradlab.spec.naming import short
 from gradlab.spec.paths import label, value_at
+from gradlab.words import counted, join, percent, rounded
 
 
 def tabulate_tuning(tuning: Tuning, measured: Measured) -> tuple[Table, ...]:
@@ -38,7 +39,7 @@ def tabulate_tried(tuning: Tuning) -> Table:
     )
     seeds = tuning.stage.tune.seeds
     header = ("arm", *(path.split(".")[-1] for path in paths), "median", "best … worst seed", "")
-    title = f"Tuning by {tuning.metric.name} ({seeds} seed{'s' * (seeds != 1)} of their own, in no verdict)"
+    title = f"Tuning by {tuning.metric.name} ({counted(seeds, 'seed')} of their own, in no verdict)"
     notes = (RULE, describe_cost(tuning))
     return Table(title, header, rows, notes, numbers=tuple(range(1, len(header) - 1)))
 
@@ -46,7 +47,7 @@ def tabulate_tried(tuning: Tuning) -> Table:
 def _score(value: float | None) -> str:
     if value is None:
         return "–"
-    return "diverged" if math.isinf(value) else number(value, 3)
+    return "diverged" if math.isinf(value) else rounded(value)
 
 
 def _remark(tuning: Tuning, tried: Tried) -> str:
@@ -60,8 +61,8 @@ def _remark(tuning: Tuning, tried: Tried) -> str:
 def describe_cost(tuning: Tuning) -> str:
     """`Cost of the tuning: 54 trials, 61 s of computing, 21 % of all trials of this run.`"""
     cost = tuning.cost
-    share = "" if cost.share is None else f", {100 * cost.share:.0f} % of the time of all trials"
-    return f"Cost of the tuning: {cost.trials:,} trials, {number(cost.seconds, 2)} s of computing{share}."
+    share = "" if cost.share is None else f", {percent(cost.share)} of the time of all trials"
+    return f"Cost of the tuning: {cost.trials:,} trials, {rounded(cost.seconds, 2)} s of computing{share}."
 
 
 def describe_choice(tuning: Tuning, measured: Measured) -> str:
@@ -83,7 +84,7 @@ def describe_method(tuning: Tuning) -> str:
     values = len(tuning.tried) // len(tuning.plan.groups)
     return (
         f"Before that, each condition was tuned in {', '.join(tune.paths)} by {tune.by}: {values:,} candidate values, "
-        f"{tune.seeds} seed{'s' * (tune.seeds != 1)} each, none of them used for any verdict. {RULE}"
+        f"{counted(tune.seeds, 'seed')} each, none of them used for any verdict. {RULE}"
     )
 
 

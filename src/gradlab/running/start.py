@@ -24,7 +24,6 @@ from gradlab.errors import InvalidInput, nearest
 from gradlab.plans.plan import Plan
 from gradlab.plans.saving import JUDGING, TUNING
 from gradlab.plans.tuning import judged_phase
-from gradlab.report.history import read_history
 from gradlab.report.inside.recording import Recording
 from gradlab.report.result import Result
 from gradlab.report.writing import write_report
@@ -32,6 +31,7 @@ from gradlab.runs.coordinator import Runner, Tally, TrialsResult, run_trials
 from gradlab.runs.executors.base import Executor
 from gradlab.runs.store.environment import environment, together_with
 from gradlab.runs.store.folder import RunFolder, names_by_group
+from gradlab.runs.store.history import read_history
 from gradlab.runs.store.records import Records
 from gradlab.trials.outcome import TrialResult
 

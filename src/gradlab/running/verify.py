@@ -16,22 +16,25 @@ from gradlab.analysis.tuning import choose
 from gradlab.arithmetic import one_blas_thread
 from gradlab.engines.base import Engine
 from gradlab.errors import GradlabError, StoreError, described
+from gradlab.facts import Fact
 from gradlab.network.layout import Layout
 from gradlab.plans.freezing import frozen
 from gradlab.plans.plan import Plan
 from gradlab.plans.saving import part_files, trial_ids
-from gradlab.report.history import Frozen, History, changes_between, read_history
 from gradlab.report.result import Result, open_run
 from gradlab.runs.store.environment import environment, other_numerics
 from gradlab.runs.store.files import describe_holder, is_held, read_regular, read_sealed
 from gradlab.runs.store.folder import AUDIT, ENVIRONMENT, LAYER_NAMES, MICROWORLD, PLAN, plan_of
+from gradlab.runs.store.history import Frozen, History, changes_between, read_history
 from gradlab.runs.store.ledger import Ledger, committed_chunks, read_ledger, recorded_files
 from gradlab.runs.store.records import Chunk, Records, read_chunks
 from gradlab.runs.store.tables import COLUMNS, Tensors
 from gradlab.runs.worker import run_trial
+from gradlab.tell.history import history_json, tell_history
 from gradlab.trials.metrics import METRICS
 from gradlab.trials.outcome import Curve, LayerTable, Outcome, Snapshot, TrialResult, digest
 from gradlab.trials.trial import TrialLabel, group_content, trial_id
+from gradlab.words import counted, listed
 
 Again = Callable[[Sequence[TrialLabel]], Iterable[TrialResult]]
 """Runs these trials once more."""
@@ -51,13 +54,18 @@ EXACT = 2.0**53
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was checked; `findings` are sentences, one for each thing that does not check out."""
+    """One thing that was checked, with a fact for each thing that does not check out."""
 
     name: str
     summary: str
-    findings: tuple[str, ...] = ()
+    facts: tuple[Fact, ...] = ()
     done: bool = True
     """False where it could not be checked; `summary` says why."""
+
+    @property
+    def findings(self) -> tuple[str, ...]:
+        """The facts in sentences."""
+        return tuple(fact.words for fact in self.facts)
 
     @property
     def result(self) -> Literal["ok", "failed", "not checked"]:
@@ -66,7 +74,13 @@ class Check:
 
     def to_json(self) -> dict[str, Any]:
         """All fields."""
-        return {"check": self.name, "result": self.result, "summary": self.summary, "findings": list(self.findings)}
+        return {
+            "check": self.name,
+            "result": self.result,
+            "summary": self.summary,
+            "findings": list(self.findings),
+            "facts": [fact.to_json() for fact in self.facts],
+        }
 
 
 @dataclass(frozen=True)
@@ -83,6 +97,11 @@ class Verification:
     def findings(self) -> tuple[str, ...]:
         """A sentence for each thing that does not check out."""
         return tuple(finding for check in self.checks for finding in check.findings)
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What its ledger tells."""
+        return tuple(fact.words for fact in tell_history(self.history))
 
     @property
     def ok(self) -> bool:
@@ -102,8 +121,8 @@ class Verification:
             "complete": self.complete,
             "checks": [check.to_json() for check in self.checks],
             "findings": list(self.findings),
-            "remarks": list(self.history.remarks),
-            "history": self.history.to_json(),
+            "remarks": list(self.remarks),
+            "history": history_json(self.history),
             "seed": self.seed,
         }
 
@@ -145,12 +164,12 @@ def verify_run(
 def _check_ledger(history: History) -> Check:
     if history.missing:
         lost = "ledger.jsonl is missing: what was frozen, changed and looked at is not known."
-        return Check("ledger", "the ledger is missing", (lost,))
+        return Check("ledger", "the ledger is missing", (_wrong("ledger_missing", lost),))
     if not history.entries and not history.problems:
         return Check("ledger", "claims not frozen: the run was made before there was a ledger", done=False)
     count = len(history.entries)
     summary = f"{count:,} entries in an unbroken chain, from {history.entries[0].at}" if count else "no entries"
-    return Check("ledger", summary, tuple(f"{problem}." for problem in history.problems))
+    return Check("ledger", summary, tuple(_wrong("ledger_broken", f"{problem}.") for problem in history.problems))
 
 
 def _check_plan(plan: Plan, history: History) -> Check:
@@ -163,21 +182,21 @@ def _check_plan(plan: Plan, history: History) -> Check:
             summary, done = f"{summary}; ids of groups with parts of their own need --trust", False
         else:
             wrong, reason = _other_contents(plan)
-            findings += [
-                f"The settings of {name} do not have the id under which its results are kept." for name in wrong
-            ]
+            said = "The settings of {} do not have the id under which its results are kept."
+            findings += [_wrong("settings_edited", said.format(name), name) for name in wrong]
             summary, done = (f"{summary}; ids not derived again: {reason}", False) if reason else (summary, True)
     return Check("plan", summary, tuple(findings), done)
 
 
-def _other_plan(plan: Plan, history: History) -> Iterable[str]:
+def _other_plan(plan: Plan, history: History) -> Iterable[Fact]:
     plans = [entry for entry in history.entries if entry.kind == "plan"]
     now = frozen(plan)
     if not plans or plans[-1].data.get("id") == now["id"]:
         return
-    yield "plan.json is not the plan that the ledger recorded last: it was edited by hand."
+    yield _wrong("plan_edited", "plan.json is not the plan that the ledger recorded last: it was edited by hand.")
     changes = changes_between(Frozen.of(plans[-1].data), Frozen.of(now), "", (), 0)
-    yield from (f"plan.json: {change.what} ({_detail(change.detail)})." for change in changes)
+    for change in changes:
+        yield _wrong(change.what.replace(" ", "_"), f"plan.json: {change.what} ({_detail(change.detail)}).")
 
 
 def _detail(detail: Mapping[str, Any]) -> str:
@@ -212,8 +231,9 @@ def _check_tuning(result: Result) -> Iterable[Check]:
         yield Check("tuning", f"the tuning is not finished ({trials})", done=False)
         return
     best, used = choose(tuning), plan.tuning.chosen or {}
+    said = "{} is judged at {}, but the tuning trials choose {}."
     findings = [
-        f"{arm} is judged at {used[arm].words}, but the tuning trials choose {candidate.words}."
+        _wrong("other_choice", said.format(arm, used[arm].words, candidate.words), arm)
         for arm, candidate in best.items()
         if arm in used and used[arm] != candidate
     ]
@@ -232,11 +252,11 @@ def _check_files(folder: Path, tree: Mapping[str, Any]) -> Check:
         try:
             count += read_sealed(folder / name) is not None
         except StoreError as error:
-            findings.append(f"{error}.")
+            findings.append(_wrong("file_damaged", f"{error}.", name))
     for part in part_files(tree, folder):
         count += 1
         findings += _compare_file(Path(part.path), part.sha256, "is not the part file that the run was made with.")
-    return Check("files", f"{_count(count, 'file')} hold what was written", tuple(findings))
+    return Check("files", f"{counted(count, 'file')} hold what was written", tuple(findings))
 
 
 def _check_report(folder: Path, ledger: Ledger | None) -> Check:
@@ -256,19 +276,24 @@ def _check_report(folder: Path, ledger: Ledger | None) -> Check:
         for finding in _compare_file(folder / name, files[name], edited + remedies[name in READ_BACK])
     ]
     if AUDIT in files and AUDIT not in present:
-        findings.append(f"{folder / AUDIT} was removed: whether the comparison is fair can no longer be read.")
+        words = f"{folder / AUDIT} was removed: whether the comparison is fair can no longer be read."
+        findings.append(_wrong("audit_removed", words, AUDIT))
     gone = f"; {len(files) - len(present):,} removed" if len(present) < len(files) else ""
-    summary = f"{_count(len(present), 'file')} of report and study as they were written{gone}"
+    summary = f"{counted(len(present), 'file')} of report and study as they were written{gone}"
     return Check("report", summary, tuple(findings))
 
 
-def _compare_file(path: Path, expected: str, other: str) -> list[str]:
-    """The finding on a file with another hash than expected (`other`), or on one that cannot be read."""
+def _compare_file(path: Path, expected: str, other: str) -> list[Fact]:
+    """The finding on a file with another hash than expected, or on one that cannot be read."""
     try:
         same = sha256(read_regular(path)).hexdigest() == expected
     except OSError as error:
-        return [f"{path} cannot be read: {error.strerror or error}."]
-    return [] if same else [f"{path} {other}"]
+        return [_wrong("file_unreadable", f"{path} cannot be read: {error.strerror or error}.", path.name)]
+    return [] if same else [_wrong("file_edited", f"{path} {other}", path.name)]
+
+
+def _wrong(code: str, words: str, subject: str = "", **numbers: float) -> Fact:
+    return Fact(code, words, subject, "problem", numbers)
 
 
 # ---------------------------------------------------------------------- results
@@ -298,34 +323,30 @@ class _StoredResults:
 
     def _list(self, trials: Iterable[str]) -> str:
         """Some trials by name."""
-        names = [self._name(trial) for trial in dict.fromkeys(trials)]
-        more = len(names) - SHOWN
-        return ", ".join(names[:SHOWN]) + (f" and {more:,} more" if more > 0 else "")
+        return listed([self._name(trial) for trial in dict.fromkeys(trials)], SHOWN)
 
     def check_chunks(self) -> Check:
         """Every chunk is whole, and the one that was recorded; none that was recorded is missing."""
-        findings = [f"{error}." for error in self._damaged.values()]
-        summary = f"{_count(len(self._chunks), 'chunk')}, with every byte as it was written"
+        findings = [_wrong("chunk_damaged", f"{error}.", name) for name, error in self._damaged.items()]
+        summary = f"{counted(len(self._chunks), 'chunk')}, with every byte as it was written"
         if self.ledger is None:
             return Check("chunks", f"{summary}; without a ledger, removed ones cannot be seen", tuple(findings))
         for chunk in self._chunks:
             entry = self._committed.get(chunk.path.name)
             if entry is not None and entry["manifest"] != chunk.sha256:
-                findings.append(self._describe_rewritten(chunk, entry))
+                findings.append(_wrong("chunk_rewritten", self._describe_rewritten(chunk, entry), chunk.path.name))
         present = {chunk.path.name for chunk in self._chunks} | self._damaged.keys()
         for name in self._committed:
             if name in present:
                 continue
             trials = self._rows(name)
-            findings.append(
-                f"Chunk {name} was committed and is gone, with {_count(len(trials), 'result')}: {self._list(trials)}."
-            )
+            count = counted(len(trials), "result")
+            words = f"Chunk {name} was committed and is gone, with {count}: {self._list(trials)}."
+            findings.append(_wrong("chunk_gone", words, name, trials=len(trials)))
         extra = sorted(chunk.path.name for chunk in self._chunks if chunk.path.name not in self._committed)
         if len(extra) > 1 or any(extra[0] < name for name in self._committed if extra):
-            findings += [
-                f"Chunk {name} is not in the ledger: it was put there by hand, or its entry was removed."
-                for name in extra
-            ]
+            said = "Chunk {} is not in the ledger: it was put there by hand, or its entry was removed."
+            findings += [_wrong("chunk_unknown", said.format(name), name) for name in extra]
         elif extra:
             summary += f"; {extra[0]} is not recorded yet, as a killed process leaves it"
         return Check("chunks", summary, tuple(findings))
@@ -349,7 +370,7 @@ class _StoredResults:
 
     def check_trials(self, plan: Plan) -> Check:
         """Every row has the id that its plan derives, and numbers that give its digest."""
-        findings: list[str] = []
+        findings: list[Fact] = []
         foreign, edited, unsure, count = [], [], 0, 0
         for chunk in self._chunks:
             for row in chunk.table("trials").select(["trial", "group", "seed"]).to_pylist():
@@ -358,18 +379,19 @@ class _StoredResults:
                 if names is None:
                     foreign.append(row["trial"])
                 elif row["seed"] != seed or (self._whole and row["group"] not in names):
-                    findings.append(
-                        f"{chunk.path}: a row that says {row['group']} · seed {row['seed']} has the id of "
-                        f"{self._name(row['trial'])}."
-                    )
+                    says = f"{chunk.path}: a row that says {row['group']} · seed {row['seed']}"
+                    words = f"{says} has the id of {self._name(row['trial'])}."
+                    findings.append(_wrong("row_of_another_trial", words, chunk.path.name))
             for trial, fits in _compare_digests(chunk, plan).items():
                 unsure += fits is None
                 edited += [trial] if fits is False else []
         if edited:
-            findings.append(f"The stored numbers are not those of the digest: {self._list(edited)}. They were edited.")
+            words = f"The stored numbers are not those of the digest: {self._list(edited)}. They were edited."
+            findings.append(_wrong("results_edited", words, self._name(edited[0]), trials=len(edited)))
         if foreign and self._whole:
-            findings.append(f"Results of trials that no plan of this run has: {', '.join(foreign[:SHOWN])}.")
-        summary = f"{_count(count, 'result')} under the id of settings and seed"
+            words = f"Results of trials that no plan of this run has: {', '.join(foreign[:SHOWN])}."
+            findings.append(_wrong("foreign_results", words, foreign[0], trials=len(foreign)))
+        summary = f"{counted(count, 'result')} under the id of settings and seed"
         summary += f"; {count - unsure:,} digests computed again" if unsure < count else ""
         if unsure:
             summary += f"; {unsure:,} digests cannot be computed from what is stored (of user code, or without weights)"
@@ -389,9 +411,11 @@ class _StoredResults:
         other = [trial for trial, then in recorded.items() if self.digests.get(trial, then) != then]
         findings = []
         if gone:
-            findings.append(f"Results that were committed are gone: {self._list(gone)}.")
+            words = f"Results that were committed are gone: {self._list(gone)}."
+            findings.append(_wrong("results_gone", words, self._name(gone[0]), trials=len(gone)))
         if other:
-            findings.append(f"Results are not those that were committed first: {self._list(other)}.")
+            words = f"Results are not those that were committed first: {self._list(other)}."
+            findings.append(_wrong("results_replaced", words, self._name(other[0]), trials=len(other)))
         return Check("complete", f"every result that was recorded is there ({len(recorded):,})", tuple(findings))
 
 
@@ -406,10 +430,6 @@ def _known_trials(tree: Mapping[str, Any], ledger: Ledger | None) -> dict[str, t
             for group in plan["groups"]:
                 trials.setdefault(trial_id(group["id"], seed), (set(), seed))[0].add(group["name"])
     return trials
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number:,} {word}{'' if number == 1 else 's'}"
 
 
 # ---------------------------------------------------------------------- digests
@@ -523,9 +543,11 @@ def _check_again(
         return Check("retrained", f"could not train again: {error}", done=False)
     name = {trial.id: trial.name for trial in chosen}
     other = [name[retrained.trial.id] for retrained in results if retrained.digest != digests[retrained.trial.id]]
-    findings = [f"Trained again, {trial} gives other results than those stored." for trial in other]
+    said = "Trained again, {} gives other results than those stored."
+    findings = [_wrong("retrained_differs", said.format(trial), trial) for trial in other]
     if other and plan.own_code:
-        findings.append("Bits of user code may differ from call to call: on a GPU, with threads, with time.")
+        words = "Bits of user code may differ from call to call: on a GPU, with threads, with time."
+        findings.append(_wrong("own_code_may_differ", words))
     of = f"{len(results):,} of {len(trials):,} trials"
     return Check("retrained", f"{of} trained again, the same bits", tuple(findings))
 

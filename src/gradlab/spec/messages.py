@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from gradlab.errors import Problem, StudyError, Where, nearest, shortened, write_path
+from gradlab.words import join
 
 NAME_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,59}$"
 LABEL_PATTERN = r"^[^\x00-\x1f\x7f]+$"
@@ -112,7 +113,7 @@ def _of_meant_form(same: list[tuple[Where, Any]]) -> list[Problem]:
     literals = [word for problem in alike for word in _literals(problem)]
     expected = list(dict.fromkeys(word for problem in alike for word in _expectations(problem)))
     path = next(path for path, problem in wrong_type if problem is alike[0])
-    return [Problem(f"{_either(expected)} was expected, not {shown(value)}{_hint(value, literals)}", path)]
+    return [Problem(f"{join(expected, 'or')} was expected, not {shown(value)}{_hint(value, literals)}", path)]
 
 
 def _hint(value: object, literals: list[str]) -> str:
@@ -136,10 +137,6 @@ def _expectations(problem: Any) -> list[str]:
     return [_EXPECTED[problem["type"]]] if problem["type"] in _EXPECTED else []
 
 
-def _either(words: list[str]) -> str:
-    return f"{', '.join(words[:-1])} or {words[-1]}" if len(words) > 1 else words[0]
-
-
 def _message(problem: Any) -> str:
     kind, value, context = problem["type"], problem.get("input"), problem.get("ctx", {})
     if kind == "gradlab":
@@ -147,7 +144,7 @@ def _message(problem: Any) -> str:
     if kind == "missing":
         return "missing"
     if expected := _expectations(problem):
-        return f"{_either(expected)} was expected, not {shown(value)}{_hint(value, _literals(problem))}"
+        return f"{join(expected, 'or')} was expected, not {shown(value)}{_hint(value, _literals(problem))}"
     if kind in _BOUNDS:
         words, key = _BOUNDS[kind]
         return f"must be {words} {_number(context[key])}, not {shown(value)}"

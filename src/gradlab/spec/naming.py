@@ -12,9 +12,9 @@ from pydantic import ValidationError
 from gradlab.errors import InvalidInput, PartError, StudyError, nearest, shortened
 from gradlab.parts import Catalog
 from gradlab.spec.config import Group
-from gradlab.spec.numerals import counted, written
 from gradlab.spec.paths import choice_at, label, naming_key
 from gradlab.spec.selection import axes_of, matches, path_of
+from gradlab.words import counted, join, with_article, written
 
 
 def short(path: str, value: Any, catalog: Catalog) -> str:
@@ -35,8 +35,8 @@ def short(path: str, value: Any, catalog: Catalog) -> str:
 #     labels: {skip=none: plain, skip=add_then_activate: residual}    # levels of an axis
 #     labels: {first-arm: As published}                               # named arms
 
-AXIS_NOUNS = {"model.depth": "layers", "train.lr": "learning rate", "train.batch": "batch size"}
-"""What an axis is called, where the last word of its path is not good enough."""
+NOUNS = {"train.lr": "learning rate", "train.batch": "batch size", "train.clip": "clipping norm"}
+"""What a setting is called, where the last word of its path is not good enough."""
 ORDER = ("model.depth", "model.width", "model.activation", "model.skip", "model.norm", "model.init", "model.init.scale")
 """In which people say them; other paths follow."""
 PHRASES: Mapping[str, Callable[[Any], str]] = {
@@ -85,11 +85,7 @@ class Names:
 
     def axis(self, path: str) -> str:
         """What an axis is called: `layers`, `skip`, `init scale`."""
-        if path in AXIS_NOUNS:
-            return AXIS_NOUNS[path]
-        *above, last = path.split(".")
-        owner = f"{above[-1]} " if len(above) > 1 else ""
-        return f"{owner}{last}".replace("_", " ")
+        return "layers" if path == "model.depth" else name_setting(path)
 
     def level(self, path: str, value: Any) -> str:
         """A value of an axis, said by itself: `30 layers`, `He init`."""
@@ -231,8 +227,6 @@ def _plain(value: Any) -> str:
 
 AT = ("model.depth", "model.width", "train.lr", "model.init.scale", "train.steps", "train.epochs")
 """Paths whose levels are points on a scale: a network is measured *at* them."""
-SETTING_NOUNS = AXIS_NOUNS | {"model.depth": "depth"}
-"""What a setting is called by itself, where the last word of its path is not good enough."""
 
 
 def say_level(names: Names, path: str, value: Any) -> str:
@@ -297,9 +291,10 @@ def say_selector(names: Names, selector: str) -> str:
     return ", ".join(words)
 
 
-def name_setting(names: Names, path: str) -> str:
-    """What a setting is called by itself: `depth`, `init scale`."""
-    return SETTING_NOUNS.get(path) or names.axis(path)
+def name_setting(path: str) -> str:
+    """What a setting is called by itself: `depth`, `init scale`, `learning rate`."""
+    *above, last = path.split(".")
+    return NOUNS.get(path) or f"{f'{above[-1]} ' if len(above) > 1 else ''}{last}".replace("_", " ")
 
 
 def say_settings(paths: Sequence[str]) -> str:
@@ -311,7 +306,7 @@ def say_settings(paths: Sequence[str]) -> str:
         owners.setdefault(".".join(above) if below else path, []).extend([last.replace("_", " ")] if below else [])
     nouns = []
     for owner, inside in owners.items():
-        noun = SETTING_NOUNS.get(owner, owner.split(".")[-1].replace("_", " "))
+        noun = name_setting(owner)
         nouns.append(f"the {noun} ({join(inside)})" if len(inside) > 1 else f"the {' '.join([noun, *inside])}")
     return join(nouns)
 
@@ -323,18 +318,3 @@ def say_together(paths: Sequence[str]) -> str:
         return say_settings(paths)
     last = [path.split(".")[-1].replace("_", " ") for path in paths]
     return f"{join(last)} of the {owners.pop().split('.')[-1].replace('_', ' ')}"
-
-
-def with_article(words: str) -> str:
-    """`a fixed rate`, `an exponential schedule`."""
-    return f"{'an' if words[:1].lower() in 'aeiou' else 'a'} {words}"
-
-
-def join(words: Sequence[str], last: str = "and") -> str:
-    """`a`, `a and b`, `a, b and c`."""
-    return f" {last} ".join(filter(None, (", ".join(words[:-1]), words[-1]))) if words else ""
-
-
-def capital(text: str) -> str:
-    """The text with a capital first letter."""
-    return text[:1].upper() + text[1:]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
@@ -119,6 +119,15 @@ def value_at(tree: Mapping[str, Any], path: str, absent: Any = None) -> Any:
             return absent
         value = value[key]
     return value
+
+
+def distinct(values: Iterable[Any]) -> list[Any]:
+    """Each value once, in order; values may be lists and trees, which have no hash."""
+    found: list[Any] = []
+    for value in values:
+        if value not in found:
+            found.append(value)
+    return found
 
 
 def label(value: Any) -> str:

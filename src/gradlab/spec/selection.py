@@ -10,6 +10,7 @@ from gradlab.errors import StudyError, Where, nearest, shortened
 from gradlab.spec.claims import ALONG_AN_AXIS, BEST, Claim
 from gradlab.spec.config import Group
 from gradlab.spec.paths import label, naming_key
+from gradlab.words import join
 
 
 def axes_of(groups: Sequence[Group]) -> dict[str, tuple[Any, ...]]:
@@ -73,7 +74,7 @@ def _require_path(axis: str, axes: Mapping[str, Any], where: Where, also: tuple[
     path = path_of(axis, axes)
     if path is None:
         words = [known.split(".")[-1] for known in axes]
-        others = f", and a claim may also name {' and '.join(also)}" if also else ""
+        others = f", and a claim may also name {join(also)}" if also else ""
         raise StudyError(
             f"{shortened(axis)} is not an axis of this study; it has {', '.join(words) or 'none'}{others}"
             f"{nearest(axis, [*words, *also])}",

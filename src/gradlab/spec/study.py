@@ -21,6 +21,7 @@ from gradlab.spec.base import Frozen, refuse, spec_error
 from gradlab.spec.claims import At, Claim, Label, Published, Text
 from gradlab.spec.config import BASE_SECTIONS, Measure, Target
 from gradlab.spec.messages import NAME_PATTERN, first_problem
+from gradlab.words import join
 
 # The values of an axis: a list, or a rule that generates one.
 #
@@ -131,19 +132,8 @@ Axis = Annotated[
 # Trial seeds of a study are never negative, so no tuning trial shares its randomness with a trial that is judged.
 
 BUDGETS = ("train.epochs", "train.steps")
-SPOKEN = {
-    "train.lr": "learning rate",
-    "train.batch": "batch size",
-    "train.clip": "largest gradient norm",
-}
-"""Paths that people call by another name than their last word."""
 FEW = 3
 """Values per path, or random points, that remain of a tuning in a reduced budget."""
-
-
-def spoken(path: str) -> str:
-    """A path as people say it: `learning rate`."""
-    return SPOKEN.get(path, path.split(".")[-1].replace("_", " "))
 
 
 class Interval(Frozen):
@@ -234,7 +224,7 @@ class Tune(Frozen):
                 raise spec_error(f"{path!r} is not a path below base, such as train.lr", where=path)
             refuse(path in BUDGETS, "the training budget cannot be tuned: arms would train unequally long", path)
         for path in self.budget:
-            refuse(path not in BUDGETS, f"{path!r} is not a budget; give {' or '.join(BUDGETS)}", f"budget.{path}")
+            refuse(path not in BUDGETS, f"{path!r} is not a budget; give {join(BUDGETS, 'or')}", f"budget.{path}")
         for arm, paths in self.arms.items():
             for path in paths:
                 refuse(path not in self.paths, f"{path!r} is not a tuned path", f"arms.{arm}.{path}")

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from gradlab.analysis.claims.numbers import Comparison
-from gradlab.analysis.formatting import where
+from gradlab.analysis.estimate import where
 from gradlab.errors import StudyError, offer, shortened
 from gradlab.spec import yaml_text
 from gradlab.spec.base import content_id

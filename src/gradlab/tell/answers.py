@@ -14,16 +14,15 @@ from gradlab.analysis.claims.kinds import theory_says
 from gradlab.analysis.claims.reading import Reading, Side, against, instances, name_groups
 from gradlab.analysis.claims.verdict import Outcome, Verdict
 from gradlab.analysis.comparison import Comparison, collapse_of, compare, ranked
-from gradlab.analysis.estimate import Estimate
-from gradlab.analysis.formatting import interval, where
+from gradlab.analysis.estimate import Estimate, interval, where
 from gradlab.analysis.measured import Measured
 from gradlab.analysis.rules.base import FEWEST
 from gradlab.spec.claims import ALONG_AN_AXIS, BEST, At, Claim, describe_layer
 from gradlab.spec.metric import Metric
-from gradlab.spec.naming import capital, join, name_setting, say_levels, with_article
-from gradlab.spec.numerals import counted, rounded, written
+from gradlab.spec.naming import name_setting, say_levels
 from gradlab.spec.selection import chosen
 from gradlab.spec.study import Answers, Headline
+from gradlab.words import capital, counted, join, listed, rounded, with_article, written
 
 # A claim's numbers in one sentence, as a science writer would print them.
 #
@@ -162,7 +161,7 @@ def _tell_order(verdict: Verdict, scene: _Scene, places: Mapping[str, str]) -> s
     known = [value for value in values if value is not None]
     steps = [b - a for a, b in pairwise(known)]
     verb = "falls" if all(s < 0 for s in steps) else "rises" if all(s > 0 for s in steps) else "goes up and down"
-    along = f" with {name_setting(scene.measured.names, scene.apart[0])}" if len(scene.apart) == 1 else ""
+    along = f" with {name_setting(scene.apart[0])}" if len(scene.apart) == 1 else ""
     told = join([f"{rounded(r.estimate.value)} {places.get(r.label) or r.label}" for r in readings])
     what = scene.noun if verdict.outcome == "reproduced" else f"the median {scene.noun.removeprefix('the ')}"
     return f"{scene.begin(what)} {verb}{along}: {told} ({_medians(readings[0].estimate)})."
@@ -187,7 +186,7 @@ def _tell_row(readings: Sequence[Reading], scene: _Scene, found: Sequence[Sequen
             scene.metric.name, (f"{scene.metric.label} happens", f"{scene.metric.label}", "")
         )
         what = f"{scene.measured.names.group(scene.groups[0])} {one}{end}" if _alone(scene) else f"{several}{end}"
-        listed = f"between {' and '.join(told)}" if len(readings) > MOST_NUMBERS else join(told)
+        listed = f"between {join(told)}" if len(readings) > MOST_NUMBERS else join(told)
         return f"{scene.begin(what)} in {listed}."
     verb = "ranges from" if len(readings) > MOST_NUMBERS else "is"
     what = f"{scene.noun} of {scene.measured.names.group(scene.groups[0])}" if _alone(scene) else scene.noun
@@ -360,7 +359,7 @@ def answer(measured: Measured) -> Answer:
     word, sentences = ("", describe_headline(measured)) if found is None else found
     lost = [f"{counted(counts[how], 'trial')} {how}" for how in ("diverged", "failed") if counts[how]]
     if lost:
-        sentences = [*sentences, f"{' and '.join(lost)}."]
+        sentences = [*sentences, f"{join(lost)}."]
     return Answer(word, tuple(sentences))
 
 
@@ -434,9 +433,8 @@ def describe_headline(measured: Measured) -> list[str]:
     if len(groups) == 1:
         first = f"{first.removesuffix(': ')} is {_told(measured, headline, groups[0])}"
     else:
-        first += "; ".join(f"{names.group(name)} {_told(measured, headline, name)}" for name in shown[:MOST_GROUPS])
-    if len(shown) > MOST_GROUPS:
-        first += f"; and {len(shown) - MOST_GROUPS} more"
+        told_groups = [f"{names.group(name)} {_told(measured, headline, name)}" for name in shown]
+        first += listed(told_groups, MOST_GROUPS, apart="; ")
     few = all(measured.summary(headline.metric, name, headline.at).bounded for name in shown[:MOST_GROUPS])
     over = f"{seeds} seeds" if measured.study.until_settled is None else measured.seed_words
     how = f"median and {'range' if few else '95 % interval'} over {over}" if seeds > 1 else "1 seed: no interval"
@@ -468,7 +466,7 @@ def _told(measured: Measured, headline: Headline, group: str) -> str:
 def tell_comparison(c: Comparison) -> str:
     """One comparison as a sentence, with how sure it is."""
     d, r = c.difference, c.ratio
-    paired = f"paired over {_seeds(c.n)}" + (f", {c.unknown} of them without a number" if c.unknown else "")
+    paired = f"paired over {counted(c.n, 'seed')}" + (f", {c.unknown} of them without a number" if c.unknown else "")
     settled = "" if c.settled else _unsettled(c)
     if c.identical:
         return capital(f"{c.b} and {c.a} do not differ at all, {paired}.")
@@ -483,10 +481,6 @@ def tell_comparison(c: Comparison) -> str:
     zeros = f"; {c.zero_pairs} pairs with an exact zero on one side" if c.zero_pairs else ""
     way = "lower" if lower else "higher"
     return capital(f"{c.b} is {written(factor)} times {way} than {c.a}{sure}, {paired}{zeros}{settled}.")
-
-
-def _seeds(count: int) -> str:
-    return f"{count} seed{'' if count == 1 else 's'}"
 
 
 def _unsettled(c: Comparison) -> str:

@@ -6,22 +6,20 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from statistics import median
 
 from gradlab.analysis.claims.numbers import Comparison, compare_numbers
 from gradlab.analysis.comparison import Best, Collapse, best_of, collapse_of, convergence_of, frontier, offers
 from gradlab.analysis.effects import Effects, axis_view, effects_of, is_full_grid
-from gradlab.analysis.estimate import Estimate
-from gradlab.analysis.formatting import interval, number, percent_range, times
+from gradlab.analysis.estimate import Estimate, interval, percent_range, times
 from gradlab.analysis.measured import Measured
 from gradlab.analysis.rules.prediction import predict_seed
 from gradlab.analysis.tasks import over_tasks
 from gradlab.analysis.theory import theory_sentence
 from gradlab.spec.metric import Metric
-from gradlab.spec.naming import Names, capital, join, name_setting, say_inside, say_level
-from gradlab.spec.numerals import counted, written
+from gradlab.spec.naming import name_setting, say_inside, say_level
 from gradlab.spec.paths import label
+from gradlab.words import SHOWN, capital, counted, join, listed, percent, rounded, written
 
 # Which of the lab's measures a write-up's layer numbers are: the one that fits them best.
 #
@@ -115,9 +113,6 @@ def _apart(measured: float, printed: float) -> float:
 
 # One paragraph per study, written from the numbers: what was measured, how sure, against what was published.
 
-MOST = 4
-"""Groups that a sentence names before it says how many more there are."""
-
 
 def findings(measured: Measured) -> str:
     """The paragraph; empty where the study has fewer than two groups with a number."""
@@ -149,8 +144,8 @@ def _over_tasks(measured: Measured, metric: str) -> str:
     def told(center: float, low: float, high: float) -> str:
         return f"{written(center)} [{written(low)}, {written(high)}]"
 
-    means = "; ".join(f"{arm} {told(*found.middle_mean(arm))}" for arm in list(found.scores)[:MOST])
-    better = "; ".join(f"{arm} {told(*found.improvement(arm, first))}" for arm in others[:MOST])
+    means = "; ".join(f"{arm} {told(*found.middle_mean(arm))}" for arm in list(found.scores)[:SHOWN])
+    better = "; ".join(f"{arm} {told(*found.improvement(arm, first))}" for arm in others[:SHOWN])
     tasks = len(found.scores[first])
     scale = "" if found.one_scale else " They are not: medians of tasks are more than 10 times apart; normalize them."
     return (
@@ -174,13 +169,14 @@ def _best(measured: Measured, metric: str) -> str:
     if not found.ties:
         whom = "the other" if found.others == 1 else f"each of the {found.others} others"
         return f"{words}, better than {whom} (paired, all comparisons together at 95 %)."
-    return f"{words}; not settled against {_listed([_called(measured, name) for name in found.ties])}."
+    ties = [_called(measured, name) for name in found.ties]
+    return f"{words}; not settled against {listed(ties, apart='; ')}."
 
 
 def _sampled(found: Best) -> str:
     """What the finite test set adds to the uncertainty of an accuracy."""
     error = found.estimate.sampling_error
-    return "" if error is None else f" (± {number(error, 2)} from the finite test set)"
+    return "" if error is None else f" (± {rounded(error, 2)} from the finite test set)"
 
 
 def _along(measured: Measured, metric: str) -> str:
@@ -189,18 +185,18 @@ def _along(measured: Measured, metric: str) -> str:
     if view is None or not view.numeric or len(view.values) < 3:
         return ""
     pieces = []
-    for series in view.series[:MOST]:
+    for series in view.series[:SHOWN]:
         ends = [(value, measured.summary(metric, group).value) for value, group in series.points]
         known = [(value, median) for value, median in ends if median is not None]
         if len(known) >= 2:
-            path = f"{number(known[0][1], 3)} → {number(known[-1][1], 3)}"
+            path = f"{rounded(known[0][1])} → {rounded(known[-1][1])}"
             top = max(known, key=lambda pair: measured.metric(metric).sign * pair[1])
-            best = "" if top in (known[0], known[-1]) else f" (best {number(top[1], 3)} at {written(top[0])})"
+            best = "" if top in (known[0], known[-1]) else f" (best {rounded(top[1])} at {written(top[0])})"
             first = measured.names.group(series.points[0][1], without=[view.path])
             pieces.append(f"{first} {path}{best}".strip())
     if not pieces:
         return ""
-    more = f"; and {len(view.series) - MOST} series more" if len(view.series) > MOST else ""
+    more = f"; and {len(view.series) - SHOWN} series more" if len(view.series) > SHOWN else ""
     span = f"{view.name} {written(view.values[0])} to {written(view.values[-1])}"
     return f"Medians from {span}: {'; '.join(pieces)}{more}."
 
@@ -212,15 +208,14 @@ def _collapses(measured: Measured) -> str:
         return ""
     if not fallen:
         return "No network stayed at chance."
-    told = "; ".join(collapse_words(measured, c) for c in fallen[:MOST])
-    return f"Ended at chance: {told}{_more(len(fallen))}."
+    return f"Ended at chance: {listed([collapse_words(measured, c) for c in fallen], apart='; ')}."
 
 
 def collapse_words(measured: Measured, c: Collapse) -> str:
     """`30 layers, no skip 7 of 10 (35–93 %), median 0.114, the others escaped after epochs 12, 30, 31`."""
     words = f"{_called(measured, c.group)} {c.share.count} of {c.share.n} ({percent_range(c.share)})"
     words += f", {c.unknown} without a number" if c.unknown else ""
-    words += f", median {number(c.median, 3)}"
+    words += f", median {rounded(c.median)}"
     if c.mixed and c.escapes:
         who, when = ("other", "epoch") if len(c.escapes) == 1 else ("others", "epochs")
         more = ", …" if len(c.escapes) > 6 else ""
@@ -236,18 +231,17 @@ def _factors(measured: Measured, metric: str) -> str:
         return f"Effects are not given: no seed has a number in every group ({lost})." if is_full_grid(measured) else ""
     largest = found.mains[0]
     return (
-        f"{say_shares(measured.names, found)}. The largest, {name_setting(measured.names, largest.path)}, moves the "
+        f"{say_shares(found)}. The largest, {name_setting(largest.path)}, moves the "
         f"median by {_moved(found, largest.range)}{_by_level(measured, found)}{_holes(found)}."
     )
 
 
-def say_shares(names: Names, found: Effects) -> str:
+def say_shares(found: Effects) -> str:
     """How much each factor explains by itself, and which pairs explain more: one sentence without its full stop."""
-    axis = partial(name_setting, names)
-    mains = [f"{axis(main.path)} {100 * main.share:.0f} %" for main in found.mains]
-    mains[0] = f"{axis(found.mains[0].path)} by itself explains {100 * found.mains[0].share:.0f} %"
+    mains = [f"{name_setting(main.path)} {percent(main.share)}" for main in found.mains]
+    mains[0] = f"{name_setting(found.mains[0].path)} by itself explains {percent(found.mains[0].share)}"
     pairs = [
-        f"{join(list(map(axis, pair.paths)))} {100 * pair.share:.0f} %"
+        f"{join(list(map(name_setting, pair.paths)))} {percent(pair.share)}"
         for pair in found.interactions
         if pair.share >= 0.05
     ]
@@ -267,11 +261,11 @@ def _by_level(measured: Measured, found: Effects) -> str:
         return ""
     first = found.conditional[0]
     same = [c for c in found.conditional if (c.path, c.other) == (first.path, first.other)]
-    shown = same if len(same) <= MOST else [same[0], same[-1]]
+    shown = same if len(same) <= SHOWN else [same[0], same[-1]]
     names = measured.names
     values = {label(value): value for value in names.axes[first.other]}
     told = "; ".join(f"{_moved(found, c.range)} {say_level(names, c.other, values[c.level])}" for c in shown)
-    one, other = name_setting(names, first.path), name_setting(names, first.other)
+    one, other = name_setting(first.path), name_setting(first.other)
     return f". {capital(one)} and {other} act together: {one} moves it by {told}"
 
 
@@ -289,15 +283,15 @@ def _speed(measured: Measured) -> str:
     if target is None or not found:
         return ""
     pieces = []
-    for c in found[:MOST]:
+    for c in found:
         if math.isinf(c.epochs):
             lost = f" ({c.unknown} without a number)" if c.unknown else ""
             pieces.append(f"{_called(measured, c.group)} in {c.reached.count} of {c.reached.n} seeds{lost}")
         else:
             name = _called(measured, c.group)
-            pieces.append(f"{name} after {number(c.epochs, 3)} epochs, {number(c.seconds, 2)} s")
+            pieces.append(f"{name} after {rounded(c.epochs)} epochs, {rounded(c.seconds, 2)} s")
     goal = f"{measured.metric(target.metric).label} {written(target.value)}"
-    return f"Reached {goal} (median): {'; '.join(pieces)}{_more(len(found))}."
+    return f"Reached {goal} (median): {listed(pieces, apart='; ')}."
 
 
 def _price(measured: Measured) -> str:
@@ -308,7 +302,7 @@ def _price(measured: Measured) -> str:
     best = frontier(found)
     if len(best) in (0, len(found)):
         return ""
-    names = _listed([_called(measured, offer.group) for offer in best])
+    names = listed([_called(measured, offer.group) for offer in best], apart="; ")
     open_ = sum(offer.dominated and not offer.settled for offer in found)
     unsettled = f" ({counted(open_, 'other group')}: dominated by medians only)" if open_ else ""
     pareto = f"Pareto-optimal (accuracy vs. seconds per epoch): {len(best)} of {len(found)} groups: {names}"
@@ -338,11 +332,3 @@ def _count_matches(rows: Sequence[Comparison]) -> str:
 
 def _called(measured: Measured, group: str) -> str:
     return measured.names.group(group)
-
-
-def _listed(names: list[str]) -> str:
-    return "; ".join(names[:MOST]) + (f"; and {len(names) - MOST} more" if len(names) > MOST else "")
-
-
-def _more(count: int) -> str:
-    return f"; and {count - MOST} more" if count > MOST else ""

@@ -7,6 +7,7 @@ from typing import Any
 
 from gradlab.analysis.measured import Measured
 from gradlab.audits.audit import Audit
+from gradlab.words import counted, join
 
 GLOSSARY: Mapping[str, str] = {
     "arm, group": "One of the set-ups that are compared; a group is an arm or a point of a grid.",
@@ -71,7 +72,7 @@ def _describe_networks(measured: Measured) -> list[str]:
         f"{first.data.task} under {len(entries)} conditions that differ in {differ}, "
         f"with {measured.seed_words.replace('seed', 'random seed')} each, shared by all conditions (common random "
         f"numbers: the same data, batch order and initial draws).{_describe_rule(measured)}",
-        f"Networks were trained by {' or '.join(sorted(optimizers))} on {' or '.join(sorted(losses))} for "
+        f"Networks were trained by {join(sorted(optimizers), 'or')} on {join(sorted(losses), 'or')} for "
         f"{_span(budgets)} updates in {first.train.precision}."
         if any(budgets)
         else f"Networks were measured at initialization, in {first.train.precision}; none was trained.",
@@ -89,8 +90,8 @@ def _describe_code(measured: Measured) -> list[str]:
             f"A training loop of our own was watched: {group} was looked into at {len(moments)} steps, from "
             f"{moments[0]:,} to {moments[-1]:,}; layers are its modules that own a weight matrix."
         ]
-    conditions = f"{_count(len(measured.group_names), 'condition')} ({', '.join(measured.group_names)})"
-    seeds = f"{_count(len(study.trial_seeds), 'random seed')} each"
+    conditions = f"{counted(len(measured.group_names), 'condition')} ({', '.join(measured.group_names)})"
+    seeds = f"{counted(len(study.trial_seeds), 'random seed')} each"
     if study.code is not None and study.code.kind == "table":
         return [f"Existing results were judged, not made: {study.code.function} has {conditions} with {seeds}."]
     if study.code is not None and study.code.kind == "command":
@@ -99,7 +100,7 @@ def _describe_code(measured: Measured) -> list[str]:
             "within each seed; the seed was handed to the command, and what it does with it is up to the command."
         ]
     return [
-        f"Training code of our own was called under {_count(len(measured.group_names), 'condition')} "
+        f"Training code of our own was called under {counted(len(measured.group_names), 'condition')} "
         f"({', '.join(measured.group_names)}; they differ in {', '.join(study.factor) or 'their settings'}), with "
         f"{measured.seed_words.replace('seed', 'random seed')} each; the generators of Python, NumPy and PyTorch were "
         "set to the seed before each call, so that conditions that draw in the same order get the same numbers."
@@ -116,10 +117,6 @@ def _describe_rule(measured: Measured) -> str:
         f" Seeds beyond the first {rule.first} were added in rounds to the groups of claims that were not settled, up "
         f"to {rule.most} per group; verdicts are valid at any number of seeds."
     )
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number:,} {word}{'' if number == 1 else 's'}"
 
 
 def _by(measured: Measured) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from math import isfinite
 
-from gradlab.spec.numerals import written
 from gradlab.theory.phase import TRAINABLE, Phase, safe_alpha
 from gradlab.theory.prediction import Prediction
+from gradlab.words import counted, per_layer, written
 
 NEAR = 0.03
 """A size that changes by less than this share per layer keeps its size."""
@@ -40,21 +40,18 @@ def _phase(prediction: Prediction) -> str:
 def _changes(factor: float, where: str = "") -> str:
     if abs(factor - 1) < NEAR:
         return f"keeps its size{where} ({written(factor, 3)}× per layer)"
-    if factor < 1:
-        return f"falls {written(1 / factor, 3)}× per layer{where}"
-    return f"grows {written(factor, 3)}× per layer{where}"
+    return f"{per_layer(factor)}{where}"
 
 
 def _reach(phase: Phase) -> str:
     parts = []
     if phase.reach is not None:
-        count = int(phase.reach)
-        noun = "layer" if count == 1 else "layers"
-        parts.append(f"A gradient reaches {count} {noun}: after that, less than 10⁻⁴ of it is left.")
+        reach = counted(int(phase.reach), "layer")
+        parts.append(f"A gradient reaches {reach}: after that, less than 10⁻⁴ of it is left.")
     depth = phase.trainable_depth
     if depth is not None and isfinite(depth) and depth < 1e6:
         verdict = "deeper than that" if phase.depth > depth else "within that"
-        layers = "1 layer is" if phase.depth == 1 else f"{phase.depth} layers are"
+        layers = f"{counted(phase.depth, 'layer')} {'is' if phase.depth == 1 else 'are'}"
         parts.append(f"Trainable to a depth of about {written(depth, 2)} ({TRAINABLE:g} ξ_c); {layers} {verdict}.")
     elif phase.word == "critical":
         parts.append("Theory sets no limit to the trainable depth.")

@@ -50,6 +50,7 @@ from gradlab.theory.signal import (
     why_not_forward,
 )
 from gradlab.theory.simulation import Simulation, simulate
+from gradlab.words import percent
 
 Array = NDArray[Any]
 ALIGNED = 0.15
@@ -135,7 +136,7 @@ def _by_theory(
         kind, back = "an order of magnitude", _backward(network, deltas, inputs)
         back = {name: {n: replace(one, kind="order") for n, one in by.items()} for name, by in back.items()}
     known = "theory gives only the order of magnitude"
-    reason = f"δ is {kind}, because {100 * share:.0f} % of it points along the signal in some layer, where {known}"
+    reason = f"δ is {kind}, because {percent(share)} of it points along the signal in some layer, where {known}"
     return forecasts | back, initial_loss, top.output_scale, (reason,)
 
 

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import torch.distributed as dist
 
-from gradlab.torch.rules import RULES, Curves, Finding, History, Nonfinite, Pass, join_names
+from gradlab.torch.rules import RULES, Curves, Finding, History, Nonfinite, Pass
 from gradlab.torch.views import change_figure
+from gradlab.words import listed
 
 if TYPE_CHECKING:
     from gradlab.torch.overfit import Overfit
@@ -62,9 +63,9 @@ class Findings:
         return not self.found and NOTHING_SEEN not in self.notes
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """The names of the findings."""
-        return tuple(finding.name for finding in self.found)
+    def codes(self) -> tuple[str, ...]:
+        """The codes of the findings."""
+        return tuple(finding.code for finding in self.found)
 
     def with_attempt(self, attempt: Overfit | None, model: Any) -> Findings:
         """Add what an attempt to overfit one batch has shown."""
@@ -152,7 +153,7 @@ def _describe_skipped(probe: ModuleProbe) -> Iterator[str]:
     if probe.skipped:
         why = next(iter(probe.skipped.values()))
         shown = why if len(why) < MAX_ERROR_LENGTH else why[:MAX_ERROR_LENGTH] + "…"
-        yield f"Not looked into: {join_names(list(probe.skipped))} ({shown})."
+        yield f"Not looked into: {listed(probe.skipped)} ({shown})."
 
 
 # ---------------------------------------------------------------------- before and after a fix
@@ -173,19 +174,19 @@ class Change:
     def gone(self) -> tuple[Finding, ...]:
         """Findings of the first probe that the second does not have."""
         first, second = self._findings
-        return tuple(finding for finding in first.found if finding.name not in second.names)
+        return tuple(finding for finding in first.found if finding.code not in second.codes)
 
     @property
     def new(self) -> tuple[Finding, ...]:
         """Findings of the second probe that the first does not have."""
         first, second = self._findings
-        return tuple(finding for finding in second.found if finding.name not in first.names)
+        return tuple(finding for finding in second.found if finding.code not in first.codes)
 
     @property
     def still(self) -> tuple[Finding, ...]:
         """Findings that both probes have, as the second reports them."""
         first, second = self._findings
-        return tuple(finding for finding in second.found if finding.name in first.names)
+        return tuple(finding for finding in second.found if finding.code in first.codes)
 
     def table(self) -> pd.DataFrame:
         """One row per module: activations and backprop signal before and after. Modules are paired by name."""

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from gradlab.spec.numerals import written
 from gradlab.torch.statistics import norm
+from gradlab.words import written
 
 ARGUMENTS = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal", "scale")
 """Of `scaled_dot_product_attention`, in their order."""

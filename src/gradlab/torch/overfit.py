@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from gradlab.engines.torch.tensors import tensors_in
 from gradlab.errors import InvalidInput, described
 from gradlab.trials.seeding import seeded
+from gradlab.words import written
 
 ACCEPTED = (
     "(input, target) with a loss function, ((input, input, …), target), a dict of keyword arguments for a model that "
@@ -119,12 +120,13 @@ class Overfit:
     def words(self) -> str:
         """The evidence, in words."""
         same = (
-            f"the best answer that is the same for every sample gets {self.constant:.3g}"
+            f"the best answer that is the same for every sample gets {written(self.constant)}"
             if self.constant is not None
             else ""
         )
-        least = "" if abs(self.floor) < 1e-3 * abs(self.first) else f"no answers could get below {self.floor:.3g}"
-        went = f"in {self.steps} steps of {self.optimizer} the loss on it went from {self.first:.3g} to {self.last:.3g}"
+        least = "" if abs(self.floor) < 1e-3 * abs(self.first) else f"no answers could get below {written(self.floor)}"
+        went = f"in {self.steps} steps of {self.optimizer} the loss on it went from {written(self.first)}"
+        went = f"{went} to {written(self.last)}"
         runs = "" if self.bounded else "it falls without bound, so that its sign is wrong or it has no least value"
         return "; ".join(filter(None, [went, same, least, runs]))
 

@@ -49,6 +49,7 @@ from gradlab.torch.statistics import (
 )
 from gradlab.torch.structure import ModelStructure, find_structure, is_called_by_hooks, unwrap_model
 from gradlab.torch.views import probe_as_html, probe_figure
+from gradlab.words import written
 
 MAX_ENTRIES = 32_768
 """Maximum number of entries of an activation that are measured: every k-th of a larger one."""
@@ -413,7 +414,7 @@ class ModuleProbe:
         return probe_figure(self, ax)
 
     def __repr__(self) -> str:
-        loss = "" if self.loss is None else f", loss {self.loss:.4g}"
+        loss = "" if self.loss is None else f", loss {written(self.loss, 4)}"
         return f"<probe of {type(self.model).__name__}: {len(self.modules)} modules, {len(self.weights)} tensors{loss}>"
 
     def _repr_html_(self) -> str:

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
-from gradlab.facts import VANISHING, VANISHING_ANYWHERE, Fact, Severity
-from gradlab.spec.numerals import written
+from gradlab.facts import DEAD_ANYWHERE, SATURATED, VANISHING, VANISHING_ANYWHERE, Fact, Severity
 from gradlab.torch.structure import find_spine
+from gradlab.words import listed, percent, written
 
 if TYPE_CHECKING:
     from gradlab.torch.inspection import Objective
@@ -58,16 +58,7 @@ class Finding(Fact):
 
     def to_json(self) -> dict[str, Any]:
         """Code and numbers for programs, words for people."""
-        return {
-            "code": self.code,
-            "name": self.name,
-            "where": self.subject,
-            "evidence": self.evidence,
-            "helps": self.helps,
-            "when": self.when,
-            "severity": self.severity,
-            "numbers": dict(self.numbers),
-        }
+        return {**super().to_json(), "where": self.subject}
 
     def __str__(self) -> str:
         return self.words
@@ -271,11 +262,6 @@ def _say_when(steps: Sequence[int], of: int) -> str:
     return f"at {len(steps)} of {of} probed steps, first at step {steps[0]:,}"
 
 
-def join_names(names: Sequence[str], most: int = 4) -> str:
-    """Return the first names, and how many more there are."""
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
-
-
 def _names_and_values(pairs: Iterable[tuple[str, float | None]]) -> tuple[list[str], list[float]]:
     positive = [(name, value) for name, value in pairs if value is not None and value > 0]
     return [name for name, _ in positive], [value for _, value in positive]
@@ -437,13 +423,13 @@ class NoGradient(Rule):
         uncalled = all(name.rpartition(".")[0] in seen.records.never_called for name in without)
         if seen.records.passes and uncalled:
             yield self.report(
-                join_names(without),
+                listed(without),
                 f"{len(without)} of {len(seen.weights)} parameter tensors belong to modules that are never called",
                 "call the module in forward, or remove it if it is not needed", **counts,
             )  # fmt: skip
         else:
             yield self.report(
-                join_names(without),
+                listed(without),
                 f"{len(without)} of {len(seen.weights)} parameter tensors get no gradient, or exactly 0",
                 "is the module used in forward? is there a detach, an argmax, a rounding or a no_grad on the way? does "
                 "the loss still depend on the outputs?", **counts,
@@ -474,7 +460,7 @@ class NotInTheOptimizer(Rule):
         loose = [w.names[0] for w in seen.weights if w.held is False and w.trainable and not w.moved]
         if loose:
             evidence = "the optimizer does not have these parameters, so they never change"
-            yield self.report(join_names(loose), evidence, tensors=len(loose))
+            yield self.report(listed(loose), evidence, tensors=len(loose))
 
 
 class Frozen(Rule):
@@ -489,8 +475,8 @@ class Frozen(Rule):
         frozen = [w for w in seen.weights if not w.trainable]
         if frozen:
             share = sum(w.entries for w in frozen) / max(1, sum(w.entries for w in seen.weights))
-            evidence = f"requires_grad is False for {100 * share:.0f} % of the parameters"
-            yield self.report(join_names([w.names[0] for w in frozen]), evidence, share=share)
+            evidence = f"requires_grad is False for {percent(share)} of the parameters"
+            yield self.report(listed([w.names[0] for w in frozen]), evidence, share=share)
 
 
 # ---------------------------------------------------------------------- steps
@@ -520,14 +506,14 @@ class DoesNotMove(Rule):
         rounded = [w for w in seen.stepped if w.dtype in LOW_PRECISION and w.moved is not None and w.moved < ROUNDED]
         if still and len(still) >= MOST * len(seen.stepped):
             yield self.report(
-                join_names([w.names[0] for w in still]),
+                listed([w.names[0] for w in still]),
                 f"a step left {len(still)} weight matrices unchanged, although they have gradients",
                 "is the learning rate 0, or so small that steps round away (bfloat16 weights)?", matrices=len(still),
             )  # fmt: skip
         elif rounded and len(rounded) >= MOST * len(seen.stepped):
             share = median(w.moved or 0.0 for w in rounded)
             yield self.report(
-                join_names([w.names[0] for w in rounded]),
+                listed([w.names[0] for w in rounded]),
                 f"a step changed only {100 * share:.2g} % of the entries: in {rounded[0].dtype} the others round back "
                 "to their old values",
                 "keep weights in float32 and compute in bfloat16 (autocast), use stochastic rounding, or raise the "
@@ -546,7 +532,7 @@ class StepsTooLarge(Rule):
         wild = [(share, name) for share, name in moved if share > WILD]
         if wild and len(wild) >= MANY * len(moved):
             share, worst = max(wild, key=lambda pair: pair[0])
-            others = f"; {len(wild) - 1} more moved by over {100 * WILD:.0f} %" if len(wild) > 1 else ""
+            others = f"; {len(wild) - 1} more moved by over {percent(WILD)}" if len(wild) > 1 else ""
             evidence = f"one step changed it by {written(100 * share)} % of its size{others}"
             yield self.report(worst, evidence, share=share, matrices=len(wild))
 
@@ -638,7 +624,6 @@ class InputScale(Rule):
 
 # ---------------------------------------------------------------------- units
 
-DEAD, SATURATED = 0.9, 0.9
 BOUNDED = ("Tanh", "Sigmoid", "Hardtanh", "Hardsigmoid", "Softsign", "sigmoid", "tanh", "hardtanh")
 """Modules and functions with a bounded range."""
 
@@ -655,7 +640,7 @@ class IdenticalUnits(Rule):
         same = [weight.names[0] for weight in seen.weights if weight.same_rows and weight.trainable]
         if same:
             evidence = "all units of the layer have the same weights and will stay the same"
-            yield self.report(join_names(same), evidence, layers=len(same))
+            yield self.report(listed(same), evidence, layers=len(same))
 
 
 class DeadUnits(Rule):
@@ -669,10 +654,10 @@ class DeadUnits(Rule):
     needs_finite = True
 
     def find(self, seen: Pass) -> Iterator[Finding]:
-        silent = {row.name for row in seen.records.all_rows() if row.dead > DEAD}
-        dead = [row for row in seen.nonlinear if row.dead > DEAD and row.source not in silent]
+        silent = {row.name for row in seen.records.all_rows() if row.dead > DEAD_ANYWHERE}
+        dead = [row for row in seen.nonlinear if row.dead > DEAD_ANYWHERE and row.source not in silent]
         if dead:
-            evidence = f"{100 * dead[0].dead:.0f} % of its units are 0 on the whole batch{_count_others(dead)}"
+            evidence = f"{percent(dead[0].dead)} of its units are 0 on the whole batch{_count_others(dead)}"
             yield self.report(dead[0].name, evidence, share=dead[0].dead, modules=len(dead))
 
 
@@ -688,7 +673,7 @@ class SaturatedUnits(Rule):
         full = [row for row in seen.nonlinear if row.saturated > SATURATED and row.kind in BOUNDED]
         if full:
             share = full[0].saturated
-            evidence = f"{100 * share:.0f} % of its outputs are at the ends of their range{_count_others(full)}"
+            evidence = f"{percent(share)} of its outputs are at the ends of their range{_count_others(full)}"
             yield self.report(full[0].name, evidence, share=share, modules=len(full))
 
 
@@ -974,7 +959,7 @@ class ExpertsNeverChosen(Rule):
     def _describe(self, idle: Sequence[str], of: int) -> Iterator[Finding]:
         if idle:
             evidence = f"no sample reached {len(idle)} of {of} experts"
-            yield self.report(join_names(idle), evidence, idle=len(idle), experts=of)
+            yield self.report(listed(idle), evidence, idle=len(idle), experts=of)
 
 
 def _experts(probes: Sequence[ModuleProbe]) -> tuple[set[str], set[str]]:
@@ -1031,8 +1016,8 @@ class DoesNotGeneralize(Rule):
             if fallen and last > other[0] and last > 1.05 * best:
                 yield self.report(
                     name,
-                    f"it goes from {other[0]:.3g} to {last:.3g} (best {best:.3g}) while the training loss falls from "
-                    f"{train[0]:.3g} to {train[-1]:.3g}",
+                    f"it goes from {written(other[0])} to {written(last)} (best {written(best)}) while the training "
+                    f"loss falls from {written(train[0])} to {written(train[-1])}",
                     first=other[0], last=last, best=best,
                 )  # fmt: skip
 
@@ -1047,7 +1032,7 @@ class LossDoesNotFall(Rule):
     def find_in_course(self, history: History) -> Iterator[Finding]:
         if history.has_fallen is False and history.thirds[0] > 0 and not history.has_risen:
             start, end, count = history.losses[0], history.losses[-1], len(history.losses)
-            evidence = f"it is {start:.4g} at first and {end:.4g} after {count} steps"
+            evidence = f"it is {written(start, 4)} at first and {written(end, 4)} after {count} steps"
             yield self.report("the loss", evidence, first=start, last=end, steps=count)
 
 

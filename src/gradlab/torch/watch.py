@@ -22,7 +22,7 @@ import numpy as np
 import pandas as pd
 from torch import Tensor, nn
 
-from gradlab.comparing.live import LiveFile
+from gradlab.comparing.live import NOTHING_WRONG, LiveFile
 from gradlab.comparing.outcomes import ACTIVE_WATCHES
 from gradlab.comparing.saving import describe_model, save_recorded
 from gradlab.engines.torch.tensors import optimizers_of, scaler_of
@@ -356,11 +356,11 @@ class Watch:
             {"model": type(self._model).__name__, "every": self.every, "sha256": code.sha256, "code": code.text},
         )
 
-    def _judge(self) -> dict[str, list[str]]:
+    def _judge(self) -> dict[str, list[dict[str, Any]]]:
         """The diagnosis so far; of many moments only now and then, because it reads them all."""
         if self._on and self.probed % max(1, self.probed // JUDGED):
             return {}
-        return {"findings": [str(finding) for finding in self.diagnose().found] if self.moments else []}
+        return {"findings": [finding.to_json() for finding in self.diagnose().found] if self.moments else []}
 
     def curves(self) -> dict[str, dict[int, float]]:
         """All scalars: name -> step -> value."""
@@ -443,7 +443,7 @@ class Watch:
     def _remarks(self) -> list[str]:
         """Return the diagnosis of all probed steps, as sentences."""
         findings = self.diagnose()
-        lines = [*map(str, findings.found)] or ["At no probed step is anything wrong that the probe can see."]
+        lines = [*map(str, findings.found)] or [NOTHING_WRONG]
         return [line[:2000] for line in (*lines, *(f"Note: {note}" for note in findings.noted))]
 
     @property

@@ -11,43 +11,26 @@ import math
 from abc import ABC, abstractmethod
 from base64 import b64encode
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gradlab.audits.audit import Audit
-from gradlab.audits.start import Gain, gain_of
 from gradlab.audits.study import audit_plan
 from gradlab.errors import GradlabError
-from gradlab.facts import VANISHING, Fact
 from gradlab.network.mlp import Layer, Record
 from gradlab.plans.plan import Plan
 from gradlab.probes import rms
 from gradlab.report.predicted import predict_plan
-from gradlab.spec.config import Config
-from gradlab.spec.naming import capital, join
-from gradlab.spec.numerals import counted, written
+from gradlab.tell.networks import Layers, describe_network, recent_loss
 from gradlab.theory.prediction import Forecast, Prediction
 from gradlab.trials.setup import Setup
 from gradlab.web.pair import ArmState, PairState
 from gradlab.web.settings import Settings, call_setting, name_arms
+from gradlab.words import capital, join
 
 Array = NDArray[Any]
-
-
-class Layers(NamedTuple):
-    """One number per layer and row, in forward order."""
-
-    signal: list[float]
-    """Root mean square of the activations (of the residual stream, where there is one)."""
-    delta: list[float]
-    """Root mean square of δ = dL/dz."""
-    gradient: list[float]
-    """Root mean square of dL/dW."""
-    dead: list[float]
-    """Share of units whose slope is 0 on the whole probe batch."""
 
 
 class NetworkView:
@@ -235,40 +218,6 @@ STATES = {
     "diverged": "diverged",
 }
 """Code of a fact -> the word that the page shows for it."""
-DYING = 0.5
-"""Share of dead units from which on they are worth a sentence."""
-LATELY, SAME = 20, 0.97
-"""Steps over which a loss is averaged, and the share of the first loss above which nothing was learned."""
-
-
-def describe_network(config: Config, state: ArmState, layers: Layers, guessing: float) -> Fact:
-    """Describe the state of a network after a step; `guessing` is the loss of one answer for all samples."""
-    if state.diverged_step is not None:
-        words = f"Diverged at step {state.diverged_step:,}: the loss is no longer a number."
-        words = f"{words} {_describe_overflow(layers)} {_describe_cause(config, state)}"
-        return Fact("diverged", words, severity="problem", numbers={"step": state.diverged_step})
-    hidden = slice(0, len(layers.delta) - (config.model.head == "linear"))
-    now, course = recent_loss(state), _describe_course(state, guessing)
-    # clearly below the first loss, and below that of guessing
-    learned = now is not None and now < SAME * min(float(state.losses[0]), guessing)
-    dead = _find_dead_units(layers.dead[hidden])
-    flow = None if learned else _find_flow(layers, hidden)
-    # a whole layer of dead units explains everything else; without one, a flow that stops is the worse problem
-    if dead is not None and (learned or flow is None or dead.numbers["whole_layers"]):
-        return replace(dead, words=f"{course}{dead.words}")
-    if flow is not None:
-        return replace(flow, words=f"{course}{flow.words}")
-    if now is None:
-        return Fact("ready", "Neither the signal nor δ vanishes or explodes over the layers.", severity="note")
-    numbers = {"first_loss": float(state.losses[0]), "loss": now}
-    if learned:
-        return Fact("learning", course.strip(), severity="note", numbers=numbers)
-    return Fact("stuck", course.strip(), numbers=numbers)
-
-
-def recent_loss(state: ArmState) -> float | None:
-    """The mean loss of the last steps; None before the first step."""
-    return float(np.mean(state.losses[-LATELY:])) if len(state.losses) else None
 
 
 def guessing_loss(setup: Setup) -> float:
@@ -278,87 +227,6 @@ def guessing_loss(setup: Setup) -> float:
         return math.log(data.classes)
     targets = data.typed(data.targets[data.train], np.float64)
     return float(setup.loss.value(np.broadcast_to(targets.mean(0), targets.shape), targets))
-
-
-def _describe_course(state: ArmState, guessing: float) -> str:
-    """Where the loss came from and where it is, with a space behind; empty before the first step."""
-    now = recent_loss(state)
-    if now is None:
-        return ""
-    first = float(state.losses[0])
-    if now >= SAME * first:
-        return f"The loss {'stays at' if now < first / SAME else f'rose from {written(first)} to'} {written(now)}. "
-    if now < SAME * guessing:
-        level = ""
-    else:
-        level = ", the loss of guessing" if now < guessing / SAME else ", worse than guessing"
-    return f"The loss fell from {written(first)} to {written(now)}{level}. "
-
-
-def _find_flow(layers: Layers, hidden: slice) -> Fact | None:
-    """Find the first of δ and signal that vanishes or explodes over the layers."""
-    delta, signal = gain_of(layers.delta[hidden][::-1]), gain_of(layers.signal[hidden])
-    flows = (
-        ("gradients", "The backprop signal δ", delta, "back to the first layer"),
-        ("signal", "The signal", signal, "to the last layer"),
-    )
-    for code, name, gain, way in flows:
-        if gain is not None and gain.in_all < 1 / VANISHING:
-            return _describe_gain(f"vanishing_{code}", name, gain, way)
-    for code, name, gain, way in reversed(flows):
-        if gain is not None and gain.in_all > VANISHING:
-            return _describe_gain(f"exploding_{code}", name, gain, way)
-    return None
-
-
-def _find_dead_units(dead: list[float]) -> Fact | None:
-    """Find dead units where they matter: a whole layer, or most of all."""
-    whole = [number for number, share in enumerate(dead, 1) if share == 1]
-    share = float(np.mean(dead))
-    if not whole and not share > DYING:
-        return None
-    end = f", and in layer {whole[0]} all of them: no gradient gets through." if whole else None
-    words = f"{100 * share:.0f} % of its units are dead{end or ': no gradient reaches them anymore.'}"
-    return Fact("dead_units", words, severity="problem", numbers={"share": share, "whole_layers": len(whole)})
-
-
-def _describe_gain(code: str, what: str, gain: Gain, way: str) -> Fact:
-    """`δ shrinks by a factor of 4.5 per layer on its way back to the first layer, to 10⁻¹² of its size.`"""
-    word = "shrinks" if gain.in_all < 1 else "grows"
-    if gain.in_all == 0 or not math.isfinite(gain.in_all):
-        end = "exactly 0" if gain.in_all == 0 else "more than a number can hold"
-        words = f"{what} {word} on its way {way}, to {end}."
-    else:
-        factor = 1 / gain.per_layer if gain.per_layer < 1 else gain.per_layer
-        end = f"to {written(gain.in_all, 2)} {'of' if gain.in_all < 1 else 'times'} its size"
-        words = f"{what} {word} by a factor of {factor:.3g} per layer on its way {way}, {end}."
-    return Fact(code, words, severity="problem", numbers={"per_layer": gain.per_layer, "in_all": gain.in_all})
-
-
-def _describe_overflow(layers: Layers) -> str:
-    """In which layer a diverged network went out of range."""
-    beyond = [number for number, size in enumerate(layers.signal, 1) if not math.isfinite(size)]
-    if beyond:
-        return f"The activations overflow in layer {beyond[0]} of {len(layers.signal)}."
-    sizes = [size if math.isfinite(size) else math.inf for size in layers.gradient]
-    number = int(np.argmax(sizes)) + 1
-    return f"The largest gradient is in layer {number} of {len(sizes)} ({written(sizes[number - 1], 2)})."
-
-
-def _describe_cause(config: Config, state: ArmState) -> str:
-    """The init, if the first loss is already beyond reason; else the learning rate, by how the loss went up."""
-    finite = state.losses[np.isfinite(state.losses)]
-    if len(finite) < 2:
-        return "It started that way: the initial weights are too large. A smaller init scale or a norm would fix it."
-    first, largest = float(finite[0]), float(finite.max())
-    if largest > 2 * first:
-        lowest = int(finite.argmin())
-        rose = counted(len(finite) - lowest, "step")
-        return (
-            f"Within {rose} the loss rose from {written(float(finite[lowest]), 2)} to {written(largest, 2)}: a "
-            f"learning rate of {written(config.train.lr)} is too high for this network."
-        )
-    return f"One step at a learning rate of {written(config.train.lr)} threw the weights out of range."
 
 
 # A frame: everything that the page shows of both networks after a step, as one message.
@@ -423,9 +291,11 @@ class Stage:
         network = self._networks[number]
         network.take(state)
         layers = network.measure()
-        fact = describe_network(self._setups[number].trial.config, state, layers, self._guessing)
+        fact = describe_network(
+            self._setups[number].trial.config, state.losses, state.diverged_step, layers, self._guessing
+        )
         return {
-            "loss": None if (loss := recent_loss(state)) is None else _number(loss),
+            "loss": None if (loss := recent_loss(state.losses)) is None else _number(loss),
             "curve": self._curves[number].thin(state.losses),
             "layers": {row: list(map(_number, values)) for row, values in layers._asdict().items()},
             "state": STATES[fact.code],

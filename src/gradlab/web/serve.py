@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from gradlab.errors import EnvironmentFault, GradlabError, InvalidInput
 from gradlab.web.settings import read_settings
+from gradlab.words import join
 
 if TYPE_CHECKING:
     import uvicorn
@@ -52,7 +53,7 @@ def require_web() -> None:
     """Raise if the extra is not installed."""
     missing = [name for name in ("starlette", "uvicorn") if find_spec(name) is None]
     if missing:
-        raise EnvironmentFault(f"the lab needs {' and '.join(missing)}: pip install 'gradlab[web]'")
+        raise EnvironmentFault(f"the lab needs {join(missing)}: pip install 'gradlab[web]'")
 
 
 def is_loopback(host: str) -> bool:

@@ -18,11 +18,11 @@ import numpy as np
 
 from gradlab.errors import GradlabError, InvalidInput, described
 from gradlab.plans.plan import Plan
-from gradlab.spec.naming import join
 from gradlab.web.frames import Stage, audit_page, predict_layers
 from gradlab.web.pair import Pair, PairState
 from gradlab.web.settings import FRAMES_PER_SECOND, PAGES, TRAINING, Refused, Settings, call_setting, plan_settings
 from gradlab.web.uploads import Uploads
+from gradlab.words import join
 
 # What a session has to say: of every kind of message only the newest, and whoever wants to be woken by it.
 #

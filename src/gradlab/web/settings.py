@@ -16,8 +16,9 @@ from gradlab.parts import BUILT_IN
 from gradlab.plans.plan import Plan
 from gradlab.spec.base import Frozen, Scale
 from gradlab.spec.messages import study_error
-from gradlab.spec.naming import Names, join
+from gradlab.spec.naming import Names, name_setting
 from gradlab.studies.loading import plan as plan_study
+from gradlab.words import join
 
 if TYPE_CHECKING:
     from gradlab.web.uploads import Uploads
@@ -35,8 +36,6 @@ PATHS = {
     "batch": "train.batch",
 }
 """Setting of an arm -> its path in a study."""
-WORDS = {"scale": "init scale", "lr": "learning rate", "batch": "batch size"}
-"""What a setting is called, where its name is not good enough."""
 TASKS: Mapping[str, Mapping[str, Any]] = {
     "identity": {"task": "identity", "dim": 64, "samples": 1024},
     "circles": {"task": "circles"},
@@ -122,7 +121,7 @@ def _say_problem(problem: Problem) -> str:
 
 def call_setting(name: str) -> str:
     """What a setting is called: `learning rate`."""
-    return WORDS.get(name, name)
+    return name_setting(PATHS.get(name, name).removesuffix(".kind"))
 
 
 def study_tree(settings: Settings, uploads: Uploads, name: str = "lab") -> dict[str, Any]:

@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 import gradlab
-from gradlab.report.inside.diagnosis import diagnose
-from gradlab.report.inside.recording import Recording, _end_to_end, inspect_network
+from gradlab.report.inside.recording import Recording, _end_to_end, diagnose, inspect_network
 from gradlab.report.inside.views import _share_above, draw_view, make_views
 from gradlab.running.inside import choose_pair, record_inside
 from gradlab.trials.setup import Setup, prepare
@@ -115,16 +114,16 @@ def test_the_diagnosis_of_the_identity_networks_names_state_cause_and_cure() -> 
     assert recording is not None
     configs = {planned.group.name: planned.group.config for planned in plan.groups}
     plain, residual = diagnose(recording, (configs["plain"], configs["residual"]))
-    assert plain.state == "vanishing"
-    assert "δ, on its way back, loses a factor of 4.6 per layer (3.5 × 10¹² over 19 layers)" in plain.words
-    assert "He init at scale 1/√depth" in plain.words
-    assert "an identity skip or scale 1 would prevent it" in plain.words
-    assert residual.state == "healthy"
+    assert plain.code == "vanishing_gradients"
+    assert plain.numbers["per_layer"] == pytest.approx(1 / 4.6, rel=0.02)
+    assert "1/√depth" in plain.words
+    assert residual.code == "healthy"
     unscaled = gradlab.run("identity-unscaled", seeds=1)
     recording = record_inside(unscaled.measured, ("plain", "residual"))
     assert recording is not None
     groups = {planned.group.name: planned.group.config for planned in unscaled.measured.plan.groups}
-    assert [d.state for d in diagnose(recording, (groups["plain"], groups["residual"]))] == ["healthy", "exploding"]
+    found = diagnose(recording, (groups["plain"], groups["residual"]))
+    assert [fact.code for fact in found] == ["healthy", "exploding_signal"]
 
 
 def test_shallow_studies_have_no_micro_world() -> None:

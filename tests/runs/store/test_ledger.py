@@ -18,9 +18,10 @@ from commands import gradlab as command
 
 import gradlab
 from gradlab.errors import StoreError
-from gradlab.report.history import History, history_of, read_history
 from gradlab.runs.store import ledger as ledgers
+from gradlab.runs.store.history import History, history_of, read_history
 from gradlab.runs.store.ledger import HEAD, LEDGER, LedgerWriter, read_ledger, record_look
+from gradlab.tell.history import history_json, tell_history
 
 
 def kinds(folder: Path) -> list[str]:
@@ -91,7 +92,7 @@ def test_a_torn_last_line_is_named_and_repaired_by_name(left: int, tmp_path: Pat
     LedgerWriter(tmp_path).append([("look", {"number": 3})])
     whole_line = left == -1  # only the end of the line is missing
     assert kinds(tmp_path) == ["look", *(["look"] if whole_line else []), "repaired", "look"]
-    assert any("was torn" in remark for remark in read_history(tmp_path).remarks)
+    assert [fact.code for fact in tell_history(read_history(tmp_path))] == ["ledger_repaired"]
 
 
 def test_every_byte_that_is_flipped_in_a_ledger_is_named(tmp_path: Path) -> None:
@@ -110,7 +111,7 @@ def test_an_entry_of_another_shape_is_named_and_breaks_nothing(kind: str, data: 
     LedgerWriter(tmp_path).append([(kind, data), (kind, data)])
     history = read_history(tmp_path)
     assert isinstance(history, History)
-    assert history.to_json()
+    assert history_json(history)
     assert history.problems or kind in ("look", "begun", "new")
 
 

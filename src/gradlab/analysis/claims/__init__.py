@@ -19,10 +19,11 @@ from gradlab.analysis.claims.verdict import Outcome, Verdict, leave_open_at_edge
 from gradlab.analysis.measured import Measured
 from gradlab.analysis.rules import ALPHA, Needed
 from gradlab.errors import StudyError
+from gradlab.facts import Fact
 from gradlab.spec.claims import BEST, NEAR, RATIO, THEORY, Claim, describe_layer
 from gradlab.spec.naming import say_selector
-from gradlab.spec.numerals import written
 from gradlab.spec.selection import chosen
+from gradlab.words import join, percent, written
 
 Way = tuple[Outcome, float, float, str]
 """An outcome, its one-sided p, the level that p has to reach, and the words for it."""
@@ -33,14 +34,14 @@ __all__ = ["Verdict", "claim_levels", "holm_levels", "judge", "said"]
 def judge(measured: Measured) -> tuple[Verdict, ...]:
     """A verdict on every claim of the study, in its order."""
     study = measured.study
-    tests: list[Test | str] = [_tested(measured, claim) for claim in study.claims]
+    tests: list[Test | Fact] = [_tested(measured, claim) for claim in study.claims]
     strengths = {index: test.p for index, test in enumerate(tests) if isinstance(test, Test)}
     primary = [study.claims[index].primary for index in strengths]
     levels = dict(zip(strengths, claim_levels(list(strengths.values()), primary), strict=True))
     found = []
     for index, (claim, test) in enumerate(zip(study.claims, tests, strict=True)):
-        if isinstance(test, str):
-            found.append(Verdict(claim, "not tested", test, other_data=study.other_data))
+        if isinstance(test, Fact):
+            found.append(Verdict(claim, "not tested", test.words, (test.code,), other_data=study.other_data))
             continue
         numbers = numbers_of_claim(measured, claim)
         outcome, reason, needs = _decided(test, said(measured, claim), levels[index])
@@ -49,6 +50,7 @@ def judge(measured: Measured) -> tuple[Verdict, ...]:
                 claim,
                 outcome,
                 reason,
+                _codes(test, outcome, levels[index], needs),
                 test.rule,
                 test.assumes,
                 _strongest(test, outcome),
@@ -65,24 +67,26 @@ def judge(measured: Measured) -> tuple[Verdict, ...]:
     return leave_open_at_edges(measured, found)
 
 
-def _tested(measured: Measured, claim: Claim) -> Test | str:
+def _tested(measured: Measured, claim: Claim) -> Test | Fact:
     """The test, or the reason why there is none."""
     if claim.metric is None:
-        return "the claim names no number that could be measured"
+        return Fact("no_metric", "the claim names no number that could be measured")
     if measured.plan.quick and claim.budget == "full":
-        return "reduced budget"
+        return Fact("reduced_budget", "reduced budget")
     try:
         rows = chosen(claim, [planned.group for planned in measured.plan.groups])
     except StudyError as error:
-        return f"reduced budget ({error})" if measured.plan.quick else str(error)
-    return tested(measured, claim, rows) or "not measured"
+        if measured.plan.quick:
+            return Fact("reduced_budget", f"reduced budget ({error})")
+        return Fact("no_such_group", str(error))
+    return tested(measured, claim, rows) or Fact("not_measured", "not measured")
 
 
 def said(measured: Measured, claim: Claim) -> str:
     """What a claim says of its number, in words: `below 0.07`, `near 5.3 (within 25 %)`."""
     value, selectors = claim.value, [say_selector(measured.names, each) for each in claim.selectors]
     if value == THEORY:
-        return "what theory predicts, within " + (f"{100 * claim.within:.0f} %" if claim.within else "its band")
+        return "what theory predicts, within " + (percent(claim.within) if claim.within else "its band")
     if claim.op in ("decreasing", "increasing"):
         return f"{claim.op} along {claim.along} at every step"
     if claim.op == "diminishing":
@@ -91,7 +95,7 @@ def said(measured: Measured, claim: Claim) -> str:
         return f"in the order {' > '.join(selectors)}"
     if claim.op in BEST:
         among = f" along {claim.along}" if claim.along else ""
-        return f"the {claim.op}{among} for {' or '.join(selectors)}"
+        return f"the {claim.op}{among} for {join(selectors, 'or')}"
     if isinstance(value, tuple):
         low, high = value
         if high == inf or low == -inf:
@@ -99,7 +103,7 @@ def said(measured: Measured, claim: Claim) -> str:
         return f"between {written(low)} and {written(high)}"
     if claim.op in ("near", "ratio"):
         within = claim.within or (RATIO if claim.op == "ratio" else NEAR)
-        return f"near {written(value)} (within {100 * within:.0f} %)"
+        return f"near {written(value)} (within {percent(within)})"
     if claim.effects is not None:
         return f"larger for {claim.effects[0]} than for {claim.effects[1]}"
     if value is not None:
@@ -146,6 +150,23 @@ def _decided(test: Test, condition: str, level: Level) -> tuple[Outcome, str, Ne
     held = f"; held back by {test.part}" if test.part else ""
     reason = f"whether it is {condition}: p {say_p(test.p)}, needed {written(level.claim, 2)}"
     return "not settled", f"{reason}{held}{family}{lost}{why and f'; {why}'}{test.remarks}{far}", wanted
+
+
+def _codes(test: Test, outcome: Outcome, level: Level, needs: Needed | None) -> tuple[str, ...]:
+    """Why it came out so, for programs: what the reason says in words."""
+    is_open = outcome == "not settled"
+    codes = {
+        "alone_settled": is_open and level.claim > 0 and test.p <= ALPHA,
+        "primary_claims_first": is_open and level.claim == 0,
+        "cells_without_number": is_open and bool(test.lost_cells),
+        "seeds_without_number": is_open and bool(test.unknown) and not test.lost_cells,
+        "same_under_every_seed": is_open and bool(test.copies),
+        "equal_in_every_seed": is_open and bool(test.equal),
+        "more_seeds_would_settle": needs is not None,
+        "one_side_diverged": any(reading.diverged_cells for reading in test.readings),
+        "one_side_constant": any(reading.constant and not reading.copies for reading in test.readings),
+    }
+    return tuple(code for code, holds in codes.items() if holds)
 
 
 def _lost_cells(test: Test) -> str:

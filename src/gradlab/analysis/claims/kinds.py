@@ -44,9 +44,9 @@ from gradlab.analysis.sample import divided, subtracted
 from gradlab.analysis.theory import predictions_of
 from gradlab.spec.claims import BEST, NEAR, RATIO, THEORY, At, Claim
 from gradlab.spec.metric import MATTERS
-from gradlab.spec.numerals import written
 from gradlab.spec.selection import list_contenders, path_of
 from gradlab.theory.prediction import FACTOR, SIGMAS, Forecast
+from gradlab.words import written
 
 # Claims of the form `value: theory`: the number that theory predicts for the same place, with its band over seeds.
 

@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from gradlab.analysis.claims.reading import Side, against, instances, sample_of_side
-from gradlab.analysis.estimate import Estimate
-from gradlab.analysis.formatting import number, where
+from gradlab.analysis.estimate import Estimate, where
 from gradlab.analysis.measured import Measured, summarize
 from gradlab.analysis.rules.prediction import FEWEST, Prediction, predict_seed, says_little
 from gradlab.analysis.sample import Sample, divided, subtracted
@@ -23,6 +22,7 @@ from gradlab.spec.claims import BEST, At, Claim, Origin, Stated, list_stated
 from gradlab.spec.metric import Metric
 from gradlab.spec.selection import chosen, list_contenders
 from gradlab.spec.study import Study
+from gradlab.words import rounded
 
 Match = Literal["consistent", "not consistent", "says little", "not settled", "not comparable", "not tested"]
 
@@ -81,7 +81,7 @@ class Comparison:
         """The prediction interval in words."""
         p = self.prediction
         if p is not None:
-            return f"{number(p.low, 3)} … {number(p.high, 3)}"
+            return f"{rounded(p.low)} … {rounded(p.high)}"
         if self.seeds >= FEWEST:
             return f"only {self.seeds} of {self.planned} seeds"
         return f"fewer than {FEWEST} {'seeds that differ' if self.copies else 'seeds'}"

@@ -13,6 +13,7 @@ from gradlab.analysis.rules.paired import clearest_pairs
 from gradlab.spec.claims import ALONG_AN_AXIS, BEST, Claim
 from gradlab.spec.study import Study
 from gradlab.trials.metrics import METRICS
+from gradlab.words import counted
 
 # All claims of a study share 5 %.
 
@@ -109,10 +110,8 @@ def describe_shortfalls(study: Study, *, quick: bool = False) -> str:
     which = ", ".join(str(short.number) for short in found)
     every = len(found) == len(study.claims) > 1
     claims = "any claim" if every else f"claim {which}" if len(found) == 1 else f"claims {which}"
-    count = f"{seeds:,} seed{'s' * (seeds != 1)}"
-    return (
-        f"{count} cannot settle {claims}, however clear the results: at least {max(s.needs for s in found)} are needed"
-    )
+    most = max(short.needs for short in found)
+    return f"{counted(seeds, 'seed')} cannot settle {claims}, however clear the results: at least {most} are needed"
 
 
 def _one_arm(claim: Claim) -> bool:

@@ -14,7 +14,7 @@ from gradlab.analysis.rules import Median, Needed, Paired, Rule, pooled_arms
 from gradlab.analysis.rules.prediction import bootstrap_interval, permutation_p
 from gradlab.analysis.sample import Sample, apart, divided, joint_copies, pooled
 from gradlab.spec.claims import At, Claim, describe_layer
-from gradlab.spec.numerals import written
+from gradlab.words import listed, written
 
 # What a test gives: p-values of the ways it can come out, and the numbers they rest on.
 
@@ -139,8 +139,7 @@ class Test:
 
 def name_cells(cells: Sequence[LostCell]) -> str:
     """The first three of them, with their seeds."""
-    words = [f"{cell.label} ({cell.seeds} of {cell.planned} seeds)" for cell in cells[:3]]
-    return ", ".join(words) + (f" and {len(cells) - 3} more" if len(cells) > 3 else "")
+    return listed([f"{cell.label} ({cell.seeds} of {cell.planned} seeds)" for cell in cells], 3)
 
 
 def every(tests: Sequence[Test]) -> Test:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from gradlab.analysis.claims.numbers import Comparison
 from gradlab.analysis.claims.reading import Reading
-from gradlab.analysis.formatting import number
 from gradlab.analysis.measured import Measured
 from gradlab.spec.claims import Claim, list_stated
+from gradlab.spec.naming import name_setting
 from gradlab.spec.paths import label
 from gradlab.spec.selection import chosen
-from gradlab.spec.study import spoken
+from gradlab.words import bracket, counted, join, rounded
 
 if TYPE_CHECKING:
     from gradlab.plans.tuning import TuningPlan
@@ -40,6 +40,8 @@ class Verdict:
     outcome: Outcome
     reason: str
     """One sentence: why."""
+    codes: tuple[str, ...] = ()
+    """The same for programs: what left it open, or limits it."""
     rule: str = ""
     """The rule that decided."""
     assumes: str = ""
@@ -76,9 +78,9 @@ class Verdict:
     def more(self) -> str:
         """How many more seeds would settle it, in words."""
         if self.needs_most is None:
-            return f"at least {self.needs:,} more seed{'s' * (self.needs != 1)}"
+            return f"at least {counted(self.needs or 0, 'more seed')}"
         if self.needs_most == self.needs:
-            return f"{self.needs:,} more seed{'s' * (self.needs != 1)}"
+            return counted(self.needs, "more seed")
         return f"{self.needs:,} to {self.needs_most:,} more seeds"
 
     @property
@@ -133,6 +135,7 @@ class Verdict:
             "verdict": self.outcome,
             "words": self.words,
             "reason": self.reason,
+            "codes": list(self.codes),
             "rule": self.rule or None,
             "assumes": self.assumes or None,
             "p": self.p,
@@ -157,15 +160,15 @@ def told(reading: Reading, *, alone: bool = False) -> str:
         unknown = f", {reading.unknown} without a number" if reading.unknown else ""
         return f"{name}{e.count} of {e.n} [{low:.0f}, {high:.0f}] %{unknown}"
     times = "×" if reading.ratio else ""
-    text = f"{name}{number(e.value, 3)}{times}"
+    text = f"{name}{rounded(e.value)}{times}"
     if e.low is not None and e.high is not None and not e.bounded:
-        text += f" [{number(e.low, 3)}, {number(e.high, 3)}]"
+        text += f" {bracket(e.low, e.high)}"
     return text + _aside(reading)
 
 
 def _aside(reading: Reading) -> str:
     """What is not a plain number, counted."""
-    zeros = f"{reading.zeros} exact zero{'s' * (reading.zeros > 1)}" if reading.zeros else ""
+    zeros = counted(reading.zeros, "exact zero") if reading.zeros else ""
     diverged = f"{reading.diverged} diverged" if reading.diverged else ""
     unknown = f"{reading.unknown} without a number" if reading.unknown else ""
     return "".join(f", {words}" for words in (zeros, diverged, unknown) if words)
@@ -210,7 +213,12 @@ def _left_open(measured: Measured, verdict: Verdict, tuning: TuningPlan) -> Verd
     reason = "; ".join(describe_edge(tuning, arm) for arm in arms)
     seen = "" if verdict.outcome == "not settled" else f" At these values it is {verdict.outcome}:"
     return replace(
-        verdict, outcome="not settled", reason=f"{reason}.{seen} {verdict.reason}", needs=None, needs_most=None
+        verdict,
+        outcome="not settled",
+        reason=f"{reason}.{seen} {verdict.reason}",
+        codes=("tuned_at_edge", *verdict.codes),
+        needs=None,
+        needs_most=None,
     )
 
 
@@ -222,5 +230,5 @@ def describe_edge(tuning: TuningPlan, arm: str) -> str:
         value = tuning.chosen[arm].values[path]
         tried = [candidate.values[path] for candidate in tuning.of(arm)]
         end = "smallest" if value == min(tried) else "largest"
-        words.append(f"the best {spoken(path)} of {arm} ({label(value)}) is the {end} that was tried")
-    return f"{' and '.join(words)}: a value beyond it may be better"
+        words.append(f"the best {name_setting(path)} of {arm} ({label(value)}) is the {end} that was tried")
+    return f"{join(words)}: a value beyond it may be better"

@@ -15,8 +15,9 @@ from gradlab.parts import Catalog
 from gradlab.spec.claims import ALONG_AN_AXIS, BEST, RATIO, Claim
 from gradlab.spec.config import Group
 from gradlab.spec.metric import Metric
-from gradlab.spec.naming import is_number, join, short
+from gradlab.spec.naming import is_number, short
 from gradlab.spec.selection import chosen, list_contenders
+from gradlab.words import join
 
 # What people call the settings in which groups differ, to be found in names, labels and claims.
 #
@@ -231,7 +232,9 @@ class ClaimText(Caveat):
                 which = {1: "more", -1: "less"}
                 yield Remark(
                     self.name,
-                    f"Claim {number} contradicts itself: “{claim.text}” says {which[says]} {claim.metric} of "
+                    subject=_first(claim),
+                    numbers={"claim": number, "says": says, "claims": claims},
+                    words=f"Claim {number} contradicts itself: “{claim.text}” says {which[says]} {claim.metric} of "
                     f"{_first(claim)}, and `op: {claim.op}` claims {which[claims]}. Its verdict would be read the "
                     "wrong way around; change the text, the op or the order of the arms.",
                     severity="problem",

@@ -14,7 +14,7 @@ from gradlab.data.base import Array, Dataset, Rows, SplitName, Task
 from gradlab.spec.claims import Claim
 from gradlab.spec.config import Config
 from gradlab.spec.metric import infer, split_of
-from gradlab.spec.numerals import counted, written
+from gradlab.words import counted, written
 
 # Rows of one split that are also in another: equal bit by bit, or equal but for rounding and jitter.
 #
@@ -150,7 +150,9 @@ class RepeatedRows(Caveat):
                     f"{split}_rows_in_{other}",
                     f"{split.capitalize()} rows leak: {_count(repeats)}{where}. {_meaning_of_repeats(split, other)}",
                     short=f"{100 * repeats.share:.3g} % of the {split} rows are also {_call(other)} rows",
+                    subject=worst,
                     severity="problem" if flaw else "caution",
+                    numbers={"rows": repeats.count, "share": repeats.share, "nearly": repeats.near},
                 )
 
 
@@ -205,6 +207,7 @@ class ClassBalance(Caveat):
                 "file is cut. No arm can be right there; shuffle the rows before the split.",
                 short=f"{100 * unknown:.3g} % of the test rows are of classes that are never trained on",
                 severity="problem" if unknown >= MOST_UNKNOWN else "caution",
+                numbers={"share": unknown},
             )
         majority = float(np.unique(tested, return_counts=True)[1].max() / len(tested))
         if majority >= MAJORITY and any(metric.kind == "accuracy" for metric in design.judged):
@@ -214,6 +217,7 @@ class ClassBalance(Caveat):
                 "majority_class",
                 f"One class dominates: always answering the most frequent class is right for {100 * majority:.3g} % of "
                 f"the test rows.{claims} An accuracy shows something only above that.",
+                numbers={"share": majority, "claims": len(reached)},
                 short=f"always answering one class is right for {100 * majority:.3g} % of the test rows",
             )
 
@@ -249,6 +253,7 @@ class DifferentExam(Caveat):
                         f"of {design.subject(pair.a.name)} ({len(a.rows(split)):,} rows) are not those of "
                         f"{design.subject(pair.b.name)} ({len(b.rows(split)):,} rows). A better number may come from "
                         "easier rows instead of a better network; only a comparison on the same rows can tell.",
+                        pair.a.name,
                         short=f"each arm is judged on its own {which} data",
                     )
                     break
@@ -322,6 +327,7 @@ class GivenAway(Caveat):
                 self.name,
                 f"The target is among the inputs: input column {column + 1} alone determines {what} of every row. Arms "
                 "are then compared in how they find that column; leave it out, unless that is the task.",
+                numbers={"column": column + 1},
                 short=f"input column {column + 1} alone determines the target",
             )
 
@@ -453,6 +459,8 @@ class TestSize(Caveat):
             yield Remark(
                 f"{split}_size",
                 f"Small {split} set: {words}, {meaning}{chosen}{more if seeds == 1 else ''}",
+                name,
+                numbers={"rows": rows},
                 short=words,
             )
 

@@ -7,12 +7,13 @@ from math import log10
 
 from gradlab.audits.caveats.base import Caveat, Design, Remark
 from gradlab.audits.pairs import Bundle, differing, factor_of, find_bundles, find_varied, name_settings
-from gradlab.audits.start import Gain, Start
+from gradlab.audits.start import Start
 from gradlab.audits.tuning import tried_values, tuned_paths
+from gradlab.facts import VANISHING
 from gradlab.spec.naming import say_together
-from gradlab.spec.numerals import written
 from gradlab.spec.paths import value_at
 from gradlab.theory.predicting import predict_groups
+from gradlab.words import join, listed, say_gain, written
 
 # Layers that are measured only after training.
 
@@ -44,6 +45,7 @@ class AfterTraining(Caveat):
                 self.name,
                 f"After training: {len(late)} of {len(study.claims)} claims are about layers at the end, where small "
                 f"gradients may come from the architecture or from convergence.{beside}",
+                numbers={"claims": len(late)},
                 short="claims about layers are about the end of training",
             )
 
@@ -63,7 +65,7 @@ class Budget(Caveat):
         """The pair that is furthest apart, in updates and in samples."""
         if any(design.planned(name).config.train.early_stopping is not None for name in design.starts):
             yield Remark(
-                self.name,
+                "early_stopping",
                 "Early stopping: each network ends training on its own, so arms make unequal numbers of updates "
                 "(epochs_trained). Compare the best epoch, or train all of them equally long.",
             )
@@ -73,13 +75,16 @@ class Budget(Caveat):
             return
         few, many = found
         if updates[many] > SLIGHTLY * max(updates[few], 1):
-            ratio = written(updates[many] / max(updates[few], 1))
+            factor = updates[many] / max(updates[few], 1)
+            ratio = written(factor)
             least, most = design.subject(few), design.subject(many)
             yield Remark(
-                self.name,
+                "unequal_updates",
                 f"Unequal updates: {most} makes {updates[many]:,} updates, {least} makes {updates[few]:,} "
                 f"({ratio} times fewer{_epochs(design, few, many)}). A worse result with fewer updates may be nothing "
                 "but less training.",
+                few,
+                numbers={"fewest": updates[few], "most": updates[many], "ratio": factor},
                 base={"train.epochs": None, "train.steps": updates[few]},
                 short=f"{least} makes {ratio} times fewer updates than {most}",
             )
@@ -87,12 +92,15 @@ class Budget(Caveat):
         samples = {name: _samples(design, name) for name in design.starts}
         few, many = design.furthest(samples) or (few, many)
         if samples[many] > SLIGHTLY * max(samples[few], 1):
-            ratio = written(samples[many] / max(samples[few], 1))
+            factor = samples[many] / max(samples[few], 1)
+            ratio = written(factor)
             least, most = design.subject(few), design.subject(many)
             yield Remark(
-                self.name,
+                "unequal_samples",
                 f"Unequal samples: at equal updates {most} sees {samples[many]:,} samples, {least} sees "
                 f"{samples[few]:,} ({ratio} times fewer).",
+                few,
+                numbers={"fewest": samples[few], "most": samples[many], "ratio": factor},
                 short=f"{least} sees {ratio} times fewer samples than {most}",
             )
 
@@ -134,6 +142,8 @@ class Capacity(Caveat):
                 self.name,
                 f"Capacity: {least} has {sizes[small]:,} parameters, {most} has {sizes[large]:,} ({ratio} times as "
                 "many). The effect of the factor and that of the size cannot be told apart.",
+                large,
+                numbers={"smallest": sizes[small], "largest": sizes[large]},
                 short=f"{most} has {ratio} times the parameters of {least}",
             )
 
@@ -159,14 +169,12 @@ class HardlyTrains(Caveat):
                 f"Hardly any training: with its learning rate and budget no arm moves its weights by more than about "
                 f"{written(100 * max(moved))} % in all, if later updates are like the first. Results are those of "
                 "untrained networks; raise train.lr or the budget.",
+                numbers={"moved": max(moved)},
                 short="no arm moves away from its initial weights",
             )
 
 
 # An init that makes signal or gradients vanish or explode in one arm by itself.
-
-FAR = 100.0
-"""A size that changes by this factor over all hidden layers is not preserved."""
 
 
 class InitGain(Caveat):
@@ -177,7 +185,7 @@ class InitGain(Caveat):
 
     def remarks(self, design: Design) -> Iterator[Remark]:
         """The arm in which the init changes sizes most, against the one in which it changes them least."""
-        heavy = {name: size for name in design.starts if (size := _largest_change(design, name)) > FAR}
+        heavy = {name: size for name in design.starts if (size := _largest_change(design, name)) > VANISHING}
         if not heavy:
             return
         name = max(heavy, key=lambda each: heavy[each])
@@ -189,18 +197,17 @@ class InitGain(Caveat):
         if heavy[name] < 10 * _largest_change(design, other):
             return  # it affects all arms alike
         start = design.starts[name]
-        words = [f"{what} {_describe(gain)}" for what, gain in (("signal", start.signal), ("δ", start.delta)) if gain]
-        rest = design.starts[other]
-        beside = [f"{what} {_describe(gain)}" for what, gain in (("signal", rest.signal), ("δ", rest.delta)) if gain]
         config = design.planned(name).group.config
         predicted = ""
         if start.predicted is not None and config.model.skip.kind == "none":
             predicted = f"; weights of this size give a plain layer the gain {written(start.predicted)}"
         yield Remark(
             self.name,
-            f"Init-imposed gain: before any training, {' and '.join(words)} {design.inside(name)}{predicted}; "
-            f"{design.inside(other)}, {' and '.join(beside)}.{_explained(design, name, other)} "
+            f"Init-imposed gain: before any training, {_describe(start)} {design.inside(name)}{predicted}; "
+            f"{design.inside(other)}, {_describe(design.starts[other])}.{_explained(design, name, other)} "
             "What follows from this is an effect of the init and the declared factor together.",
+            name,
+            numbers=_numbers(start),
             axes=_init_axes(design, name),
             short=f"before any training, the initial weights alone make {_changed(start)} {design.inside(name)}",
         )
@@ -227,11 +234,12 @@ def _explained(design: Design, name: str, other: str) -> str:
 
 def _changed(start: Start) -> str:
     """What vanishes or explodes: `the signal and δ vanish`."""
-    found: dict[str, list[str]] = {}
-    for what, gain in (("the signal", start.signal), ("δ", start.delta)):
-        if gain is not None and not 1 / FAR < gain.in_all < FAR:
-            found.setdefault("vanish" if gain.in_all < 1 else "explode", []).append(what)
-    return " and ".join(f"{' and '.join(what)} {how}" for how, what in found.items())
+    flows = [(what, gain) for what, gain in (("the signal", start.signal), ("δ", start.delta)) if gain is not None]
+    ways = {
+        "vanish": [what for what, gain in flows if gain.vanishes],
+        "explode": [what for what, gain in flows if gain.explodes],
+    }
+    return join([f"{join(what)} {how}" for how, what in ways.items() if what])
 
 
 def _init_axes(design: Design, name: str) -> dict[str, tuple[object, ...]]:
@@ -248,18 +256,19 @@ def _init_axes(design: Design, name: str) -> dict[str, tuple[object, ...]]:
 def _largest_change(design: Design, name: str) -> float:
     """The larger of signal's and δ's change over all layers, up or down."""
     start = design.starts[name]
-    gains = [gain.in_all for gain in (start.signal, start.delta) if gain is not None]
-    return max((max(g, 1 / g) if g > 0 else float("inf") for g in gains), default=1.0)
+    return max((gain.size for gain in (start.signal, start.delta) if gain is not None), default=1.0)
 
 
-def _describe(gain: Gain) -> str:
-    if 0.97 <= gain.per_layer <= 1.03:
-        return "keeps its size"
-    way = "falls" if gain.per_layer < 1 else "grows"
-    if not 0 < gain.per_layer < float("inf"):
-        return f"{way} at once, to {gain.end}"
-    factor = 1 / gain.per_layer if gain.per_layer < 1 else gain.per_layer
-    return f"{way} {written(factor)} times per layer ({gain.end})"
+def _numbers(start: Start) -> dict[str, float]:
+    """How signal and δ change, and what weights of this size give a plain layer."""
+    flows = {"signal": start.signal, "delta": start.delta}
+    found = {f"{name}_per_layer": gain.per_layer for name, gain in flows.items() if gain is not None}
+    return found if start.predicted is None else {**found, "predicted": start.predicted}
+
+
+def _describe(start: Start) -> str:
+    """What signal and δ do over the layers."""
+    return join([f"{what} {say_gain(gain)}" for what, gain in (("signal", start.signal), ("δ", start.delta)) if gain])
 
 
 # Arms that cannot reach the same loss, however well they train.
@@ -285,6 +294,8 @@ class LossFloor(Caveat):
                     f"Loss floor: the outputs of {limited} are {_range(low, high)}, so its loss cannot fall "
                     f"below {most}; {other} can reach {least}. If {other} ends "
                     f"lower, the floor may be part of the reason. Without its last activation, {limited} has none.",
+                    bound,
+                    numbers={"floor": max(a.floor, b.floor), "other": min(a.floor, b.floor)},
                     axes={"model.last_activation": (True, False)},
                     short=f"the loss of {limited} cannot fall below {most}",
                 )
@@ -330,6 +341,8 @@ class OutputScale(Caveat):
                 f"Initial scale: before any training the {what} is {written(x)} {design.inside(pair.a.name)} and "
                 f"{written(y)} {design.inside(pair.b.name)}. This alone makes gradients "
                 "and losses differ from the start.",
+                pair.a.name,
+                numbers={"first": x, "second": y},
                 axes=_loss_axes(design, pair.a.name),
                 short=f"before any training the {what} is {written(x)} {design.inside(pair.a.name)} and {written(y)} "
                 f"{design.inside(pair.b.name)}",
@@ -381,8 +394,10 @@ class SeveralFactors(Caveat):
             yield Remark(
                 self.name,
                 f"Several settings: {design.subject(bundle.a.name)} and {design.subject(bundle.b.name)} differ in "
-                f"{_list(names)} at once. The effects "
+                f"{listed(names, MOST_NAMED) if len(names) > MOST_NAMED else join(names)} at once. The effects "
                 f"of {'the two' if len(names) == 2 else f'the {len(names)}'} cannot be told apart.",
+                bundle.b.name,
+                numbers={"settings": len(names)},
                 axes=_factor_axes(bundle, factor),
                 short=f"{say_together(bundle.settings)} change together",
             )
@@ -393,11 +408,6 @@ def _factor_axes(bundle: Bundle, factor: Sequence[str]) -> dict[str, tuple[objec
     paths = differing(bundle.a.config, bundle.b.config, factor)
     trees = [group.config.model_dump(mode="json") for group in (bundle.a, bundle.b)]
     return {path: tuple(value_at(tree, path) for tree in trees) for path in paths} if len(paths) > 1 else {}
-
-
-def _list(names: Sequence[str]) -> str:
-    shown = [*names[:MOST_NAMED], *([f"{len(names) - MOST_NAMED} more"] if len(names) > MOST_NAMED else [])]
-    return f"{', '.join(shown[:-1])} and {shown[-1]}"
 
 
 # Arms that train at one learning rate, which suits some of them better than others.
@@ -424,11 +434,13 @@ class SharedRate(Caveat):
             return
         rates = {planned.group.config.train.lr for planned in design.plan.groups}
         if len(rates) == 1:
+            rate = rates.pop()
             yield Remark(
                 self.name,
-                f"One learning rate: every arm trains at {rates.pop():g}, and the study does not tune it for each arm. "
+                f"One learning rate: every arm trains at {rate:g}, and the study does not tune it for each arm. "
                 "At another learning rate the order of the arms could be different; `tune: {train.lr: …}` "
                 "gives each arm its own.",
+                numbers={"rate": rate},
                 short="one learning rate for all arms, tuned for none",
             )
 
@@ -474,7 +486,7 @@ class Tuned(Caveat):
         judged = max(planned.cost.steps for planned in design.plan.groups)
         if tried < judged:
             yield Remark(
-                self.name,
+                "tuned_with_less",
                 f"Tuned with a smaller budget: values are chosen after {tried:,} updates, in every arm, and judged "
                 f"after {judged:,}. The best value for the whole budget may be another.",
             )

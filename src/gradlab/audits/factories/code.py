@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from gradlab.audits.audit import ONE_SEED, Audit
-from gradlab.audits.compare import BY_FACTOR, UNDECLARED, Comparison, Trait, compare
+from gradlab.audits.compare import BY_FACTOR, Comparison, Trait, compare
 from gradlab.audits.factories.arms import BATCHES, ArmPair, Factory, build, parameters_of
 from gradlab.audits.factories.guest import Switches, guarded
 from gradlab.audits.factories.losses import (
@@ -45,12 +45,15 @@ from gradlab.audits.side_by_side import (
     PairResult,
     collect_sentences,
     find_statuses,
+    find_undeclared,
     named_factors,
     pair_hashes,
     pair_rows,
 )
 from gradlab.errors import InvalidInput
+from gradlab.facts import Fact
 from gradlab.trials.seeding import seeded
+from gradlab.words import join, written
 
 NOTHING = "none, in anything that was compared"
 SWITCHED = "switches of torch"
@@ -88,16 +91,19 @@ def audit_code(factories: Mapping[str, Factory], seed: int = 0, factor: str | It
                 base.put()
             results.append(_compare(pair, compare(seeded_first, seeded_other, pair.names, ("seed", "init"))))
     names = tuple(name for name, _ in arms)
-    undeclared = collect_sentences(results, UNDECLARED)
+    undeclared = find_undeclared(results)
     return Audit(
-        " and ".join(names),
+        join(names),
         declared,
         f"{len(names)} factories under seed {seed}: what they build, {BATCHES} batches and a first step of each",
         names,
         pair_rows(results),
-        tuple(undeclared.values()),
+        (
+            *undeclared,
+            *{remark.words: remark for result in results for remark in result.remarks}.values(),
+            ONE_SEED,
+        ),
         None if undeclared else _describe_only(collect_sentences(results, BY_FACTOR)),
-        (*dict.fromkeys(remark for result in results for remark in result.remarks), ONE_SEED),
         pair_hashes(names, results),
         cannot_see=(*dict.fromkeys(sentence for result in results for sentence in result.unseen), LATER, LOOP),
     )
@@ -141,45 +147,52 @@ def _describe_only(sentences: Mapping[str, str]) -> str:
     return "; ".join(sentences.values()) or NOTHING
 
 
-def _remarks(pair: ArmPair, found: Mapping[str, Comparison], steps: tuple[Step, Step]) -> Iterator[str]:
+def _remarks(pair: ArmPair, found: Mapping[str, Comparison], steps: tuple[Step, Step]) -> Iterator[Fact]:
     """What the design cannot attribute, even if every difference is declared."""
     a, b = pair
     declared = set(pair.declared)
     (small, least), (large, most) = sorted(zip((step.size for step in steps), pair.names, strict=True))
     if large > APART * max(small, 1e-300):
-        yield (
-            f"Initial scale: before any training the output (root mean square) is {small:.3g} in {least} and "
-            f"{large:.3g} in {most}. Gradients and losses carry this factor."
+        words = (
+            f"Initial scale: before any training the output (root mean square) is {written(small)} in {least} and "
+            f"{written(large)} in {most}. Gradients and losses carry this factor."
         )
+        yield Fact("output_scale", words, most, numbers={"smallest": small, "largest": large})
     counts = [sum(slot.tensor.numel() for slot in parameters_of(arm.model)) for arm in pair]
     if counts[0] != counts[1]:
-        yield f"Size: {counts[0]:,} parameters in {a.name}, {counts[1]:,} in {b.name}."
-    also = " and ".join(trait for trait in (RATE, DECAY) if found[trait].differs)
+        words = f"Size: {counts[0]:,} parameters in {a.name}, {counts[1]:,} in {b.name}."
+        yield Fact("capacity", words, b.name, numbers={"smallest": min(counts), "largest": max(counts)})
+    also = join([trait for trait in (RATE, DECAY) if found[trait].differs])
     if found[OPTIMIZER].differs and also and "optimizer" in declared:
-        yield f"The optimizers also differ in {also}: the result belongs to both together."
+        yield Fact("several_factors", f"The optimizers also differ in {also}: the result belongs to both together.")
     if found[ORDER].differs and pair.moved and DRAWS & declared:
-        yield (
+        yield Fact(
+            "other_order",
             "The order of samples differs because building draws different numbers of random numbers. "
-            "Give the loader its own generator to compare on the same batches."
+            "Give the loader its own generator to compare on the same batches.",
         )
     drawn = [found[trait] for trait in WEIGHTS if trait in found and found[trait].differs]
     if any(each.factors & SHIFTED & declared for each in drawn):
-        yield (
+        yield Fact(
+            "other_draws",
             "Initial weights: those that both arms have are other draws, because building draws others in between. "
-            "One pair of draws does not tell the factor from luck; several seeds can."
+            "One pair of draws does not tell the factor from luck; several seeds can.",
         )
     if all(cell == PINNED for cell in found[SEEDED].cells):
-        yield "Both factories build the same weights under every seed: repeated trials are not independent."
+        words = "Both factories build the same weights under every seed: repeated trials are not independent."
+        yield Fact("seed_without_effect", words)
     hooks = [found[trait] for trait in (FORWARD_HOOKS, GRADIENT_HOOKS, STEP_HOOKS)]
     if any(not kind.differs and kind.cells[0] != kind.cells[1] for kind in hooks):
-        yield "Hooks that only one arm has change neither outputs nor gradients before training."
+        yield Fact("idle_hooks", "Hooks that only one arm has change neither outputs nor gradients before training.")
     if all(cell.startswith(DIFFERS) for cell in found[GRADIENT].cells):
-        yield (
+        yield Fact(
+            "gradient_not_derivative",
             "In both arms the gradient is not the derivative of the loss (a straight-through estimator, a detached "
-            "path, a hook): whether it is off by the same amount cannot be compared between different models."
+            "path, a hook): whether it is off by the same amount cannot be compared between different models.",
         )
     if a.model is b.model:
-        yield "Both factories return the same model object: the second training starts where the first one ends."
+        words = "Both factories return the same model object: the second training starts where the first one ends."
+        yield Fact("same_model", words)
 
 
 def _find_unseen(pair: ArmPair, found: Mapping[str, Comparison]) -> Iterator[str]:

@@ -21,13 +21,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from gradlab.audits.compare import Comparison, in_each, list_names
+from gradlab.audits.compare import Comparison, in_each
 from gradlab.audits.factories.arms import Arm, ArmPair, close, copied
 from gradlab.audits.factories.guest import Kept
 from gradlab.audits.factories.models import GRADIENT_HOOKS, noise_like
 from gradlab.engines.torch.tensors import tensors_in
 from gradlab.errors import shortened
 from gradlab.trials.seeding import seed_all
+from gradlab.words import listed
 
 LOSS = "loss"
 SCALES = (1.0, 10.0, 100.0)
@@ -365,7 +366,7 @@ class GradientCheck:
     @property
     def words(self) -> str:
         """For the table."""
-        return f"{self.status}: {list_names(self.tensors)}" if self.tensors else self.status
+        return f"{self.status}: {listed(self.tensors)}" if self.tensors else self.status
 
 
 def compare_derivatives(pair: ArmPair) -> Comparison:
@@ -374,7 +375,7 @@ def compare_derivatives(pair: ArmPair) -> Comparison:
     difference = None
     if {check.status for check in checks} == {AGREES, DIFFERS}:
         name, check = next((n, check) for n, check in zip(pair.names, checks, strict=True) if check.status == DIFFERS)
-        where = f" for {list_names(check.tensors)}" if check.tensors else ""
+        where = f" for {listed(check.tensors)}" if check.tensors else ""
         difference = f"in {name}, backward does not give the derivative of the loss{where}; in the other arm it does"
     cells = (checks[0].words, checks[1].words)
     return Comparison(GRADIENT, cells, difference, frozenset({"model"}), (GRADIENT_HOOKS,))

@@ -26,7 +26,6 @@ from gradlab.audits.compare import (
     find_tensor_differences,
     fingerprint,
     hash_together,
-    list_names,
     say_only,
     tally,
 )
@@ -50,6 +49,7 @@ from gradlab.audits.factories.tracing import ACTIVATION, BYPASSED, CAST, CONNECT
 from gradlab.engines.torch.tensors import tensors_in
 from gradlab.errors import GradlabError, InvalidInput
 from gradlab.trials.seeding import RandomState, seed_all
+from gradlab.words import counted, join, listed
 
 DEVIATIONS = 5.0
 """Two draws have one scale if their root mean squares agree within so many standard errors."""
@@ -179,7 +179,7 @@ def _mode(arm: Arm) -> str:
         wanted = arm.model.training if mode is None else mode
         others = [name or "the model" for name, module in arm.model.named_modules() if module.training != wanted]
         if others:
-            left = list_names(others)
+            left = listed(others)
             words.append(f"but not {left}" if call is None else f"{call} does not reach {left}")
         if mode is not None:
             arm.kept.restore()
@@ -199,7 +199,7 @@ def _parametrizations(model: nn.Module) -> Iterator[str]:
     for name, module in model.named_modules():
         if parametrize.is_parametrized(module):
             for tensor, how in module.parametrizations.items():
-                kinds = " and ".join(type(each).__name__.strip("_") for each in how)
+                kinds = join([type(each).__name__.strip("_") for each in how])
                 yield f"{kinds} of {name}.{tensor}" if name else f"{kinds} of {tensor}"
 
 
@@ -624,7 +624,7 @@ def _compare_draws(once: list[tuple[Pass, Pass]], again: list[tuple[Pass, Pass]]
             for mode, p, q in zip(("training", "evaluation"), once, again, strict=False)
             if p[side].drew or not p[side].same_outputs(q[side])
         ]
-        traits.append(Trait.of_words(RANDOM_DRAWS, f"in {' and '.join(modes)} mode" if modes else "none"))
+        traits.append(Trait.of_words(RANDOM_DRAWS, f"in {join(modes)} mode" if modes else "none"))
     follows = (DROPOUT, "random operations", "noise")
     return compare(traits[0], traits[1], pair.names, ("dropout", "model"), follows)
 
@@ -654,7 +654,7 @@ def _compare_whole(
 def _count_connections(graph: Graph) -> str:
     """How many sums and concatenations of activations a forward pass has."""
     count = len(graph.of_kind(CONNECTION))
-    words = f"{count} sum{'s' * (count != 1)} of activations" if count else "no sums of activations"
+    words = counted(count, "sum of activations") if count else "no sums of activations"
     return f"{words}, scaled by {tally(graph.branch_scales)}" if graph.branch_scales else words
 
 

@@ -15,6 +15,7 @@ from torch import Tensor
 from gradlab.audits.compare import Comparison
 from gradlab.audits.factories.guest import Kept
 from gradlab.trials.seeding import seed_all
+from gradlab.words import join
 
 if TYPE_CHECKING:
     from gradlab.audits.factories.arms import ArmPair
@@ -244,7 +245,7 @@ def _compare_content(pair: ArmPair) -> Comparison:
         elif inputs or labels:
             parts = [f"inputs differ in {inputs:,}{_affine(a, b)}"] if inputs else []
             parts += [f"labels differ in {labels:,}"] if labels else []
-            difference = f"{' and '.join(parts)} of {both:,} {a.unit}"
+            difference = f"{join(parts)} of {both:,} {a.unit}"
             if pair.moved:
                 difference += " (building draws different numbers of random numbers; data from their own generator"
                 difference += " would not depend on it)"
@@ -283,7 +284,7 @@ def _compare_order(pair: ArmPair) -> Comparison:
             later = a.size and first >= a.size and f", from epoch {first // a.size + 1} on"
             difference = f"the same data come in another order{later or ''}"
             if pair.moved:
-                arms = " and ".join(pair.names)
+                arms = join(pair.names)
                 difference += f", because building {arms} draws different numbers of random numbers"
                 difference += " (a loader with its own generator= would not depend on it)"
     factors, follows = frozenset({"order", "seed"}), ("sampler", "samples")

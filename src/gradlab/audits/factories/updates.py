@@ -16,12 +16,13 @@ import torch
 from torch import Tensor
 from torch.optim.lr_scheduler import LRScheduler
 
-from gradlab.audits.compare import Comparison, in_each, list_names, tally
+from gradlab.audits.compare import Comparison, in_each, tally
 from gradlab.audits.factories.arms import Arm, ArmPair, close, copied, parameters_of
 from gradlab.audits.factories.models import FROZEN, GRADIENT_HOOKS, LAYERS, hook_name, without_hooks
 from gradlab.audits.factories.samples import DATA_TRAITS, hash_of
 from gradlab.engines.torch.tensors import tensors_in
 from gradlab.errors import InvalidInput
+from gradlab.words import join, listed
 
 ROUNDING = 1e-6
 """Of a rate that may be a float32 tensor."""
@@ -277,7 +278,7 @@ def compare_optimizers(pair: ArmPair) -> Iterator[Comparison]:
     ]
     moves = _moves(pair.a), _moves(pair.b)
     apart = _move_differently(pair, *moves)
-    kinds = [" and ".join(type(optimizer).__name__ for optimizer in arm.optimizers) for arm in pair]
+    kinds = [join([type(optimizer).__name__ for optimizer in arm.optimizers]) for arm in pair]
     yield _compare_settings(ours, theirs, both, kinds, pair.names, bool(apart))
     yield _compare_rates(RATE, "lr", both, (ours, theirs), kinds, pair.names)
     yield _compare_rates(DECAY, "weight_decay", both, (ours, theirs), kinds, pair.names)
@@ -348,12 +349,12 @@ def _shown(own: Mapping[str, Setting]) -> str:
         ", ".join(f"{key} {value}" for key, value in setting.others if value not in ("False", "0"))
         for setting in own.values()
     )
-    words = list_names((each for each in every if each), "", 2)
+    words = listed((each for each in every if each), 2)
     return f" ({words})" if words else ""
 
 
 def _places(apart: Sequence[str], every: int) -> str:
-    return "" if len(apart) == every else f" (for {list_names(apart)})"
+    return "" if len(apart) == every else f" (for {listed(apart)})"
 
 
 def _compare_rates(
@@ -478,7 +479,7 @@ def _compare_moves(
             other.update({key: own[key] for key in declared})
         apart = _move_differently(pair, moves[0], _moves(pair.b))
         causes = tuple(cause for cause in causes if cause not in (RATE, DECAY))
-    where = f"the same gradients move {list_names(apart)} differently" if apart else None
+    where = f"the same gradients move {listed(apart)} differently" if apart else None
     return Comparison(UPDATE, cells, where, frozenset(), causes)
 
 
@@ -537,12 +538,12 @@ def _take_here(arm: Arm) -> Step:
 def compare_steps(pair: ArmPair, steps: tuple[Step, Step], causes: tuple[str, ...]) -> Iterator[Comparison]:
     """The first batches and the first update; `causes` are all traits that may explain them."""
     hashes = (hash_of(pair.a.batches), hash_of(pair.b.batches))
-    shapes = [" and ".join(str(tuple(t.shape)) for t in tensors_in(arm.batches[0])) for arm in pair]
+    shapes = [join([str(tuple(t.shape)) for t in tensors_in(arm.batches[0])]) for arm in pair]
     cells = [f"{len(arm.batches)} of {shape}" for arm, shape in zip(pair, shapes, strict=True)]
     batches = "other batches come first, though samples and order agree" if hashes[0] != hashes[1] else None
     yield Comparison(BATCHES, (cells[0], cells[1]), batches, frozenset({"data"}), DATA_TRAITS, hashes)
     ours, theirs = (step.moves for step in steps)
     apart = [p.name for p, q in pair.parameters.pairs if not close(ours[p.name], theirs[q.name], CLOSE_STEP)]
     words = [f"loss {step.loss:.4g}, moves the parameters by {_length(step.moves):.3g}" for step in steps]
-    moved = f"{list_names(apart)} move differently" if apart else None
+    moved = f"{listed(apart)} move differently" if apart else None
     yield Comparison(STEP, (words[0], words[1]), moved, frozenset(), (BATCHES, *causes))

@@ -25,7 +25,7 @@ def list_(
 ) -> None:
     """List the built-in studies, with question and run time."""
     from gradlab import api, studies
-    from gradlab.cli.output import emit_json, hang
+    from gradlab.cli.output import duration, emit_json, hang
     from gradlab.parts import BUILT_IN, HOMES
 
     questions = {name: api.load(name).study.question for name in api.list_studies()}
@@ -43,7 +43,8 @@ def list_(
     width = max(map(len, (*questions, *collections)))
 
     def print_line(name: str, time: float | None, question: str) -> None:
-        typer.echo(hang(f"  {name:<{width}}  {_time(time):>6}  ", question))
+        about = "–" if time is None else duration(max(time, 1))
+        typer.echo(hang(f"  {name:<{width}}  {about:>6}  ", question))
 
     for topic, names in studies.topics().items():
         typer.echo(f"\n{topic}")
@@ -58,12 +59,6 @@ def list_(
         typer.echo(f"\n{kind}")
         for name, summary in descriptions.items():
             typer.echo(hang(f"  {name:<26} ", summary))
-
-
-def _time(seconds: float | None) -> str:
-    if seconds is None:
-        return "–"
-    return f"{max(seconds, 1):.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
 
 
 def show(

@@ -22,7 +22,7 @@ from gradlab.report.charts.base import (
 )
 from gradlab.report.look import GROUND, INK, SOFT, Stroke, plain, pt, stroke
 from gradlab.report.ticks import text_height, text_width
-from gradlab.spec.numerals import written
+from gradlab.words import percent, written
 
 if TYPE_CHECKING:
     from gradlab.report.scheme import Scheme
@@ -186,7 +186,7 @@ class BoxChart(Chart):
     def table(self) -> Rows:
         """The five numbers of every box."""
         quantiles = [np.quantile(sample, BOX).tolist() for sample in self.samples]
-        header = (self.x_label, *(f"{100 * q:.0f} %" for q in BOX))
+        header = (self.x_label, *(percent(q) for q in BOX))
         return header, [(place, *values) for place, values in zip(self.places, quantiles, strict=True)]
 
     def describe(self) -> str:

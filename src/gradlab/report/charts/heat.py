@@ -11,7 +11,7 @@ import numpy as np
 
 from gradlab.report.charts.base import LAYER, MODULE, MOST, MOST_IN_PANELS, Chart, Numbers, Panels, Rows, ticks_of
 from gradlab.report.look import SOFT, pt
-from gradlab.spec.numerals import written
+from gradlab.words import written
 
 if TYPE_CHECKING:
     from gradlab.report.scheme import Scheme
@@ -163,7 +163,7 @@ class UnitMap(Chart):
     def describe(self) -> str:
         """The sizes in the first layer and in the last."""
         first, last = (float(np.nanmax(np.abs(self.values[place]), initial=0.0)) for place in (0, -1))
-        return f"largest activation {first:.3g} in the first layer, {last:.3g} in the last."
+        return f"largest activation {written(first)} in the first layer, {written(last)} in the last."
 
 
 def _draw_image(ax: Any, values: Any, extent: tuple[float, ...], colors: str, scale: Any) -> None:

@@ -31,7 +31,7 @@ from gradlab.report.charts.base import (
     ticks_of,
 )
 from gradlab.report.look import GHOST, GROUND, INK, SOFT, Stroke, plain, pt, stroke
-from gradlab.spec.numerals import written
+from gradlab.words import written
 
 if TYPE_CHECKING:
     from gradlab.report.scheme import Scheme

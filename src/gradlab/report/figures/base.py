@@ -9,16 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradlab.analysis.measured import Measured
+from gradlab.facts import EVEN
 from gradlab.parts import Part
 from gradlab.report.charts import Chart
-from gradlab.spec.numerals import counted, written
+from gradlab.words import counted, written
 
 Numbers = NDArray[np.float64]
 FEW_SEEDS = 20
 MOST_NAMED = 4
 """Groups that a sentence names one by one; of more, the two extremes."""
-EVEN = 1.15
-"""Values closer than this are said to stay."""
 WIDE = 8
 """Values so many times apart are drawn by ratios."""
 

@@ -15,9 +15,9 @@ from gradlab.analysis.measured import Measured
 from gradlab.errors import InvalidInput
 from gradlab.report.charts import AxisChart, Dots, EffectChart, Offer, ParetoChart, Points
 from gradlab.report.figures.base import MOST_NAMED, WIDE, Figure, Numbers, levels_of, say_apart
-from gradlab.spec.naming import Names, capital, join, say_inside, say_levels
-from gradlab.spec.numerals import counted, written
+from gradlab.spec.naming import Names, say_inside, say_levels
 from gradlab.tell.findings import say_shares
+from gradlab.words import capital, counted, join, percent, written
 
 LEVEL = 1.05
 """Along an axis: values that all lie within this factor stay."""
@@ -214,7 +214,7 @@ class Effects(Figure):
         names = measured.names
         factors = tuple(
             (
-                f"{names.axis(main.path)} ({100 * main.share:.0f} %)",
+                f"{names.axis(main.path)} ({percent(main.share)})",
                 tuple(
                     (level, undo_logs(e.value) or 0.0, *bounds(e))
                     for level, e in zip(_levels(measured, main.path, main.levels), main.centers, strict=True)
@@ -223,14 +223,14 @@ class Effects(Figure):
             for main in found.mains
         )
         pairs = ", ".join(
-            f"{' × '.join(names.axis(path) for path in pair.paths)} {100 * pair.share:.0f} %"
+            f"{' × '.join(names.axis(path) for path in pair.paths)} {percent(pair.share)}"
             for pair in found.interactions[:3]
         )
         note = f"share of the variance between groups; interactions: {pairs}; {counted(found.seeds, 'seed')}"
         note += f"; {counted(found.left_out, 'seed')} left out because a cell has no number" if found.left_out else ""
         note += f"; {found.diverged} of {found.trials} trials diverged" if found.diverged else ""
         y_label = headline.metric.replace("_", " ")
-        finding = f"{say_shares(names, found)}."
+        finding = f"{say_shares(found)}."
         return EffectChart(
             "What each factor does", f"mean {y_label}", "level", factors, found.logs, note=note, finding=finding
         )

@@ -10,16 +10,15 @@ import numpy as np
 from gradlab.analysis.claims.numbers import compare_numbers
 from gradlab.analysis.measured import Measured, Profile
 from gradlab.analysis.theory import predictions_of
-from gradlab.audits.start import Gain, gain_of
+from gradlab.audits.start import gain_of
+from gradlab.facts import Gain
 from gradlab.report.charts import BoxChart, HeatChart, HeatPanel, Line, LineChart, Points
-from gradlab.report.figures.base import EVEN, MOST_NAMED, Figure, band, seeds_note
-from gradlab.spec.naming import capital, join, say_inside
-from gradlab.spec.numerals import counted, written
+from gradlab.report.figures.base import MOST_NAMED, Figure, band, seeds_note
+from gradlab.spec.naming import say_inside
+from gradlab.words import capital, counted, join, say_gain, written
 
 FEWEST_MOMENTS = 3
 """Moments of a heat map."""
-SLOW = 1.03
-"""A factor per layer below which only the total is told."""
 
 
 class LayerFigure(Figure):
@@ -304,28 +303,8 @@ def see_layers(measured: Measured, lines: Sequence[Line], what: str, *, backward
     falls = "falls most" if least.in_all < 1 else "grows least"
     grows = "grows most" if most.in_all > 1 else "falls least"
     begin = capital(f"{way}, {what} {falls} {low}")
-    end = f"It {grows} {high}: it {say_gain(most)}" if not is_even(most) else f"{capital(high)}, it keeps its size"
+    end = f"It {grows} {high}: it {say_gain(most)}" if not most.even else f"{capital(high)}, it keeps its size"
     return f"{begin}: it {say_gain(least)}. {end}."
-
-
-def is_even(gain: Gain) -> bool:
-    """Whether a size is the same at both ends."""
-    return 1 / EVEN < gain.in_all < EVEN
-
-
-def say_gain(gain: Gain) -> str:
-    """What a size does over the layers: `loses a factor of 4.6 per layer (4.2 × 10¹² over 19 layers)`."""
-    if gain.in_all == 0:
-        return f"falls to exactly 0 within {gain.layers} layers"
-    if not np.isfinite(gain.in_all):
-        return f"overflows within {gain.layers} layers"
-    if is_even(gain):
-        return "keeps its size"
-    word, factor = ("loses", 1 / gain.per_layer) if gain.per_layer < 1 else ("gains", gain.per_layer)
-    total = f"{written(max(gain.in_all, 1 / gain.in_all), 2)} over {gain.layers} layers"
-    if factor <= SLOW:
-        return f"{word} only a factor of {total}"
-    return f"{word} a factor of {written(factor, 2 if factor > EVEN else 3)} per layer ({total})"
 
 
 def _place(measured: Measured, group: str) -> str:

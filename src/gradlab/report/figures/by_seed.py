@@ -6,15 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from gradlab.analysis.formatting import where
+from gradlab.analysis.estimate import where
 from gradlab.analysis.measured import Measured
 from gradlab.report.charts import Column, EffectChart, SeedChart
 from gradlab.report.figures.base import WIDE, Figure, Numbers, levels_of
 from gradlab.report.tuning import base_settings
-from gradlab.spec.naming import capital, join
-from gradlab.spec.numerals import counted, written
 from gradlab.spec.study import Headline
 from gradlab.tell.answers import ALL_ON, judge_parts
+from gradlab.words import capital, counted, join, written
 
 MOST, MOST_TUNED = 10, 8
 """Arms that stand side by side."""

@@ -14,9 +14,9 @@ from gradlab.analysis.tasks import over_tasks
 from gradlab.optim.schedules import Horizon, learning_rates
 from gradlab.report.charts import Line, LineChart
 from gradlab.report.figures.base import MOST_NAMED, Figure, Numbers, band, levels_of, say_apart, seeds_note
-from gradlab.spec.naming import join, say_inside
-from gradlab.spec.numerals import written
+from gradlab.spec.naming import say_inside
 from gradlab.spec.paths import label
+from gradlab.words import join, written
 
 MOST_POINTS = 1200
 """Points of a line: more than a figure has dots across."""

@@ -9,7 +9,7 @@ from gradlab.analysis.claims.verdict import Verdict
 from gradlab.analysis.measured import Measured
 from gradlab.report.charts import Line, LineChart, Panels
 from gradlab.report.figures.base import Figure
-from gradlab.spec.numerals import counted
+from gradlab.words import counted
 
 MOST_CLAIMS = 12
 MOST_LOOKS = 12

@@ -11,10 +11,9 @@ from gradlab.analysis.measured import Measured
 from gradlab.analysis.tuning import Tried, Tuning, tuning_of
 from gradlab.report.charts import Chart, Panels, SensitivityChart, SensitivityCurve
 from gradlab.report.figures.base import WIDE, Figure
-from gradlab.spec.naming import Names, join
-from gradlab.spec.numerals import written
-from gradlab.spec.paths import label, value_at
-from gradlab.spec.study import spoken
+from gradlab.spec.naming import Names, name_setting
+from gradlab.spec.paths import distinct, label, value_at
+from gradlab.words import join, written
 
 MOST_LINES = 8
 FAR = 300
@@ -39,7 +38,7 @@ class TuningCurves(Figure):
         if not paths or not finite:
             return None
         metric, seeds = tuning.metric, tuning.stage.tune.seeds
-        name, what = metric.name.replace("_", " "), " and ".join(map(spoken, paths))
+        name, what = metric.name.replace("_", " "), join(list(map(name_setting, paths)))
         note = f"line: median, band: range of {seeds} tuning seeds; none of these trials enters a verdict"
         note += "; at each value, the best of the other settings" if len(paths) > 1 else ""
         hidden = len(measured.group_names) - len(arms)
@@ -47,8 +46,8 @@ class TuningCurves(Figure):
         title = f"Sensitivity to the {what}"
         charts = tuple(
             SensitivityChart(
-                spoken(path) if len(paths) > 1 else title,
-                spoken(path),
+                name_setting(path) if len(paths) > 1 else title,
+                name_setting(path),
                 f"{name} (tuning)",
                 log_y=metric.on_logs and min(finite) > 0 and max(finite) > WIDE * min(finite),
                 lower_is_better=metric.sign < 0,
@@ -87,10 +86,7 @@ def _cap(tuning: Tuning) -> float | None:
 
 def _values(tuning: Tuning, path: str) -> list[Any]:
     """The distinct values that were tried at a path: numbers by size, words in their order."""
-    found: list[Any] = []
-    for tried in tuning.tried:
-        if tried.candidate.values[path] not in found:
-            found.append(tried.candidate.values[path])
+    found = distinct(tried.candidate.values[path] for tried in tuning.tried)
     return sorted(found) if _are_numbers(found) else found
 
 

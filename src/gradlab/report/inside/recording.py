@@ -15,13 +15,17 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from gradlab.audits.start import gain_of
+from gradlab.facts import Fact
 from gradlab.network.activations import Identity
 from gradlab.network.layout import LayerParameters, Layout, Parameters
 from gradlab.network.mlp import MLP, Layer, Tape
 from gradlab.network.norms import NoNorm, Running
 from gradlab.network.skips import Gradients, Skip
 from gradlab.probes import rms
+from gradlab.spec.config import Config
 from gradlab.spec.stored import Count, Stored, Whole
+from gradlab.tell.networks import Course, diagnose_course
 from gradlab.trials.setup import Setup
 
 Array = NDArray[Any]
@@ -327,3 +331,19 @@ def _from_plain(saved: SavedInspection) -> Inspection:
 
 def _parse(value: float | str | None) -> float:
     return np.nan if value is None else float(value)
+
+
+def diagnose(recording: Recording, configs: tuple[Config, Config]) -> tuple[Fact, ...]:
+    """Each arm at its start, with the cause where the init is one, and what became of it in training."""
+    return tuple(
+        diagnose_course(arm, config, _course_of(inspections, config))
+        for arm, inspections, config in zip(recording.arms, recording.inspections, configs, strict=True)
+    )
+
+
+def _course_of(inspections: tuple[Inspection, ...], config: Config) -> Course:
+    start, end = inspections[0], inspections[-1]
+    hidden = slice(0, len(start.delta) - (config.model.head == "linear"))
+    signal = gain_of(start.signal[hidden, 2] if start.signal[hidden, 2].all() else start.signal[hidden, 4])
+    delta, dead = gain_of(start.delta[hidden][::-1]), float(np.mean(end.dead[hidden]))
+    return Course(signal, delta, (start.loss, end.loss), end.step - start.step, dead)

@@ -19,10 +19,9 @@ from gradlab.report.draw import draw_one
 from gradlab.report.inside.recording import MOST_SAMPLES, Inspection, Recording
 from gradlab.report.look import Dashes, stroke
 from gradlab.spec.config import Config
-from gradlab.spec.naming import join
-from gradlab.spec.numerals import counted, written
 from gradlab.theory.predicting import predict_groups
 from gradlab.theory.prediction import Forecast, Prediction
+from gradlab.words import counted, join, percent, written
 
 Forecasts = Mapping[int, Forecast]
 
@@ -358,7 +357,7 @@ def _units(recording: Recording, places: tuple[str, ...]) -> View:
         panels.append(LinePanel("update ratio", "layer", "‖ΔW‖/‖W‖ of the step before", moved))
 
     def say(moment: Moment) -> str:
-        shares = [f"{100 * float(np.mean(one.dead)):.0f} %" for one in moment]
+        shares = [percent(float(np.mean(one.dead))) for one in moment]
         return (
             f"{shares[0]} of the units {places[0]} and {shares[1]} {places[1]} are dead: their slope is 0 on the "
             "whole batch, so they pass no gradient on and receive none."

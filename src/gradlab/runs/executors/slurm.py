@@ -36,6 +36,7 @@ from gradlab.runs.remote import MOST_DEATHS, Answer, Dispatch, Progress, RemoteW
 from gradlab.runs.store.files import Lock
 from gradlab.runs.worker import Bundle, Monitor
 from gradlab.trials.outcome import TrialResult
+from gradlab.words import counted
 
 T = TypeVar("T")
 
@@ -369,7 +370,7 @@ class _SlurmDispatch(Dispatch):
         names = [job.job_id for job in submitted]
         self._jobs |= zip(names, submitted, strict=True)
         self._alive.update(names)
-        say(f"submitted {len(names)} job{'s' if len(names) > 1 else ''} ({self._mode}): {', '.join(names)}")
+        say(f"submitted {counted(len(names), 'job')} ({self._mode}): {', '.join(names)}")
 
     def _gather(self) -> Generator[list[TrialResult]]:
         for name, answer in self._spool.answers():

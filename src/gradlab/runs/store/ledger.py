@@ -30,6 +30,7 @@ from gradlab.runs.store.files import DamagedFile, open_own, read_fitted, read_re
 from gradlab.runs.store.records import Chunk
 from gradlab.spec.base import canonical_json, plain_json
 from gradlab.spec.stored import Count, Stored, Whole, read_json
+from gradlab.words import counted
 
 LEDGER, HEAD = "ledger.jsonl", "ledger.json"
 UNSEEN = "whether entries at the end of the ledger were removed cannot be seen"
@@ -355,7 +356,7 @@ class LedgerWriter:
         remarks: list[str] = []
         if ledger.cut:
             notes.append(("cut", {"entries": ledger.cut}))
-            remarks.append(f"the ledger of {self._folder} lacks its last {_count(ledger.cut, 'entry', 'entries')}")
+            remarks.append(f"the ledger of {self._folder} lacks its last {counted(ledger.cut, 'entry', 'entries')}")
         present = {chunk.path.name: chunk for chunk in chunks}
         known = committed_chunks(ledger)
         for aside in self.aside:
@@ -364,7 +365,7 @@ class LedgerWriter:
         for name, data in known.items():
             if name not in present:
                 notes.append(("missing", {"chunk": name, "trials": data["trials"]}))
-                trials = _count(len(data["trials"]), "finished trial")
+                trials = counted(len(data["trials"]), "finished trial")
                 remarks.append(f"chunk {name} of {self._folder}, with {trials}, was removed; its trials are run again")
             elif present[name].sha256 != data["manifest"]:
                 _, now = _chunk_note(present[name], "altered")
@@ -574,7 +575,3 @@ def _entries(folder: Path, kind: str) -> list[Entry]:
     except StoreError:
         return []
     return ledger.of(kind) if ledger is not None else []
-
-
-def _count(number: int, word: str, words: str | None = None) -> str:
-    return f"{number:,} {word if number == 1 else words or word + 's'}"
