@@ -15,7 +15,8 @@ from torch_arms import CLASSES, WIDTH, Arms
 import gradlab
 from gradlab.audits.audit import UNDECLARED_CODE
 from gradlab.audits.compare import BY_FACTOR, UNDECLARED
-from gradlab.audits.factories.code import FACTORS, NOTHING
+from gradlab.audits.factories.code import NOTHING
+from gradlab.audits.side_by_side import FACTORS
 from gradlab.errors import InvalidInput
 
 pytestmark = pytest.mark.thorough

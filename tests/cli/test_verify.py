@@ -11,6 +11,8 @@ import pytest
 from commands import gradlab as command
 
 import gradlab
+from gradlab.running import verify
+from gradlab.runs.store.environment import environment
 
 TRAIN = """
 import random
@@ -78,19 +80,15 @@ def test_usage_is_exit_code_2_and_what_is_no_run_is_1(words: tuple[str, ...], co
     assert "Traceback" not in done.stderr
 
 
-def test_another_machine_is_refused_with_a_sentence(folder: Path) -> None:
-    from gradlab.runs.store.files import sealed
-
-    path = folder / "runs/study/environment.json"
-    known = json.loads(path.read_bytes())
-    del known["sha256"]
-    path.write_bytes(sealed({**known, "processor": "another"}))
+def test_another_machine_is_refused_with_a_sentence(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    here = environment()
+    monkeypatch.setattr(verify, "environment", lambda: {**here, "processor": "another"})
     default = command("verify", "runs/study", cwd=folder)
     assert default.returncode == 0
-    assert "(processor was another" in " ".join(default.stdout.split())
+    assert "is another)" in " ".join(default.stdout.split())
     assert "not checked retrained" in " ".join(default.stdout.split())
     assert command("verify", "runs/study", "--all", cwd=folder).returncode == 1
-    path.write_bytes(sealed({**known, "python": "3.0", "cores": 1}))
+    monkeypatch.setattr(verify, "environment", lambda: {**here, "python": "3.0", "cores": 1})
     assert command("verify", "runs/study", "--all", cwd=folder).returncode == 0
 
 

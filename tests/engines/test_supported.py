@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gradlab import parts
 from gradlab.engines.fused import Fused
 from gradlab.engines.fused.kernels import supported
 from gradlab.engines.fused.kernels.supported import Kernel, explain_unsupported
 from gradlab.engines.reference import Reference
-from gradlab.parts import BUILT_IN, catalog
+from gradlab.parts import BUILT_IN
 from gradlab.plans.plan import make_plan
 from gradlab.runs.worker import run_trial
 from gradlab.spec.files import resolve
@@ -46,10 +47,10 @@ def new_classes() -> Iterator[None]:
     """A new class in the file of its kind is all that a new built-in part needs."""
 
     def forget() -> None:
-        for cached in (catalog.built_in_names, catalog.built_in, catalog._family):
+        for cached in (parts.built_in_names, parts.built_in, parts._family):
             cached.cache_clear()
 
-    homes = {kind: importlib.import_module(catalog.HOMES[kind]) for kind, _ in NEW}
+    homes = {kind: importlib.import_module(parts.HOMES[kind]) for kind, _ in NEW}
     before = {kind: dict(vars(home)) for kind, home in homes.items()}
     for (kind, _), source in NEW.items():
         exec(dedent(source), vars(homes[kind]))

@@ -23,7 +23,7 @@ class Evidence(Figure):
     """p of every claim after so many seeds, one panel each; below the dotted line it is settled."""
 
     name = "evidence"
-    rank = 60
+    rank = 46
 
     def chart(self, measured: Measured) -> Panels | None:
         """Of a study whose seeds are added until its claims are settled."""
