@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 import gradlab
-from gradlab.engines.base import one_blas_thread
+from gradlab.arithmetic import one_blas_thread
 from gradlab.engines.fused import Fused
 from gradlab.runs.executors.pool import Pool
 from gradlab.runs.executors.processes import Processes

@@ -32,7 +32,7 @@ from time import perf_counter, process_time
 from typing import Any
 
 import gradlab
-from gradlab.engines.base import one_blas_thread
+from gradlab.arithmetic import one_blas_thread
 from gradlab.plans.plan import Plan
 from gradlab.runs.coordinator import run_trials
 from gradlab.runs.executors.base import Executor, forecast, named_executor

@@ -23,7 +23,7 @@ from time import perf_counter, sleep
 import httpx
 import psutil
 
-from gradlab.engines.base import one_blas_thread
+from gradlab.arithmetic import one_blas_thread
 from gradlab.web.serve import SWITCH, Address, bind, make_server
 from gradlab.web.session import Session, Sessions
 from gradlab.web.settings import Settings, read_settings

@@ -18,7 +18,7 @@ from time import perf_counter
 from typing import Any
 
 import gradlab
-from gradlab.engines.base import one_blas_thread
+from gradlab.arithmetic import one_blas_thread
 from gradlab.runs.worker import run_trial
 
 TRIVIAL = {

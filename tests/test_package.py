@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
+import importlib
 import re
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -107,3 +110,16 @@ def test_readme_commands_are_what_ci_runs() -> None:
 def test_no_file_is_called_utils_helpers_common_or_misc() -> None:
     names = {path.stem for path in (ROOT / "src").rglob("*.py")}
     assert not names & {"utils", "helpers", "common", "misc"}
+
+
+@pytest.mark.parametrize("folder", ["benchmarks", "scripts", "examples"])
+def test_what_stands_beside_the_package_imports_names_that_exist(folder: str) -> None:
+    missing = []
+    for file in sorted((ROOT / folder).rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf8"))):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "gradlab":
+                module = importlib.import_module(str(node.module))
+                for name in (alias.name for alias in node.names):
+                    if not hasattr(module, name) and find_spec(f"{node.module}.{name}") is None:
+                        missing.append(f"{file.relative_to(ROOT)}:{node.lineno}: {node.module}.{name}")
+    assert missing == []
