@@ -119,7 +119,9 @@ def test_what_stands_beside_the_package_imports_names_that_exist(folder: str) ->
         for node in ast.walk(ast.parse(file.read_text(encoding="utf8"))):
             if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "gradlab":
                 module = importlib.import_module(str(node.module))
-                for name in (alias.name for alias in node.names):
-                    if not hasattr(module, name) and find_spec(f"{node.module}.{name}") is None:
-                        missing.append(f"{file.relative_to(ROOT)}:{node.lineno}: {node.module}.{name}")
+                missing += [
+                    f"{file.relative_to(ROOT)}:{node.lineno}: {node.module}.{alias.name}"
+                    for alias in node.names
+                    if not hasattr(module, alias.name) and find_spec(f"{node.module}.{alias.name}") is None
+                ]
     assert missing == []
