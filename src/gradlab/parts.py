@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from gradlab.network.inits import Init as Init
     from gradlab.network.layout import Tensor as Tensor
     from gradlab.network.losses import Loss as Loss
+    from gradlab.network.noises import Noise as Noise
     from gradlab.network.norms import Norm as Norm
     from gradlab.network.skips import Skip as Skip
     from gradlab.optim.optimizers import Optimizer as Optimizer
@@ -77,6 +78,7 @@ HOMES: Mapping[str, str] = {
     "activation": "gradlab.network.activations",
     "skip": "gradlab.network.skips",
     "norm": "gradlab.network.norms",
+    "noise": "gradlab.network.noises",
     "init": "gradlab.network.inits",
     "loss": "gradlab.network.losses",
     "optimizer": "gradlab.optim.optimizers",

@@ -12,6 +12,9 @@ def test_every_choice_of_the_models_is_known_with_its_kind_of_part() -> None:
     assert {path: choice.part for path, choice in choices().items()} == {
         "data": "task",
         "model.activation": "activation",
+        "model.dropout": "noise",
+        "model.input_dropout": "noise",
+        "model.branch_dropout": "noise",
         "model.skip": "skip",
         "model.norm": "norm",
         "model.head_activation": "activation",

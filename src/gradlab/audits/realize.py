@@ -52,8 +52,8 @@ def compute_behavior(setup: Setup) -> list[Trait]:
     running, state = mlp.initial_running(setup.dtype), optimizer.init(theta)
     outputs, deltas, updates, sizes = [], [], [], []
     with np.errstate(all="ignore"), seeded(setup.trial.seed):  # a user's part may draw numbers itself
-        for rate in first_rates(setup):
-            output, tape = mlp.forward(p, x, running)
+        for step, rate in enumerate(first_rates(setup)):
+            output, tape = mlp.forward(p, x, running, draws=setup.draws(step))
             loss, d_output = setup.loss.value_and_gradient(output, y)
             mlp.backward(p, tape, d_output, g)
             delta, state = optimizer.update(clip_gradient(gradient, clip), state, theta, rate)
@@ -150,7 +150,15 @@ class TraitReader:
     def _behavior(self, setup: Setup) -> list[Trait]:
         """What the network computes; computed once for set-ups that are equal in all that it depends on."""
         mlp = setup.mlp
-        network = (mlp.stem, mlp.blocks, mlp.head, mlp.skip, mlp.depth, mlp.layout.size)  # projections are in θ
+        network = (
+            mlp.stem,
+            mlp.blocks,
+            mlp.head,
+            mlp.skip,
+            mlp.depth,
+            mlp.layout.size,
+            mlp.noises,
+        )  # projections are in θ
         training = (setup.loss, setup.optimizer, setup.trial.config.train.clip, setup.trial.seed, *first_rates(setup))
         tensors = tuple(fingerprint(array) for array in (setup.theta, setup.probe_x, setup.probe_y))
         key = (*network, *training, *tensors)
@@ -182,6 +190,7 @@ def _network(setup: Setup) -> list[Trait]:
         Trait.of_words("activation", _describe_part(_activation_of(mlp))),
         Trait.of_words("end of the network", last),
         Trait.of_words("normalization", ", ".join(norms) or "none"),
+        *(Trait.of_words(f"noise in training: {place}", _describe_part(noise)) for place, noise in mlp.noises),
         _count("parameters", mlp.layout.size),
         Trait("parameter shapes", repr(shapes), _shapes(mlp.layout.slots)),
         _count("FLOPs per step", flops),

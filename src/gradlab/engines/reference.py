@@ -58,7 +58,7 @@ class ReferenceTrainer(Trainer):
         mlp, clip, classes = setup.mlp, setup.trial.config.train.clip, setup.dataset.classes
         for step, rows in islice(self._batches, stop - start):
             x, y = setup.dataset.gather(rows, setup.dtype)
-            output, tape = mlp.forward(self._p, x, self._running)
+            output, tape = mlp.forward(self._p, x, self._running, draws=setup.draws(step))
             loss, d_output = setup.loss.value_and_gradient(output, y)
             correct = count_correct(output, y) if classes is not None else 0
             if not stretch.add(loss, correct, len(x)):
@@ -82,4 +82,5 @@ class ReferenceTrainer(Trainer):
     def first_loss(self) -> float:
         """Forward in training mode on the first batch."""
         x, y = self._setup.first_batch()
-        return self._setup.loss.value(self._setup.mlp.forward(self._p, x, self._running)[0], y)
+        output = self._setup.mlp.forward(self._p, x, self._running, draws=self._setup.draws(0))[0]
+        return self._setup.loss.value(output, y)

@@ -4,6 +4,7 @@
     block   h = skip(h, branch(h))                  width -> width, see skips/base.py
             h = skip(h P, branch(h))                where the block changes the width: P is learned
     head    y = f(h W + b)                          width -> output width, f the identity unless the model says so
+    noise   h <- a h + b                            in training, where draws are given: see noises.py
 
 Layers are numbered from 1 in forward order over the weight matrices. A forward pass leaves a *tape*: one
 record per layer with what backward needs and what probes read. δ of a layer is dL/dz for its z = x W + b.
@@ -23,6 +24,7 @@ from gradlab.errors import PartError, StudyError
 from gradlab.network.activations import Activation, Identity
 from gradlab.network.inits import Init, LecunNormal
 from gradlab.network.layout import Layout, Parameters, Slot, Tensor, checked
+from gradlab.network.noises import Draws, Noise
 from gradlab.network.norms import NoNorm, Norm, Running
 from gradlab.network.skips import Skip
 from gradlab.parts import Catalog, Part
@@ -75,6 +77,10 @@ class Record:
     """Output of the block that ends here, after the skip."""
     delta: Array | None = None
     """dL/dz of this layer."""
+    noise: Array | None = None
+    """What a noise multiplied `post` by."""
+    branch_noise: Array | None = None
+    """What a noise multiplied the branch by, in the layer that ends a block."""
 
 
 @dataclass
@@ -103,6 +109,8 @@ class MLP:
     projection: Init = field(default_factory=LecunNormal)
     """How the matrices of skips that change the width are drawn."""
     projection_scale: float = 1.0
+    noises: tuple[tuple[str, Noise], ...] = ()
+    """The noises of training by place."""
 
     @staticmethod
     def of(model: Model, input_width: int, output_width: int, catalog: Catalog) -> MLP:
@@ -138,8 +146,18 @@ class MLP:
 
     # ------------------------------------------------------------------ forward
 
-    def forward(self, p: Parameters, x: Array, running: list[Running], *, training: bool = True) -> tuple[Array, Tape]:
-        """Output of shape (n, output width), and the tape."""
+    def forward(
+        self, p: Parameters, x: Array, running: list[Running], *, training: bool = True, draws: Draws | None = None
+    ) -> tuple[Array, Tape]:
+        """Output of shape (n, output width), and the tape. Without `draws` there is no noise."""
+        noises = dict(self.noises) if training and draws is not None else {}
+
+        def noisy(place: str, number: int, x: Array) -> tuple[Array, Array | None]:
+            if draws is None or place not in noises or not self.has_noise(place, number):
+                return x, None
+            return draws.apply(noises[place], place, number, self.along(place, number), x)
+
+        x, _ = noisy("input", 0, x)
         tape = Tape(x)
 
         def linear(layer: Layer, x: Array) -> Array:
@@ -159,30 +177,34 @@ class MLP:
         if self.stem is not None:
             pre, cache = normed(self.stem, linear(self.stem, h))
             post = self.stem.activation.forward(pre)
-            tape.records.append(Record(h, pre, post, cache, stream=post))
-            h = post
+            x_in = h
+            h, noise = noisy("hidden", 1, post)
+            tape.records.append(Record(x_in, pre, post, cache, stream=h, noise=noise))
 
         for index, block in enumerate(self.blocks):
             own = self._of_block(p, index)
             entry = h @ own[PROJECTION] if _projects(block, own) else h
             for layer in block:
-                last, branch, skip_cache = layer is block[-1], None, None
+                last, branch, skip_cache, noise, branch_noise = layer is block[-1], None, None, None, None
                 if self.skip.place == "before":  # W f(norm(h)) + b
                     pre, cache = normed(layer, h)
-                    x_in = post = layer.activation.forward(pre)
-                    h = linear(layer, post)
+                    post = layer.activation.forward(pre)
+                    x_in, noise = noisy("hidden", layer.number, post)
+                    h = linear(layer, x_in)
                 else:  # f(norm(W h + b))
                     x_in = h
                     pre, cache = normed(layer, linear(layer, h))
                     if last and self.skip.place == "inside":
-                        branch = pre
+                        branch, branch_noise = noisy("branch", index + 1, pre)
                         pre, skip_cache = self.skip.forward(entry, branch, own)
-                    h = post = layer.activation.forward(pre)
-                tape.records.append(Record(x_in, pre, post, cache, branch, skip_cache))
+                    post = layer.activation.forward(pre)
+                    h, noise = noisy("hidden", layer.number, post)
+                record = Record(x_in, pre, post, cache, branch, skip_cache, noise=noise, branch_noise=branch_noise)
+                tape.records.append(record)
             end = tape.records[-1]
             if self.skip.place != "inside":
-                end.branch = h
-                h, end.skip_cache = self.skip.forward(entry, h, own)
+                end.branch, end.branch_noise = noisy("branch", index + 1, h)
+                h, end.skip_cache = self.skip.forward(entry, end.branch, own)
             end.stream = h
 
         if self.head is not None:
@@ -212,6 +234,8 @@ class MLP:
 
         def activation(layer: Layer, dy: Array) -> Array:  # d pre = dy f'(pre)
             record = tape.records[layer.number - 1]
+            if record.noise is not None:
+                dy = dy * record.noise
             return dy * layer.activation.slope(record.pre, record.post)
 
         def norm(layer: Layer, dy: Array) -> Array:
@@ -227,11 +251,13 @@ class MLP:
 
         for index in reversed(range(len(self.blocks))):
             block, own = self.blocks[index], self._of_block(p, index)
-            cache = tape.records[block[-1].number - 1].skip_cache
+            end = tape.records[block[-1].number - 1]
+            cache = end.skip_cache
             along_skip: Array | None = None
             found: Mapping[str, Any] = {}
             if self.skip.place != "inside":
                 along_skip, dh, found = self.skip.backward(dh, own, cache)
+                dh = dh if end.branch_noise is None else dh * end.branch_noise
             for layer in reversed(block):
                 if self.skip.place == "before":
                     dh = norm(layer, activation(layer, through(layer, dh)))
@@ -239,6 +265,7 @@ class MLP:
                     dh = activation(layer, dh)
                     if layer is block[-1] and self.skip.place == "inside":
                         along_skip, dh, found = self.skip.backward(dh, own, cache)
+                        dh = dh if end.branch_noise is None else dh * end.branch_noise
                     dh = through(layer, norm(layer, dh))
             if _projects(block, own):
                 x = self._entry(tape, index)
@@ -253,6 +280,14 @@ class MLP:
 
         if self.stem is not None:
             linear(self.stem, norm(self.stem, activation(self.stem, dh)))
+
+    def has_noise(self, place: str, number: int) -> bool:
+        """Whether a noise of this place acts at this layer or block: the network's output gets none."""
+        return place != "hidden" or self.head is not None or number < self.depth or self.skip.place == "before"
+
+    def along(self, place: str, number: int) -> float:
+        """How deep a layer or block lies, up to 1."""
+        return {"input": 1.0, "hidden": number / self.depth, "branch": number / max(len(self.blocks), 1)}[place]
 
     def _of_block(self, p: Parameters, block: int) -> Mapping[str, Any]:
         """What belongs to the skip of a block: its tensors, the constants, and the projection if there is one."""
@@ -303,10 +338,27 @@ def _lay_out(model: Model, input_width: int, output_width: int, catalog: Catalog
     units = sorted({block[-1].fan_out for block in blocks})
     by_width = {width: dict(skip.constants(width, model.depth)) for width in units} if len(units) > 1 else {}
     constants = dict(skip.constants(units[0] if len(units) == 1 else widths[-1], model.depth))
+    noises = _noises(model, skip, catalog)
     projection: Init = model.projection.build(catalog)
     scale = scale_value(model.projection.scale, model.depth)
     layout = Layout.of(slots, len(blocks))
-    return MLP(stem, blocks, head, skip, model.depth, layout, constants, by_width, projection, scale)
+    return MLP(stem, blocks, head, skip, model.depth, layout, constants, by_width, projection, scale, noises)
+
+
+def _noises(model: Model, skip: Skip, catalog: Catalog) -> tuple[tuple[str, Noise], ...]:
+    fields = {"input": "input_dropout", "hidden": "dropout", "branch": "branch_dropout"}
+    found: list[tuple[str, Noise]] = []
+    for place, name in fields.items():
+        noise: Noise = getattr(model, name).build(catalog)
+        if noise.for_branches and (place != "branch" or skip.name == "none"):
+            raise StudyError(
+                f"{noise.name!r} drops whole branches, so it needs a skip beside them; use model.branch_dropout in a "
+                "network with a skip",
+                where=f"model.{name}",
+            )
+        if noise.name != "none":
+            found.append((place, noise))
+    return tuple(found)
 
 
 def _layers(

@@ -33,6 +33,11 @@ class Choice(Frozen):
         """What the choice itself says besides the part's name, with its defaults; the rest belongs to the part."""
         return {name: field.default for name, field in cls.model_fields.items() if name != cls.key}
 
+    @classmethod
+    def short_form(cls, raw: Any) -> Any:
+        """What other short form of a choice stands for; names are read everywhere."""
+        return raw
+
     @model_validator(mode="before")
     @classmethod
     def _fill_in(cls, raw: Any, info: ValidationInfo) -> Any:
@@ -40,6 +45,7 @@ class Choice(Frozen):
             return raw
         if isinstance(raw, str):
             raw = {cls.key: raw}
+        raw = cls.short_form(raw)
         if not isinstance(raw, Mapping):
             raise spec_error(f"the name of {with_article(cls.part)} was expected, not {shown(raw)}", value=raw)
         if cls.key not in raw:
@@ -109,6 +115,19 @@ class NormChoice(KindChoice):
     """The normalization before the nonlinearity."""
 
     part = "norm"
+
+
+class NoiseChoice(KindChoice):
+    """What training adds or drops at random: a number is the rate of a plain dropout."""
+
+    part = "noise"
+
+    @classmethod
+    def short_form(cls, raw: Any) -> Any:
+        """`dropout: 0.5`; a rate of 0 is none."""
+        if isinstance(raw, int | float) and not isinstance(raw, bool):
+            return {"kind": "dropout", "rate": raw} if raw else {"kind": "none"}
+        return raw
 
 
 class LossChoice(KindChoice):

@@ -15,6 +15,7 @@ from gradlab.spec.choice import (
     EngineChoice,
     InitChoice,
     LossChoice,
+    NoiseChoice,
     NormChoice,
     OptimizerChoice,
     ProjectionChoice,
@@ -65,7 +66,10 @@ class Model(Frozen):
 
     noun: ClassVar[str] = "model"
     later: ClassVar[frozenset[str]] = frozenset(
-        ("blocks", "widths", "stem_activation", "stem_norm", "head_activation", "projection")
+        (
+            *("blocks", "widths", "stem_activation", "stem_norm", "head_activation", "projection"),
+            *("dropout", "input_dropout", "branch_dropout"),
+        )
     )
 
     depth: Annotated[int, Field(ge=1, le=MAX_DEPTH, strict=True)] = Field(default=None)  # type: ignore[assignment]
@@ -93,6 +97,12 @@ class Model(Frozen):
     projection: ProjectionChoice = "lecun_normal"  # type: ignore[assignment]
     """Initial values of the matrix in a skip whose block changes the width; other skips have none."""
     norm: NormChoice = "none"  # type: ignore[assignment]
+    dropout: NoiseChoice = "none"  # type: ignore[assignment]
+    """After the activation of every hidden layer (in a block: inside the branch): a rate, or a noise by name."""
+    input_dropout: NoiseChoice = "none"  # type: ignore[assignment]
+    """On the inputs: a rate, or a noise by name (`{kind: gaussian_noise, std: 0.1}`)."""
+    branch_dropout: NoiseChoice = "none"  # type: ignore[assignment]
+    """On every block's branch, before it joins the skip: a rate, or a noise by name (`stochastic_depth`)."""
     bias: bool = True
     """Whether linear layers have a bias, the stem and the head included."""
     last_activation: bool = True

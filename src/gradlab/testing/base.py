@@ -20,6 +20,7 @@ from gradlab.errors import described
 from gradlab.network.layout import Tensor
 from gradlab.network.losses import Loss, Mse
 from gradlab.network.mlp import MLP
+from gradlab.network.noises import Draws
 from gradlab.network.norms import Norm
 from gradlab.network.skips import Skip
 from gradlab.parts import BUILT_IN, Catalog, Part
@@ -106,24 +107,24 @@ STEP = 2e-4
 """About the fifth root of float64's epsilon, where truncation and rounding of the four-point rule balance."""
 
 
-def analytic_gradient(mlp: MLP, loss: Loss, theta: Array, x: Array, y: Array) -> Array:
+def analytic_gradient(mlp: MLP, loss: Loss, theta: Array, x: Array, y: Array, draws: Draws | None = None) -> Array:
     """dL/dθ by the network's own backward pass."""
     gradient = np.zeros_like(theta)
     p = mlp.layout.windows(theta)
-    output, tape = mlp.forward(p, x, mlp.initial_running(theta.dtype))
+    output, tape = mlp.forward(p, x, mlp.initial_running(theta.dtype), draws=draws)
     _, d_output = loss.value_and_gradient(output, y)
     mlp.backward(p, tape, d_output, mlp.layout.windows(gradient))
     return gradient
 
 
-def numeric_gradient(mlp: MLP, loss: Loss, theta: Array, x: Array, y: Array) -> Array:
+def numeric_gradient(mlp: MLP, loss: Loss, theta: Array, x: Array, y: Array, draws: Draws | None = None) -> Array:
     """dL/dθ by central differences, every parameter: (8 L(θ+h) − 8 L(θ−h) − L(θ+2h) + L(θ−2h))/12h."""
     moved = theta.copy()
     p, running = mlp.layout.windows(moved), mlp.initial_running(theta.dtype)
 
     def at(index: int, value: float) -> float:
         moved[index] = value
-        return loss.value(mlp.forward(p, x, running)[0], y)
+        return loss.value(mlp.forward(p, x, running, draws=draws)[0], y)
 
     gradient = np.empty_like(theta)
     for index, value in enumerate(theta):
@@ -145,9 +146,10 @@ def worst_error(mlp: MLP, a: Array, b: Array, floor: float = FLOOR) -> float:
     return max(errors) if np.isfinite(errors).all() else float("inf")
 
 
-def gradient_error(mlp: MLP, loss: Loss, theta: Array, x: Array, y: Array) -> float:
+def gradient_error(mlp: MLP, loss: Loss, theta: Array, x: Array, y: Array, draws: Draws | None = None) -> float:
     """How far analytic and numeric gradients are apart."""
-    return worst_error(mlp, analytic_gradient(mlp, loss, theta, x, y), numeric_gradient(mlp, loss, theta, x, y))
+    given = mlp, loss, theta, x, y, draws
+    return worst_error(mlp, analytic_gradient(*given), numeric_gradient(*given))
 
 
 def away_from_kinks(mlp: MLP, theta: Array, x: Array, margin: float = 3e-3) -> bool:
@@ -173,7 +175,8 @@ def small_model(part: Part, **fields: Any) -> MLP:
     """A network of 4 hidden layers and a head in which the part is used with its parameters."""
     catalog = catalog_with(part)
     choice = {"kind": part.name, **part.parameters()}
-    tree = {"depth": DEPTH, "width": WIDTH, "stem": "none", "activation": "tanh", part.part: choice, **fields}
+    tree = {"depth": DEPTH, "width": WIDTH, "stem": "none", "activation": "tanh", **fields}
+    tree[SECTION[part.part][1]] = choice
     return MLP.of(Model.model_validate(tree, context={"catalog": catalog}), WIDTH, 3, catalog)
 
 
@@ -302,7 +305,15 @@ def _called(trial: TrialLabel, rate: float) -> TrialResult:
 
 # Who trains a network with a part trains what the part says, or refuses: no engine may quietly do something else.
 
-SECTION = {"activation": "model", "skip": "model", "norm": "model", "loss": "train", "optimizer": "train"}
+SECTION = {
+    "activation": ("model", "activation"),
+    "skip": ("model", "skip"),
+    "norm": ("model", "norm"),
+    "noise": ("model", "branch_dropout"),
+    "loss": ("train", "loss"),
+    "optimizer": ("train", "optimizer"),
+}
+"""Where a study names a part of a kind."""
 STEPS, AGREEMENT = 5, 1e-10
 CLASSES = {"task": "mnist", "train": 24, "validation": 0, "test": 0}
 
@@ -342,7 +353,10 @@ def _trial(part: Part, batch: int | str) -> Trial:
     if getattr(part, "targets", "values") == "classes":
         base["data"] = CLASSES
         base["model"] |= {"stem": "linear", "head": "linear"}
-    base[SECTION[part.part]][part.part] = {"kind": part.name, **part.parameters()}
+    section, field = SECTION[part.part]
+    base[section][field] = {"kind": part.name, **part.parameters()}
+    if part.part == "noise":
+        base["model"]["skip"] = "identity"
     catalog = BUILT_IN if part.name in BUILT_IN.names(part.part) else catalog_with(part)
     config = Config.model_validate(base, context={"catalog": catalog})
     return Trial("contract", "contract", 0, 0, config, catalog)

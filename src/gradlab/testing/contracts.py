@@ -22,7 +22,8 @@ from gradlab.errors import InvalidInput
 from gradlab.network.activations import Activation
 from gradlab.network.inits import Init
 from gradlab.network.layout import checked
-from gradlab.network.losses import Loss
+from gradlab.network.losses import Loss, Mse
+from gradlab.network.noises import Draws, Noise
 from gradlab.network.norms import Norm, Running
 from gradlab.network.skips import Skip
 from gradlab.optim.optimizers import Optimizer
@@ -38,12 +39,15 @@ from gradlab.runs.executors.inline import Inline
 from gradlab.runs.worker import Bundle, Monitor
 from gradlab.scores import Score
 from gradlab.spec.files import resolve
+from gradlab.streams import Streams
 from gradlab.testing.base import (
     DEPTH,
+    TOLERANCE,
     Check,
     check,
     declared_values,
     engines_agree,
+    gradient_error,
     random,
     require,
     require_declared,
@@ -192,6 +196,38 @@ def check_norm(part: Norm) -> Iterator[Check]:
     yield check("evaluation of a sample does not depend on its batch", evaluates)
     for skip in ("none", "identity", "add_then_activate", "pre_activation"):
         yield check(f"gradient is right, skip {skip}", partial(require_right_gradient, part, skip=skip))
+    yield engines_agree(part)
+
+
+def check_noise(part: Noise) -> Iterator[Check]:
+    """Shape, finiteness, purity, the gradient with its draws, evaluation without them."""
+
+    def broadcasts() -> None:
+        for samples, units in ((5, 3), (1, 4)):
+            shape = part.shape(samples, units)
+            for values in part.affine(np.random.default_rng(0).random(shape), 0.5):
+                require(np.isfinite(values).all(), "a or b is not finite")
+                require(
+                    np.broadcast_shapes(np.shape(values), (samples, units)) == (samples, units), "a or b is too large"
+                )
+
+    def right_gradient() -> None:
+        mlp = small_model(part, skip="identity")
+        error = max(gradient_error(mlp, Mse(), *small_state(mlp), Draws(Streams(0, 0), step)) for step in range(3))
+        require(error <= TOLERANCE, f"the gradient differs from central differences by {error:.1e} with its draws")
+
+    def evaluates() -> None:
+        mlp = small_model(part, skip="identity")
+        theta, x, _ = small_state(mlp)
+        p, running = mlp.layout.windows(theta), mlp.initial_running(float)
+        outputs = [mlp.forward(p, x, running, training=False, draws=Draws(Streams(0, 0), step))[0] for step in (0, 1)]
+        require(np.array_equal(*outputs), "evaluation depends on the draws")
+
+    u = np.random.default_rng(1).random(part.shape(6, 4))
+    yield check("a and b are finite and broadcast to the signal", broadcasts)
+    yield check("does not change the draw", lambda: unchanged([u], lambda: part.affine(u, 1.0)))
+    yield check("the gradient is right with the draws of a step", right_gradient)
+    yield check("evaluation draws nothing", evaluates)
     yield engines_agree(part)
 
 

@@ -77,7 +77,11 @@ def predict_config(config: Config, catalog: Catalog, root: int, group: str = "")
         def draw(only: Collection[str]) -> Simulation:
             return simulate(config, catalog, pool, only=only)
 
-        return replace(_predict(mlp, weights, measure_inputs(config, pool), loss, draw), group=group)
+        found = replace(_predict(mlp, weights, measure_inputs(config, pool), loss, draw), group=group)
+        if not mlp.noises:
+            return found
+        left_out = "noise of training is left out, as where layers are measured; so the initial loss is not predicted"
+        return replace(found, loss=Forecast(nan, 0.0, "exact"), reasons=(*found.reasons, left_out))
 
 
 def predict_mlp(mlp: MLP, weights: list[Weights], inputs: Inputs, loss: Loss | None) -> Prediction:

@@ -14,6 +14,7 @@ from gradlab.errors import StudyError
 from gradlab.network.initial import initial_parameters
 from gradlab.network.losses import Loss
 from gradlab.network.mlp import MLP
+from gradlab.network.noises import Draws
 from gradlab.optim.optimizers import Optimizer
 from gradlab.optim.schedules import Horizon, Schedule, learning_rates
 from gradlab.probes import Moment, Probe
@@ -77,6 +78,10 @@ class Setup:
             if place == 0:
                 order = self.order(epoch)
             yield step, order[place * self.batch : (place + 1) * self.batch]
+
+    def draws(self, step: int) -> Draws | None:
+        """The random numbers of a training step (from 0); None if the network draws none."""
+        return Draws(self.streams, step) if self.mlp.noises else None
 
     def first_batch(self) -> tuple[Array, Array]:
         """Inputs and targets of the first batch of the first epoch."""

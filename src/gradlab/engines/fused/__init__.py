@@ -100,6 +100,8 @@ class Fused(Engine):
 
 def _explain_shape(model: Model) -> str | None:
     """Return why the kernels cannot lay out such a network; None if they can."""
+    if any(noise.name != "none" for noise in (model.dropout, model.input_dropout, model.branch_dropout)):
+        return "its kernels draw no noise"
     if model.widths is not None and model.skip.name != "none":
         return "its kernels have no skips between layers of different widths"
     slopes = {choice.parameters.get("negative_slope") for choice in (model.activation, model.head_activation)}

@@ -19,6 +19,7 @@ from gradlab.network.activations import Activation, Identity
 from gradlab.network.layout import TAKEN, Slot
 from gradlab.network.losses import Loss
 from gradlab.network.mlp import MLP, PROJECTION, Layer
+from gradlab.network.noises import Draws
 from gradlab.network.norms import Norm
 from gradlab.network.skips import Skip
 
@@ -231,11 +232,12 @@ class LabModule(nn.Module):
                 own.running_variance.copy_(torch.as_tensor(after[1]))
         return y
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Output of shape (n, output width)."""
-        mlp, h = self.mlp, x
+    def forward(self, x: Tensor, draws: Draws | None = None) -> Tensor:
+        """Output of shape (n, output width); without draws there is no noise."""
+        mlp, h = self.mlp, self._add_noise("input", 0, x, draws)
         if mlp.stem is not None:
             h = self._functions[mlp.stem.number](self._normalize(mlp.stem, self._get_layer(mlp.stem)(h)))
+            h = self._add_noise("hidden", 1, h, draws)
         for index, block in enumerate(mlp.blocks):
             learned = getattr(self, f"block{index + 1}", None)
             p = {**mlp.constants_of(index), **({} if learned is None else dict(learned.named_parameters()))}
@@ -244,15 +246,26 @@ class LabModule(nn.Module):
             for layer in block:
                 f, own = self._functions[layer.number], self._get_layer(layer)
                 if mlp.skip.place == "before":
-                    h = own(f(self._normalize(layer, h)))
+                    h = own(self._add_noise("hidden", layer.number, f(self._normalize(layer, h)), draws))
                     continue
                 z = self._normalize(layer, own(h))
                 if layer is block[-1] and mlp.skip.place == "inside":
-                    z = apply_skip(mlp.skip, entry, z, p)
-                h = f(z)
+                    z = apply_skip(mlp.skip, entry, self._add_noise("branch", index + 1, z, draws), p)
+                h = self._add_noise("hidden", layer.number, f(z), draws)
             if mlp.skip.place != "inside":
+                h = self._add_noise("branch", index + 1, h, draws)
                 h = apply_skip(mlp.skip, entry, h, p)
         return h if mlp.head is None else self._functions[mlp.head.number](self._get_layer(mlp.head)(h))
+
+    def _add_noise(self, place: str, number: int, x: Tensor, draws: Draws | None) -> Tensor:
+        """a ⊙ x + b with Gradlab's draws, in training."""
+        noise = dict(self.mlp.noises).get(place)
+        if noise is None or draws is None or not self.training or not self.mlp.has_noise(place, number):
+            return x
+        dtype = np.float32 if x.dtype == torch.float32 else np.float64
+        both = draws.affine(noise, place, number, self.mlp.along(place, number), *x.shape, dtype)  # type: ignore[call-arg]
+        scale, shift = (torch.from_numpy(values).to(x.device) for values in both)
+        return scale * x + shift
 
     # ------------------------------------------------------------------ Gradlab's parameters, in and out
 

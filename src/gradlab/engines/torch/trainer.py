@@ -131,7 +131,7 @@ class TorchTrainer(Trainer):
         for step, rows in islice(self._batches, stop - start):
             x, y = self._on_device(*setup.dataset.gather(rows, setup.dtype))
             module.zero_grad(set_to_none=True)
-            output = module(x)
+            output = module(x, setup.draws(step))
             loss = loss_value(setup.loss, output, y)
             correct = int((output.argmax(1) == y).sum()) if classes is not None else 0
             if not stretch.add(float(loss.detach()), correct, len(x)):
@@ -160,7 +160,7 @@ class TorchTrainer(Trainer):
         """Forward in training mode on the first batch."""
         x, y = self._on_device(*self._setup.first_batch())
         with torch.no_grad():
-            return float(loss_value(self._setup.loss, self._module(x), y))
+            return float(loss_value(self._setup.loss, self._module(x, self._setup.draws(0)), y))
 
     def _on_device(self, x: Array, y: Array) -> tuple[Any, Any]:
         return torch.from_numpy(x).to(self._device), torch.as_tensor(y).to(self._device)
