@@ -1,8 +1,12 @@
 """Reproduce all write-ups at their full budget and store the results: tables, reports, scoreboard, verdicts.
 
-python scripts/make_results.py              # resumes an earlier call; takes an hour or two from scratch
+python scripts/make_results.py              # resumes an earlier call; takes some hours from scratch
 python scripts/make_results.py --no-run     # trains nothing: finished runs in runs/, else the tables in docs/results
 python scripts/make_results.py --rebuild    # trains nothing: reports from the tables in docs/results
+
+The studies of the write-ups run until their claims are settled, up to the seeds that `studies/index/writeups.yaml` allows
+(chosen before the results), the cheapest first; `--budget 20min` begins no further round of seeds after this time of a
+study. The others run with their own seeds.
 
 Kept tables are judged by the studies of this version, as far as these need no further trial; the ledger beside the
 tables records what changed.

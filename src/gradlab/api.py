@@ -410,13 +410,17 @@ def reproduce(
     names: Sequence[str] = (),
     *,
     quick: bool = False,
+    until_settled: bool = False,
+    budget: float | None = None,
     out: str | Path = "runs",
     workers: int | None = None,
     run_study: Callable[..., Result] | None = None,
 ) -> Scoreboard:
     """Reproduce write-ups by name (default: all): audit and run their studies, judge their claims, make one scoreboard.
 
-    Runs are written to `out`, the scoreboard to `out/reproduce`. `run_study` replaces `run` and takes the same
-    arguments.
+    Runs are written to `out`, the scoreboard to `out/reproduce`. With `until_settled`, every study gets seeds until its
+    claims are settled, up to the number that was chosen for it beforehand; after `budget` seconds of a study, no further
+    round of them begins. `run_study` replaces `run` and takes the same arguments.
     """
-    return write_ups.reproduce(names, run_study or run, quick=quick, out=out, workers=workers)
+    options = {"quick": quick, "until_settled": until_settled, "budget": budget, "out": out, "workers": workers}
+    return write_ups.reproduce(names, run_study or run, **options)

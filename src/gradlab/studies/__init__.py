@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -64,6 +64,8 @@ class WriteUp:
     conclusions: tuple[Conclusion, ...]
     unfair: tuple[str, ...] = ()
     """Studies that are expected to fail their audit."""
+    most_seeds: Mapping[str, int] = field(default_factory=dict)
+    """Study -> seeds per group at most, where they are added until the claims are settled; chosen before the results."""
 
     @property
     def studies(self) -> tuple[str, ...]:
@@ -99,6 +101,7 @@ def writeups() -> dict[str, WriteUp]:
                 for c in each["conclusions"]
             ),
             tuple(each.get("unfair", ())),
+            each["most_seeds"],
         )
         for name, each in _read("writeups").items()
     }

@@ -12,7 +12,7 @@ from gradlab import studies
 from gradlab.analysis.claims.numbers import Comparison, compare_numbers
 from gradlab.analysis.claims.verdict import Verdict
 from gradlab.analysis.scoreboard import Judged, Scoreboard, ScoredClaim, ScoredNumber, ScoredStudy, Shown
-from gradlab.errors import StudyError, nearest
+from gradlab.errors import InvalidInput, StudyError, nearest
 from gradlab.report.result import Result
 from gradlab.report.scoreboard import render_scoreboard
 from gradlab.runs.store.folder import RunFolder
@@ -25,26 +25,40 @@ def reproduce(
     run_study: Callable[..., Result],
     *,
     quick: bool = False,
+    until_settled: bool = False,
+    budget: float | None = None,
     out: str | Path = "runs",
     workers: int | None = None,
 ) -> Scoreboard:
     """Run the studies of these write-ups (default: all), judge every claim, write a scoreboard to `out/reproduce`."""
+    if quick and until_settled:
+        raise InvalidInput("reproduce: a reduced budget settles nothing; leave out either `quick` or `until_settled`")
     known = studies.writeups()
     for name in names:
         if name not in known:
             raise StudyError(f"{name!r} is not a write-up; there are {', '.join(known)}{nearest(name, known)}")
     chosen = [known[name] for name in (names or known)]
     began, suffix, folder = perf_counter(), "-quick" if quick else "", Path(out)
-    plans = {study: plan(study, quick=quick) for writeup in chosen for study in writeup.studies}
+    caps = {study: writeup.most_seeds[study] for writeup in chosen for study in writeup.studies}
+    plans = {
+        study: plan(study, quick=quick, seeds={"to": most, "until": "settled"} if until_settled else None)
+        for study, most in caps.items()
+    }
+    options = ["--until", "settled"] if until_settled else ["--quick"] if quick else []
     results: dict[str, Result] = {}
     for study, planned in plans.items():
-        call = f"gradlab run {study}{' --quick' if quick else ''}"
+        most = ["--most-seeds", str(caps[study])] if until_settled else []
         results[study] = run_study(
-            planned, out=folder / f"{study}{suffix}", command=call, workers=workers, figures=not quick
+            planned,
+            out=folder / f"{study}{suffix}",
+            command=" ".join(["gradlab run", study, *options, *most]),
+            workers=workers,
+            figures=not quick,
+            **({} if budget is None else {"budget": budget}),
         )
         if results[study].stopped:
             break
-    command = " ".join(["gradlab reproduce", *names, *(["--quick"] if quick else [])])
+    command = " ".join(["gradlab reproduce", *names, *options])
     board = make_scoreboard(chosen, results, quick=quick, command=command, seconds=perf_counter() - began)
     place = RunFolder(folder / f"reproduce{suffix}")
     links = {study: f"../{study}{suffix}/report.md" for study in results}

@@ -164,6 +164,11 @@ def reproduce(
         Argument(metavar="[NAME]...", help="Write-ups: depth, scaling, identity, gradflow [default: all]."),
     ] = None,
     quick: Annotated[bool, Option("--quick", help="Use reduced budgets (some minutes in total).")] = False,
+    until: Until = None,
+    budget: Annotated[
+        str | None,
+        Option(metavar="TIME", help="With --until: after 90s, 20min or 2h of a study, begin no round of seeds."),
+    ] = None,
     workers: Workers = None,
     out: Annotated[Path, Option(help="The folder for runs and scoreboard.")] = Path("runs"),
     as_json: AsJson = False,
@@ -172,7 +177,8 @@ def reproduce(
 
     Runs every study of a write-up, as published and controlled, and prints one scoreboard: claim, published number,
     measured interval, verdict, reason, and what cannot be attributed. Finished trials are not run again. With --quick,
-    claims that need the full budget show the verdict of the full run that ships with the package.
+    claims that need the full budget show the verdict of the full run that ships with the package. With --until settled,
+    studies get seeds until their claims are settled, up to a number that was chosen for each before its results.
     """
     from gradlab import api
     from gradlab.cli import show
@@ -180,7 +186,8 @@ def reproduce(
     from gradlab.cli.running import run_with_progress
 
     run_study = None if as_json else run_with_progress
-    board = api.reproduce(tuple(names or ()), quick=quick, out=out, workers=workers, run_study=run_study)
+    options = {"until_settled": read_until(until, 1, None) is not None, "budget": read_seconds("--budget", budget)}
+    board = api.reproduce(tuple(names or ()), quick=quick, out=out, workers=workers, run_study=run_study, **options)
     folder = out / ("reproduce-quick" if quick else "reproduce")
     answer(board, lambda shown: show.scoreboard(shown, folder), as_json)
     if board.stopped:
