@@ -4,9 +4,8 @@ python scripts/make_results.py              # resumes an earlier call; takes som
 python scripts/make_results.py --no-run     # trains nothing: finished runs in runs/, else the tables in docs/results
 python scripts/make_results.py --rebuild    # trains nothing: reports from the tables in docs/results
 
-The studies of the write-ups run until their claims are settled, up to the seeds that `studies/index/writeups.yaml` allows
-(chosen before the results), the cheapest first; `--budget 20min` begins no further round of seeds after this time of a
-study. The others run with their own seeds.
+The studies of the write-ups run until their claims are settled, up to the seeds that `studies/index/writeups.yaml`
+allows (chosen before the results), the cheapest first. The others run with their own seeds.
 
 Kept tables are judged by the studies of this version, as far as these need no further trial; the ledger beside the
 tables records what changed.
@@ -25,6 +24,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from PIL import Image
 
@@ -138,9 +138,23 @@ def estimate_seconds(name: str) -> float:
     return plan.seconds() + tuning
 
 
+def seeds_of(name: str) -> dict[str, Any] | None:
+    """Until its claims are settled, for a study of a write-up; None: the study's own seeds."""
+    most = {study: cap for writeup in studies.writeups().values() for study, cap in writeup.most_seeds.items()}
+    return gradlab.until_settled(most=most[name]) if name in most else None
+
+
+def train(name: str, budget: float | None = None) -> None:
+    """Run a study, or what is left of it."""
+    seeds = seeds_of(name)
+    options = "" if seeds is None else f" --until settled --most-seeds {seeds['to']}"
+    command = f"gradlab run {name}{options}"
+    gradlab.run(name, seeds=seeds, out=RUNS / name, command=command, figures=False, budget=budget)
+
+
 def renew(name: str) -> None:
-    """Give a finished run the study, the audit and the report of this version; trains nothing."""
-    gradlab.run(name, out=RUNS / name, command=f"gradlab run {name}", figures=False)
+    """Give a finished run the study, the audit and the report of this version; begins no further round of seeds."""
+    train(name, budget=0)
 
 
 def rejudge(name: str) -> bool:
@@ -200,8 +214,8 @@ def find_sources() -> dict[str, Path]:
 def main() -> None:
     """Run the studies, or open them, copy tables and reports, write scoreboard and index."""
     if "--rebuild" not in sys.argv and "--no-run" not in sys.argv:
-        for name in gradlab.list_studies():
-            gradlab.run(name, out=RUNS / name, command=f"gradlab run {name}", figures=False)
+        for name in sorted(gradlab.list_studies(), key=estimate_seconds):
+            train(name)
     sources = find_sources()
     for name, source in sources.items():
         if source == RUNS / name:

@@ -419,8 +419,9 @@ def reproduce(
     """Reproduce write-ups by name (default: all): audit and run their studies, judge their claims, make one scoreboard.
 
     Runs are written to `out`, the scoreboard to `out/reproduce`. With `until_settled`, every study gets seeds until its
-    claims are settled, up to the number that was chosen for it beforehand; after `budget` seconds of a study, no further
-    round of them begins. `run_study` replaces `run` and takes the same arguments.
+    claims are settled, up to the number that was chosen for it beforehand; after `budget` seconds of a study, no round
+    of them begins. `run_study` replaces `run` and takes the same arguments.
     """
-    options = {"quick": quick, "until_settled": until_settled, "budget": budget, "out": out, "workers": workers}
-    return write_ups.reproduce(names, run_study or run, **options)
+    return write_ups.reproduce(
+        names, run_study or run, quick=quick, until_settled=until_settled, budget=budget, out=out, workers=workers
+    )

@@ -144,6 +144,11 @@ def test_a_budget_begins_no_further_round_and_the_same_call_goes_on(tmp_path: Pa
     assert run(tmp_path).measured.hash == run(None).measured.hash
 
 
+def test_a_budget_does_not_undo_rounds_that_were_trained_before_it(tmp_path: Path) -> None:
+    whole = run(tmp_path)
+    assert run(tmp_path, budget=0.0).measured.hash == whole.measured.hash
+
+
 def test_listed_seeds_cannot_be_continued() -> None:
     with pytest.raises(gradlab.GradlabError, match="seeds"):
         gradlab.plan(study(seeds=[3, 5]), seeds=gradlab.until_settled())

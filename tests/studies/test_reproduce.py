@@ -141,3 +141,29 @@ def test_the_scoreboard_counts_what_is_not_comparable_apart_and_last(tree: dict[
     said = summarize(board)
     assert "1 published number: 0 of 1 consistent" in said
     assert said.index("0 of 1 consistent") < said.index(f"2 more are not comparable: {reason}")
+
+
+def test_every_study_of_a_write_up_says_beforehand_how_far_it_may_go() -> None:
+    for writeup in studies.writeups().values():
+        assert set(writeup.most_seeds) == set(writeup.studies)
+        for name, most in writeup.most_seeds.items():
+            rule = gradlab.load(name, seeds=gradlab.until_settled(most=most)).study.until_settled
+            assert rule is not None
+            assert rule.first < rule.most == most
+
+
+def test_reproduce_until_settled_hands_every_study_its_own_cap() -> None:
+    asked = {}
+
+    def run_study(plan: Any, **options: Any) -> Any:
+        asked[plan.study.name] = (plan.study.until_settled.most, options["command"], options["budget"])
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        gradlab.reproduce(["gradflow"], until_settled=True, budget=60.0, run_study=run_study)
+    assert asked == {"gradflow": (4000, "gradlab run gradflow --until settled --most-seeds 4000", 60.0)}
+
+
+def test_a_reduced_budget_settles_nothing() -> None:
+    with pytest.raises(gradlab.GradlabError, match="until_settled"):
+        gradlab.reproduce(["gradflow"], quick=True, until_settled=True)

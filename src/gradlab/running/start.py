@@ -201,7 +201,7 @@ def _train_until_settled(
         number += 1
         following = next_round(measured, number)
         late = options.budget is not None and monotonic() - began > options.budget
-        if late:
+        if late and not _is_begun(plan, following, ended.records):
             following = replace(following, seeds={})
         if options.on_round is not None:
             options.on_round(following)
@@ -210,6 +210,13 @@ def _train_until_settled(
         plan, phase = plan.with_seeds(following.seeds), following.words
         if folder is not None:
             folder.keep_seeds(plan, following.number, options.command)
+
+
+def _is_begun(plan: Plan, following: Round, records: Records) -> bool:
+    """Whether an earlier call has trained some of this round: it is then part of the run, whatever the budget."""
+    before = {trial.id for trial in plan.trials}
+    new = {trial.id for trial in plan.with_seeds(following.seeds).trials} - before
+    return not new.isdisjoint(records.finished)
 
 
 def _run_trials(

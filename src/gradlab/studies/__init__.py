@@ -65,7 +65,7 @@ class WriteUp:
     unfair: tuple[str, ...] = ()
     """Studies that are expected to fail their audit."""
     most_seeds: Mapping[str, int] = field(default_factory=dict)
-    """Study -> seeds per group at most, where they are added until the claims are settled; chosen before the results."""
+    """Study -> seeds per group at most where they are added until its claims are settled; chosen before the results."""
 
     @property
     def studies(self) -> tuple[str, ...]:

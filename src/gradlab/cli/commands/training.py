@@ -186,8 +186,15 @@ def reproduce(
     from gradlab.cli.running import run_with_progress
 
     run_study = None if as_json else run_with_progress
-    options = {"until_settled": read_until(until, 1, None) is not None, "budget": read_seconds("--budget", budget)}
-    board = api.reproduce(tuple(names or ()), quick=quick, out=out, workers=workers, run_study=run_study, **options)
+    board = api.reproduce(
+        tuple(names or ()),
+        quick=quick,
+        until_settled=read_until(until, 1, None) is not None,
+        budget=read_seconds("--budget", budget),
+        out=out,
+        workers=workers,
+        run_study=run_study,
+    )
     folder = out / ("reproduce-quick" if quick else "reproduce")
     answer(board, lambda shown: show.scoreboard(shown, folder), as_json)
     if board.stopped:
