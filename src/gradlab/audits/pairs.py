@@ -84,8 +84,11 @@ def _put(tree: dict[str, Any], path: str, value: Any) -> None:
     *above, last = path.split(".")
     place = tree
     for key in above:
-        if not isinstance(place.get(key), dict):
-            return
+        here = place.get(key)
+        if not isinstance(here, dict):
+            if value is _MISSING:
+                return
+            place[key] = {Choice.key: here} if isinstance(here, str) else {}  # a short form, an absent section
         place = place[key]
     if value is _MISSING:
         place.pop(last, None)
@@ -144,7 +147,8 @@ def _all_leaves(config: Config) -> Iterator[tuple[str, Any]]:
 def _leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
     if isinstance(value, Choice):
         for name in type(value).model_fields:
-            yield f"{path}.{name}", getattr(value, name)
+            own = getattr(value, name)
+            yield from _leaves(own, f"{path}.{name}") if isinstance(own, Frozen) else [(f"{path}.{name}", own)]
         for name, item in value.parameters.items():
             yield f"{path}.{name}" if name in SHARED else f"{path}.{name}{OF}{value.name}", item
     elif isinstance(value, Frozen):

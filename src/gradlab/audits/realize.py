@@ -158,6 +158,7 @@ class TraitReader:
             mlp.depth,
             mlp.layout.size,
             mlp.noises,
+            mlp.output_scale,
         )  # projections are in θ
         training = (setup.loss, setup.optimizer, setup.trial.config.train.clip, setup.trial.seed, *first_rates(setup))
         tensors = tuple(fingerprint(array) for array in (setup.theta, setup.probe_x, setup.probe_y))
@@ -183,6 +184,8 @@ def _network(setup: Setup) -> list[Trait]:
         last += ", no activation before it"
     if mlp.head is not None and mlp.head.activation.name != "identity":
         last = last.replace("linear output layer", f"{_describe_part(mlp.head.activation)} on the output layer")
+    if mlp.output_scale != 1.0:
+        last += f", × {_exact(mlp.output_scale)}"
     flops = mlp.flops(setup.batch, backward=True)
     return [
         _block(mlp, function),

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from gradlab.facts import Gain
 from gradlab.network.activations import Activation
 from gradlab.optim.optimizers import clip_gradient
+from gradlab.optim.rule import UpdateRule
 from gradlab.probes import rms
 from gradlab.trials.seeding import seeded
 from gradlab.trials.setup import Setup
@@ -70,6 +71,8 @@ def _moved(setup: Setup, theta: NDArray[Any], gradient: NDArray[Any]) -> float |
     if not size or not largest or not np.isfinite(gradient).all():
         return None
     optimizer, some = setup.optimizer, slice(None, None, 1 + theta.size // ENOUGH)
+    if isinstance(optimizer, UpdateRule):  # it knows its tensors by their places
+        some = slice(None)
     with np.errstate(all="ignore"), seeded(setup.trial.seed):  # a user's part may draw numbers itself
         clipped = clip_gradient(gradient, setup.trial.config.train.clip)[some].copy()
         update = rms(optimizer.update(clipped, optimizer.init(theta[some]), theta[some].copy(), largest)[0])

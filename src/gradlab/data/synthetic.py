@@ -6,7 +6,7 @@ Points have two numbers each, so that a decision can be drawn.
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,6 +70,64 @@ class OneSample(Task):
         """Draw new inputs with the same target."""
         x = standard_normal(generator.random((count, self.dim)) + _HALF_STEP)
         return x, np.full((count, self.outputs), self.target)
+
+
+class Regression(Task):
+    """Inputs x of `dim` numbers and real targets; the first samples are for training, the others for the test."""
+
+    dim: Annotated[int, Field(ge=1, le=1_000_000)] = 10
+    outputs: Annotated[int, Field(ge=1, le=1_000_000)] = 1
+    samples: Annotated[int, Field(ge=1, le=10**8)] = 128
+    """Training samples."""
+    test: Annotated[int, Field(ge=0, le=10**8)] = 0
+    noise: Annotated[float, Field(ge=0)] = 0.0
+    """Standard deviation of what is added to the training targets."""
+    inputs: Literal["normal", "sphere", "uniform"] = "normal"
+    """Every number N(0, 1); the same with the vector scaled to length √dim; or U(−1, 1)."""
+
+    @abstractmethod
+    def targets(self, x: Array, generator: np.random.Generator) -> Array:
+        """Targets without noise, (n, outputs)."""
+
+    def facts(self) -> Facts:
+        """As many numbers as asked for."""
+        numbers = (self.dim + self.outputs) * (self.samples + self.test)
+        return Facts(self.dim, self.outputs, self.samples, None, 3 * 8 * numbers, test=self.test)
+
+    def load(self, samples: np.random.Generator, split: np.random.Generator) -> Dataset:
+        """Inputs first, then targets, then noise."""
+        count = self.samples + self.test
+        x = self.place(samples, count)
+        y = self.targets(x, samples)
+        if self.noise:
+            y = y.copy()
+            draw = samples.random((self.samples, self.outputs)) + _HALF_STEP
+            y[: self.samples] += self.noise * standard_normal(draw)
+        rows = np.arange(count)
+        return Dataset(x, y, train=rows[: self.samples], test=rows[self.samples :])
+
+    def place(self, generator: np.random.Generator, count: int) -> Array:
+        """New inputs."""
+        u = generator.random((count, self.dim)) + _HALF_STEP
+        if self.inputs == "uniform":
+            return 2 * u - 1
+        x: Array = standard_normal(u)
+        return x if self.inputs == "normal" else x * (self.dim**0.5 / np.linalg.norm(x, axis=1, keepdims=True))
+
+
+class RandomRegression(Regression):
+    """Targets are N(0, 1), independent of the inputs: there is nothing to learn but the samples themselves."""
+
+    name = "random_regression"
+
+    def targets(self, x: Array, generator: np.random.Generator) -> Array:
+        """Drawn."""
+        return standard_normal(generator.random((len(x), self.outputs)) + _HALF_STEP)
+
+    def fresh(self, generator: np.random.Generator, count: int) -> tuple[Array, Array]:
+        """Draw new inputs and targets."""
+        x = self.place(generator, count)
+        return x, self.targets(x, generator)
 
 
 class Plane(Task):

@@ -7,33 +7,35 @@ their own, keyed by layer or block and by name, so they change no other draw. So
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
 from gradlab.errors import StudyError
 from gradlab.network.inits import Init
-from gradlab.network.mlp import MLP, PROJECTION
+from gradlab.network.mlp import MLP, PROJECTION, Layer
 from gradlab.parts import Catalog
 from gradlab.spec.base import scale_value
-from gradlab.spec.choice import InitChoice
+from gradlab.spec.choice import BiasChoice, InitChoice
 from gradlab.streams import Streams
 
 
 def initial_parameters(mlp: MLP, choice: InitChoice, streams: Streams, catalog: Catalog) -> NDArray[np.float64]:
     """The flat vector before training, in float64: weights by the init, tensors of norms and skips as they declare."""
-    init: Init = choice.build(catalog)
-    check_bias(init, choice)
-    scale = scale_value(choice.scale, mlp.depth)
+    check_bias(choice, catalog)
     flat = np.zeros(mlp.layout.size)
     p = mlp.layout.windows(flat)
     for layer, own in zip(mlp.layers, p.layers, strict=True):
+        drawn = LayerInit.of(choice, mlp, layer, catalog)
         u = streams.uniform("init", (layer.fan_in, layer.fan_out), layer.number)
-        own.weight[:] = init.weights(u)
-        if choice.scale_on == "all" or layer.in_block:
-            own.weight[:] *= scale
-        if own.bias is not None and choice.bias == "same":
+        own.weight[:] = drawn.init.weights(u)
+        own.weight[:] *= drawn.scale
+        if own.bias is not None and isinstance(drawn.bias, Init):
             u = streams.uniform("init-bias", (layer.fan_out,), layer.number)
-            own.bias[:] = init.quantile(u, layer.fan_in, layer.fan_out)
+            own.bias[:] = drawn.bias.quantile(u, layer.fan_in, layer.fan_out)
+        elif own.bias is not None:
+            own.bias[:] = drawn.bias
         for name, tensor in layer.norm.tensors(layer.units, mlp.depth).items():
             own.norm[name][...] = tensor.values(streams, f"layer-{name}", layer.number)
     for number, (block, own_block) in enumerate(zip(mlp.blocks, p.blocks, strict=True), 1):
@@ -45,7 +47,38 @@ def initial_parameters(mlp: MLP, choice: InitChoice, streams: Streams, catalog: 
     return flat
 
 
-def check_bias(init: Init, choice: InitChoice) -> None:
-    """`bias: same` needs a distribution of single entries."""
-    if choice.bias == "same" and not init.elementwise:
-        raise StudyError(f"'same' has no meaning for the init {init.name!r}; use zeros", where="model.init.bias")
+@dataclass(frozen=True)
+class LayerInit:
+    """What one layer is drawn from."""
+
+    init: Init
+    scale: float
+    bias: Init | float
+
+    @staticmethod
+    def of(choice: InitChoice, mlp: MLP, layer: Layer, catalog: Catalog) -> LayerInit:
+        """By the layer's place: stem, blocks or head."""
+        own = choice.at("stem" if layer is mlp.stem else "head" if layer is mlp.head else "blocks")
+        init: Init = own.build(catalog)
+        bias: Init | float
+        if own.bias == "same":
+            bias = init
+        elif isinstance(own.bias, BiasChoice):
+            bias = own.bias.build(catalog)
+        else:
+            bias = 0.0 if own.bias == "zeros" else float(own.bias)
+        return LayerInit(init, scale_value(own.scale, mlp.depth), bias)
+
+
+def check_bias(choice: InitChoice, catalog: Catalog) -> None:
+    """Biases need a distribution of single entries."""
+    for own, where in ((choice, ""), (choice.stem, "stem."), (choice.head, "head.")):
+        if own is None or not (own.bias == "same" or isinstance(own.bias, BiasChoice)):
+            continue
+        named = own if own.bias == "same" else own.bias
+        init: Init = named.build(catalog)
+        if not init.elementwise:
+            said = "'same'" if own.bias == "same" else "a bias"
+            raise StudyError(
+                f"{said} has no meaning for the init {init.name!r}; use zeros", where=f"model.init.{where}bias"
+            )

@@ -3,7 +3,7 @@
     stem    h = f(norm(x W + b))                    input width -> width
     block   h = skip(h, branch(h))                  width -> width, see skips/base.py
             h = skip(h P, branch(h))                where the block changes the width: P is learned
-    head    y = f(h W + b)                          width -> output width, f the identity unless the model says so
+    head    y = f(s (h W + b))                      width -> output width; f = id, s = 1 by default
     noise   h <- a h + b                            in training, where draws are given: see noises.py
 
 Layers are numbered from 1 in forward order over the weight matrices. A forward pass leaves a *tape*: one
@@ -111,6 +111,8 @@ class MLP:
     projection_scale: float = 1.0
     noises: tuple[tuple[str, Noise], ...] = ()
     """The noises of training by place."""
+    output_scale: float = 1.0
+    """What multiplies the head's product."""
 
     @staticmethod
     def of(model: Model, input_width: int, output_width: int, catalog: Catalog) -> MLP:
@@ -210,6 +212,7 @@ class MLP:
         if self.head is not None:
             z = linear(self.head, h)
             tape.running.append(None)
+            z = z if self.output_scale == 1.0 else z * x.dtype.type(self.output_scale)
             y = self.head.activation.forward(z)
             tape.records.append(Record(h, z, y))
             h = y
@@ -247,7 +250,8 @@ class MLP:
 
         dh = d_output
         if self.head is not None:
-            dh = through(self.head, activation(self.head, dh))
+            dz = activation(self.head, dh)
+            dh = through(self.head, dz if self.output_scale == 1.0 else dz * dz.dtype.type(self.output_scale))
 
         for index in reversed(range(len(self.blocks))):
             block, own = self.blocks[index], self._of_block(p, index)
@@ -342,7 +346,20 @@ def _lay_out(model: Model, input_width: int, output_width: int, catalog: Catalog
     projection: Init = model.projection.build(catalog)
     scale = scale_value(model.projection.scale, model.depth)
     layout = Layout.of(slots, len(blocks))
-    return MLP(stem, blocks, head, skip, model.depth, layout, constants, by_width, projection, scale, noises)
+    return MLP(
+        stem,
+        blocks,
+        head,
+        skip,
+        model.depth,
+        layout,
+        constants,
+        by_width,
+        projection,
+        scale,
+        noises,
+        model.output_factor,
+    )
 
 
 def _noises(model: Model, skip: Skip, catalog: Catalog) -> tuple[tuple[str, Noise], ...]:

@@ -10,6 +10,7 @@ which decays the parameters directly.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -30,10 +31,17 @@ Positive = Annotated[float, Field(gt=0)]
 class Optimizer(Part):
     """Pure `init` and `update`: neither changes what it is given, and both are deterministic.
 
-    All parameters of the network are one flat vector θ (float32 or float64), whatever the architecture.
+    All parameters of the network are one flat vector θ (float32 or float64), whatever the architecture, or those of a
+    group of tensors (`train.groups`). An optimizer that reads shapes says so with `by_tensor`.
     """
 
     part: ClassVar[str] = "optimizer"
+    by_tensor: ClassVar[bool] = False
+    """Whether it reads shapes: `init` and `update` are then called for every tensor by itself, a weight matrix as
+    (fan_in, fan_out), instead of once for one flat vector."""
+
+    def check_shapes(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
+        """Raise a `StudyError` if it cannot update tensors of these shapes, by name; nothing unless overridden."""
 
     @abstractmethod
     def init(self, theta: Array) -> State:

@@ -13,17 +13,19 @@ from gradlab.errors import InvalidInput, StudyError, Where, nearest, offer, shor
 from gradlab.network.initial import check_bias
 from gradlab.network.losses import Loss
 from gradlab.network.mlp import MLP
+from gradlab.optim.rule import make_rule
 from gradlab.parts import BUILT_IN, Catalog
 from gradlab.plans.cost import NOMINAL_SPEED, Cost, Speed, measure_speed, trial_cost
 from gradlab.plans.resources import available_bytes
 from gradlab.spec.base import content_id
 from gradlab.spec.claims import At
-from gradlab.spec.config import Config, Group
+from gradlab.spec.config import Config, Group, Train
 from gradlab.spec.expand import expand, place_in_study
 from gradlab.spec.files import Resolved
 from gradlab.spec.metric import Metric, split_of
 from gradlab.spec.selection import chosen
 from gradlab.spec.study import Code, Study, list_seeds
+from gradlab.streams import Streams
 from gradlab.trials.metrics import EVALUATED, FROM_CURVES, METRICS, OPTIONAL, epoch_metrics
 from gradlab.trials.setup import make_horizon, moments_of, snapshot_steps
 from gradlab.trials.trial import Job, Trial, group_content, group_id, trial_id
@@ -371,10 +373,12 @@ def _check_group(config: Config, task: Task, catalog: Catalog) -> tuple[Cost, in
         )
     _check_epoch_metrics(config, facts, task, catalog)
     _check_probe_batch(config, facts, task)
-    check_bias(config.model.init.build(catalog), config.model.init)
+    check_bias(config.model.init, catalog)
     _check_size(config, facts)
     mlp = MLP.of(config.model, facts.input_width, facts.output_width, catalog)
+    make_rule(config.train, mlp, Streams(0, 0), catalog)
     horizon, batch = make_horizon(config.train, facts.samples)
+    _check_moments(config.train, mlp, horizon.steps)
     moments = len(moments_of(config.measure, horizon.steps))
     snapshots = len(snapshot_steps(config.measure, horizon.steps)) + ("best" in config.measure.weights)
     epochs = -(-horizon.steps // horizon.steps_per_epoch)
@@ -400,6 +404,15 @@ def _check_group(config: Config, task: Task, catalog: Catalog) -> tuple[Cost, in
         chosen.calls_per_layer_step,
     )
     return cost, facts.classes, facts.stated, chosen.name, reason, numerics
+
+
+def _check_moments(train: Train, mlp: MLP, steps: int) -> None:
+    """Check that pruning happens within the budget, and that frozen layers exist."""
+    if train.prune is not None and max(train.prune.moments) >= max(steps, 1):
+        raise StudyError(f"the budget is {steps} steps; prune before the last", where="train.prune.at")
+    for number in train.frozen:
+        if isinstance(number, int) and number > len(mlp.layers):
+            raise StudyError(f"there are {len(mlp.layers)} layers, no layer {number}", where="train.frozen")
 
 
 def _epochs_per_evaluation(config: Config, catalog: Catalog) -> int:

@@ -75,7 +75,9 @@ class Choice(Frozen):
 
     @model_serializer(mode="plain")
     def _serialize(self) -> Any:
-        values = {name: getattr(self, name) for name in type(self).model_fields} | self.parameters
+        fields = type(self).model_fields
+        shown = (name for name in fields if name not in self.later or getattr(self, name) != fields[name].default)
+        values = {name: getattr(self, name) for name in shown} | self.parameters
         return values[self.key] if len(values) == 1 else values
 
     @property
@@ -154,16 +156,67 @@ class EngineChoice(KindChoice):
     part = "engine"
 
 
+class BiasChoice(KindChoice):
+    """A distribution of initial biases."""
+
+    part = "init"
+
+
+Bias = Literal["zeros", "same"] | float | BiasChoice
+
+
+class PlaceInit(KindChoice):
+    """The initial weights of the stem or the head; what is not given is as in the blocks."""
+
+    part = "init"
+    scale: Scale = 1.0
+    bias: Bias = "zeros"
+
+
 class InitChoice(KindChoice):
     """The initial weights: a distribution, an explicit scale factor, and the initial biases."""
 
     part = "init"
+    later: ClassVar[frozenset[str]] = frozenset(("stem", "head"))
     scale: Scale = 1.0
     """Multiplies the drawn weight matrices, not the biases."""
     scale_on: Literal["all", "blocks"] = "all"
     """Which weight matrices the scale multiplies: all, or only those inside blocks (not stem and head)."""
-    bias: Literal["zeros", "same"] = "zeros"
-    """Biases start at zero, or are drawn from the same distribution as their layer's weights."""
+    bias: Bias = "zeros"
+    """Zero, a number, a distribution of their own, or `same`: drawn like their layer's weights."""
+    stem: PlaceInit | None = None
+    """The stem's own: any of kind (with its parameters), scale and bias; the rest is as above."""
+    head: PlaceInit | None = None
+    """The head's own."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_in_places(cls, raw: Any) -> Any:
+        """What stem and head do not say is what the blocks have."""
+        if not isinstance(raw, Mapping):
+            return raw
+        filled = dict(raw)
+        shared = {key: value for key, value in raw.items() if key not in ("scale_on", "stem", "head")}
+        if raw.get("scale_on", "all") == "blocks":
+            shared.pop("scale", None)
+        for place in ("stem", "head"):
+            own = raw.get(place)
+            own = {cls.key: own} if isinstance(own, str) else own
+            if isinstance(own, Mapping):
+                both = ("scale", "bias")
+                usual = {key: shared[key] for key in both if key in shared} if cls.key in own else shared
+                filled[place] = {**usual, **own}
+        return filled
+
+    def at(self, place: Literal["stem", "blocks", "head"]) -> PlaceInit:
+        """What a layer of this place is drawn from."""
+        own = {"stem": self.stem, "blocks": None, "head": self.head}[place]
+        if own is not None:
+            return own
+        scale = self.scale if place == "blocks" or self.scale_on == "all" else 1.0
+        found = PlaceInit.model_construct(kind=self.kind, scale=scale, bias=self.bias)
+        object.__setattr__(found, "__pydantic_extra__", self.parameters)
+        return found
 
 
 class ProjectionChoice(KindChoice):

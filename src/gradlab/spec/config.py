@@ -68,7 +68,7 @@ class Model(Frozen):
     later: ClassVar[frozenset[str]] = frozenset(
         (
             *("blocks", "widths", "stem_activation", "stem_norm", "head_activation", "projection"),
-            *("dropout", "input_dropout", "branch_dropout"),
+            *("dropout", "input_dropout", "branch_dropout", "output_scale"),
         )
     )
 
@@ -86,6 +86,8 @@ class Model(Frozen):
     """Off: the stem has no nonlinearity."""
     stem_norm: bool = True
     """Off: the stem has no norm."""
+    output_scale: float | Literal["1/sqrt(width)", "1/width"] = 1.0
+    """Multiplies what the head computes, before its activation."""
     head: Literal["linear", "none"] = "linear"
     """Output projection (linear), or none: the output must have this width."""
     head_activation: ActivationChoice = "identity"  # type: ignore[assignment]
@@ -152,7 +154,7 @@ class Model(Frozen):
 
     @model_validator(mode="after")
     def _check_ends(self) -> Self:
-        for end, fields in (("stem", ("stem_activation", "stem_norm")), ("head", ("head_activation",))):
+        for end, fields in (("stem", ("stem_activation", "stem_norm")), ("head", ("head_activation", "output_scale"))):
             for name in fields:
                 if getattr(self, end) == "none" and getattr(self, name) != self.default(name):
                     raise spec_error(f"there is no {end}: use {end}: linear, or leave {name} out", where=name)
@@ -167,6 +169,13 @@ class Model(Frozen):
     @model_serializer(mode="wrap")
     def _leave_out_derived(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
         return {name: value for name, value in write(self).items() if name not in self.derived}
+
+    @property
+    def output_factor(self) -> float:
+        """The number that `output_scale` stands for; the width is that of the last hidden layer."""
+        if isinstance(self.output_scale, str):
+            return float(self.layer_widths[-1] ** (-1.0 if self.output_scale == "1/width" else -0.5))
+        return self.output_scale
 
     @property
     def layer_widths(self) -> tuple[int, ...]:
@@ -211,11 +220,91 @@ class EarlyStopping(Frozen):
     """Smaller changes are no improvement."""
 
 
+class TensorRule(Frozen):
+    """How the tensors of a group are updated."""
+
+    noun: ClassVar[str] = "group"
+
+    lr: Annotated[float, Field(ge=0, le=1e6)] | None = None
+    """The group's learning rate, multiplied by the schedule like `train.lr`; 0: it is frozen. Not given: `train.lr`."""
+    optimizer: OptimizerChoice | None = None
+    """Not given: the study's."""
+
+
+class Groups(Frozen):
+    """Groups of tensors with a rate or an optimizer of their own; `biases` are all that is no matrix."""
+
+    noun: ClassVar[str] = "groups"
+
+    stem: TensorRule | None = None
+    blocks: TensorRule | None = None
+    head: TensorRule | None = None
+    biases: TensorRule | None = None
+    """Biases, gains, shifts and gates: every tensor that is not a matrix, wherever it belongs."""
+
+
+class Decay(Frozen):
+    """What pulls parameters to 0, beside a `weight_decay` of the optimizer."""
+
+    noun: ClassVar[str] = "decay"
+
+    l2: Annotated[float, Field(ge=0)] = 0.0
+    """λ θ is added to the gradient."""
+    decoupled: Annotated[float, Field(ge=0)] = 0.0
+    """η λ θ is taken from θ beside the update, as in AdamW."""
+    l1: Annotated[float, Field(ge=0)] = 0.0
+    """λ sign θ is added to the gradient."""
+    on: Literal["weights", "all"] = "weights"
+    """The layers' matrices, or every parameter as `weight_decay` of an optimizer."""
+
+
+class GradientNoise(Frozen):
+    """Normal noise on every gradient, with standard deviation std/(1 + t)^gamma at step t."""
+
+    noun: ClassVar[str] = "gradient noise"
+
+    std: Annotated[float, Field(gt=0)]
+    gamma: Annotated[float, Field(ge=0)] = 0.0
+
+
+class Prune(Frozen):
+    """Weights that are set to 0 and stay 0."""
+
+    noun: ClassVar[str] = "prune"
+
+    share: Annotated[float, Field(gt=0, lt=1)]
+    """Of the weights that are left, every time."""
+    at: Annotated[int, Field(ge=0, strict=True)] | tuple[Annotated[int, Field(ge=0, strict=True)], ...]
+    """The step, or steps, after which; 0: before training."""
+    by: Literal["magnitude", "random"] = "magnitude"
+    """The smallest, or random ones."""
+    scope: Literal["layer", "network"] = "layer"
+    """Whether every layer loses its share, or the network."""
+    rewind: Annotated[int, Field(ge=0, strict=True)] | None = None
+    """Afterwards all parameters return to their values after this step (0: the initial ones): lottery tickets."""
+
+    @property
+    def moments(self) -> tuple[int, ...]:
+        """The steps after which weights are pruned."""
+        return self.at if isinstance(self.at, tuple) else (self.at,)
+
+    @model_validator(mode="after")
+    def _check_rewind(self) -> Self:
+        refuse(self.rewind is not None and self.rewind > min(self.moments), "lies after the first pruning", "rewind")
+        return self
+
+
+FrozenTensors = tuple[Annotated[int, Field(ge=1, strict=True)] | Literal["stem", "blocks", "head", "biases"], ...]
+"""Numbers of layers, or groups."""
+
+
 class Train(Frozen):
     """The training of a trial."""
 
     noun: ClassVar[str] = "train"
-    later: ClassVar[frozenset[str]] = frozenset(("early_stopping",))
+    rules: ClassVar[tuple[str, ...]] = ("groups", "decay", "max_norm", "gradient_noise", "prune", "frozen")
+    """What acts beside the optimizer."""
+    later: ClassVar[frozenset[str]] = frozenset(("early_stopping", *rules))
 
     loss: LossChoice
     optimizer: OptimizerChoice
@@ -234,6 +323,16 @@ class Train(Frozen):
     """Not given: the whole budget is trained."""
     clip: Annotated[float, Field(gt=0)] | None = None
     """Maximum global gradient norm; not given: no clipping."""
+    groups: Groups | None = None
+    """Learning rates and optimizers of stem, blocks, head and biases: {head: {lr: 1e-4}}."""
+    decay: Decay | None = None
+    """L2, decoupled or L1 decay, on the weights only or on everything; not part of the reported loss."""
+    max_norm: Annotated[float, Field(gt=0)] | None = None
+    """The largest norm of the weights that enter a unit, enforced after every step."""
+    gradient_noise: GradientNoise | None = None
+    prune: Prune | None = None
+    frozen: FrozenTensors = ()
+    """Layers by number, or groups, that are not trained."""
     precision: Literal["float32", "float64"] = "float32"
     engine: EngineChoice = "auto"  # type: ignore[assignment]
 
@@ -242,6 +341,11 @@ class Train(Frozen):
         if (self.steps is None) == (self.epochs is None):
             raise spec_error("give a budget: either steps or epochs, not both", where="steps")
         return self
+
+    @property
+    def has_rule(self) -> bool:
+        """Whether anything acts beside the optimizer."""
+        return any(getattr(self, name) not in (None, ()) for name in self.rules)
 
 
 class Target(Frozen):

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradlab.network.activations import Identity
+from gradlab.network.initial import LayerInit
 from gradlab.network.inits import Init, Orthogonal
 from gradlab.network.mlp import MLP, Layer
 from gradlab.network.norms import DynamicTanh, LayerNorm, NoNorm, RmsNorm
@@ -30,7 +31,6 @@ from gradlab.network.skips import (
     ScaledSkip,
 )
 from gradlab.parts import Catalog
-from gradlab.spec.base import scale_value
 from gradlab.spec.choice import InitChoice
 from gradlab.streams import Streams
 from gradlab.theory.inputs import Inputs, over_pairs
@@ -61,18 +61,19 @@ class Weights:
 
 def weights_by_layer(mlp: MLP, choice: InitChoice, catalog: Catalog) -> list[Weights]:
     """The initial distribution of every matrix and its bias."""
-    init: Init = choice.build(catalog)
     biases = {slot.owner for slot in mlp.layout.slots if (slot.role, slot.group) == ("bias", "layer")}
     weights = []
     for layer in mlp.layers:
-        scaled = choice.scale_on == "all" or layer.in_block
-        scale = scale_value(choice.scale, mlp.depth) if scaled else 1.0
+        drawn = LayerInit.of(choice, mlp, layer, catalog)
+        init, scale = drawn.init, drawn.scale
         mean, variance, excess = _entry(init, layer.fan_in, layer.fan_out)
+        bias = drawn.bias if layer.number in biases else 0.0
+        of_bias = _entry(bias, layer.fan_in, layer.fan_out) if isinstance(bias, Init) else (bias, 0.0, 0.0)
         weights.append(
             Weights(
                 layer.fan_in * variance * scale**2,
-                variance if choice.bias == "same" and layer.number in biases else 0.0,
-                is_centered=abs(mean) <= 1e-9 * max(variance, 1e-300) ** 0.5,
+                of_bias[1],
+                is_centered=abs(mean) <= 1e-9 * max(variance, 1e-300) ** 0.5 and abs(of_bias[0]) <= 1e-12,
                 excess=excess,
                 keeps_signal=isinstance(init, Orthogonal) and layer.fan_in <= layer.fan_out,
                 keeps_delta=isinstance(init, Orthogonal) and layer.fan_in >= layer.fan_out,
@@ -635,6 +636,8 @@ def why_not_forward(mlp: MLP, weights: list[Weights]) -> str | None:
             )
     if not all(own.is_centered for own in weights):
         return "the init's weights do not have mean 0"
+    if mlp.output_scale != 1.0:
+        return "theory does not scale outputs"
     stem = mlp.stem
     if isinstance(skip, PreActivation) and (
         stem is None or not (isinstance(stem.activation, Identity) and stem.norm.name == "none")

@@ -18,11 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradlab.arithmetic import one_blas_thread
-from gradlab.network.initial import initial_parameters
+from gradlab.network.initial import LayerInit, initial_parameters
 from gradlab.network.inits import Init
 from gradlab.network.mlp import MLP
 from gradlab.parts import Catalog
-from gradlab.spec.base import scale_value
 from gradlab.spec.choice import InitChoice
 from gradlab.spec.config import Config
 from gradlab.streams import Streams
@@ -41,7 +40,7 @@ class InitialNetworks:
 
     def __init__(self, mlp: MLP, choice: InitChoice, catalog: Catalog, root: int, dtype: Any) -> None:
         self._mlp, self._choice, self._catalog, self._root, self._dtype = mlp, choice, catalog, root, dtype
-        self._init: Init = choice.build(catalog)
+        self._drawn = [LayerInit.of(choice, mlp, layer, catalog) for layer in mlp.layers]
         self._constant: Array | None = None
 
     def draw(self, number: int) -> Array:
@@ -51,21 +50,22 @@ class InitialNetworks:
             self._constant = flat.astype(self._dtype)
             return self._constant.copy()
         flat, generator = self._constant.copy(), np.random.default_rng((self._root, number))
-        scale = scale_value(self._choice.scale, self._mlp.depth)
-        for layer, own in zip(self._mlp.layers, self._mlp.layout.windows(flat).layers, strict=True):
-            table = tabulate_quantiles(self._init, layer.fan_in, layer.fan_out, np.dtype(self._dtype).name)
-            scaled = self._choice.scale_on == "all" or layer.in_block
+        windows, name = self._mlp.layout.windows(flat).layers, np.dtype(self._dtype).name
+        for layer, own, drawn in zip(self._mlp.layers, windows, self._drawn, strict=True):
+            table = tabulate_quantiles(drawn.init, layer.fan_in, layer.fan_out, name)
             np.take(table, _levels(generator, own.weight.shape), out=own.weight)
-            if scaled and scale != 1.0:
-                own.weight[:] *= table.dtype.type(scale)
-            if own.bias is not None and self._choice.bias == "same":
+            if drawn.scale != 1.0:
+                own.weight[:] *= table.dtype.type(drawn.scale)
+            if own.bias is not None and isinstance(drawn.bias, Init):
+                table = tabulate_quantiles(drawn.bias, layer.fan_in, layer.fan_out, name)
                 own.bias[:] = table[_levels(generator, own.bias.shape)]
         return flat
 
     @cached_property
     def _is_plain(self) -> bool:
         """Whether only weights and biases are random, entry by entry."""
-        if not self._init.elementwise or type(self._init).weights is not Init.weights:
+        inits = [init for drawn in self._drawn for init in (drawn.init, drawn.bias) if isinstance(init, Init)]
+        if any(not init.elementwise or type(init).weights is not Init.weights for init in inits):
             return False
         tensors = [tensor for layer in self._mlp.layers for tensor in layer.norm.tensors(1, 1).values()]
         for block in self._mlp.blocks:

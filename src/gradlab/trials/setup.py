@@ -16,6 +16,7 @@ from gradlab.network.losses import Loss
 from gradlab.network.mlp import MLP
 from gradlab.network.noises import Draws
 from gradlab.optim.optimizers import Optimizer
+from gradlab.optim.rule import UpdateRule, make_rule
 from gradlab.optim.schedules import Horizon, Schedule, learning_rates
 from gradlab.probes import Moment, Probe
 from gradlab.scores import Score
@@ -100,13 +101,15 @@ def prepare(trial: Trial) -> Setup:
     schedule: Schedule = config.train.schedule.build(catalog)
     dtype = np.dtype(config.train.precision)
     probe_x, probe_y = _probe_batch(config, task, dataset, streams, dtype)
+    optimizer = make_rule(config.train, mlp, streams, catalog)
+    theta = initial_parameters(mlp, config.model.init, streams, catalog).astype(dtype)
     return Setup(
         trial=trial,
         mlp=mlp,
         loss=config.train.loss.build(catalog),
-        optimizer=config.train.optimizer.build(catalog),
+        optimizer=optimizer,
         dataset=dataset,
-        theta=initial_parameters(mlp, config.model.init, streams, catalog).astype(dtype),
+        theta=optimizer.begin(theta) if isinstance(optimizer, UpdateRule) else theta,
         schedule=schedule,
         rates=learning_rates(schedule, config.train.lr, config.train.warmup, horizon),
         batch=batch,

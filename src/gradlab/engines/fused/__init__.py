@@ -19,7 +19,7 @@ from gradlab.engines.fused import lanes
 from gradlab.engines.fused.kernels.supported import explain_unsupported
 from gradlab.engines.fused.trainer import FusedTrainer
 from gradlab.parts import Catalog
-from gradlab.spec.config import Config, Model
+from gradlab.spec.config import Config, Model, Train
 from gradlab.trials.outcome import Outcome
 from gradlab.trials.setup import Setup
 
@@ -62,7 +62,7 @@ class Fused(Engine):
         model, train = config.model, config.train
         parts = [model.activation, model.skip, model.norm, model.head_activation, train.loss, train.optimizer]
         reasons = (explain_unsupported(choice.part, choice.name, catalog, choice.parameters) for choice in parts)
-        return next(filter(None, reasons), None) or _explain_shape(model)
+        return next(filter(None, reasons), None) or _explain_shape(model) or _explain_rule(train)
 
     def numerics_of(self, config: Config, catalog: Catalog) -> str:
         """Lanes, tiles, sparse first layers and BLAS round differently, so the path is part of the id."""
@@ -102,10 +102,18 @@ def _explain_shape(model: Model) -> str | None:
     """Return why the kernels cannot lay out such a network; None if they can."""
     if any(noise.name != "none" for noise in (model.dropout, model.input_dropout, model.branch_dropout)):
         return "its kernels draw no noise"
+    if model.output_scale != 1.0:
+        return "its kernels do not scale the output"
     if model.widths is not None and model.skip.name != "none":
         return "its kernels have no skips between layers of different widths"
     slopes = {choice.parameters.get("negative_slope") for choice in (model.activation, model.head_activation)}
     return "its kernels know one negative slope" if len(slopes - {None}) > 1 else None
+
+
+def _explain_rule(train: Train) -> str | None:
+    """Return what of an update the kernels do not compute; None if they compute all of it."""
+    given = [f"train.{name}" for name in train.rules if getattr(train, name) not in (None, ())]
+    return f"its kernels update all tensors alike, without {' and '.join(given)}" if given else None
 
 
 def _reads_zeros(config: Config, catalog: Catalog) -> bool:

@@ -255,7 +255,10 @@ class LabModule(nn.Module):
             if mlp.skip.place != "inside":
                 h = self._add_noise("branch", index + 1, h, draws)
                 h = apply_skip(mlp.skip, entry, h, p)
-        return h if mlp.head is None else self._functions[mlp.head.number](self._get_layer(mlp.head)(h))
+        if mlp.head is None:
+            return h
+        z = self._get_layer(mlp.head)(h)
+        return self._functions[mlp.head.number](z if mlp.output_scale == 1.0 else mlp.output_scale * z)
 
     def _add_noise(self, place: str, number: int, x: Tensor, draws: Draws | None) -> Tensor:
         """a ⊙ x + b with Gradlab's draws, in training."""
