@@ -323,7 +323,7 @@ def compare(
     fair = drop_single_seed_limit(audited, planned)
     return run_plan(
         planned,
-        lambda _: calls.start,
+        calls.trainer,
         replace(how, command=command, on_stop=stop),
         audit=lambda _: fair,
         names=calls.names,

@@ -72,6 +72,10 @@ def test_every_arm_is_called_with_every_seed_and_the_same_draws(tmp_path: Path) 
     assert len(result.curves().query("metric == 'loss'")) == 2 * 5 * 20
 
 
+def noisy(rate: float, seed: int) -> dict[str, float]:
+    return {"score": rate + np.random.default_rng([seed, int(10 * rate)]).normal(0, 0.2)}
+
+
 def test_the_callers_random_state_is_restored() -> None:
     random.seed(5)
     np.random.seed(5)
@@ -96,6 +100,16 @@ def test_finished_trials_are_not_called_again_until_something_changes(tmp_path: 
     gradlab.compare(train, ARMS, 2, **plain, force=True)
     assert len(CALLS) == 4
     assert (tmp_path / "run~1").is_dir()
+
+
+def test_a_comparison_adds_seeds_until_its_claim_is_settled_and_checks_out(tmp_path: Path) -> None:
+    claim = {"text": "fast beats slow", "metric": "score", "arms": ["fast", "slow"], "op": ">"}
+    options: Any = {"claims": [claim], "metric": "score", "better": "higher", "out": tmp_path, "figures": False}
+    result = gradlab.compare(noisy, ARMS, gradlab.until_settled(most=60, first=5), **options)
+    assert [verdict.outcome for verdict in result.verdicts] == ["reproduced"]
+    assert 5 < len(result.measured.planned_seeds["fast"]) < 60
+    assert gradlab.status(tmp_path).finished
+    assert gradlab.verify(tmp_path, call=noisy, arms=ARMS, sample=None).ok
 
 
 def test_a_saved_comparison_is_an_ordinary_run(tmp_path: Path) -> None:

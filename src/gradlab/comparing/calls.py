@@ -17,6 +17,7 @@ from gradlab.engines.torch.require import has_torch, require_torch
 from gradlab.errors import GradlabError, InvalidInput, described, nearest
 from gradlab.plans.plan import Plan
 from gradlab.report.result import Result
+from gradlab.runs.coordinator import Runner
 from gradlab.runs.worker import Monitor, Stopped
 from gradlab.trials.outcome import Outcome, TrialResult, digest
 from gradlab.trials.seeding import seeded
@@ -38,6 +39,11 @@ class Calls:
         self._inside = False
         self.names: dict[str, tuple[str, ...]] = {}
         """Arm -> names of its layers, if a watch was returned."""
+
+    def trainer(self, plan: Plan) -> Runner:
+        """What calls the function for trials of this plan: the one that was planned first, or one with more seeds."""
+        self._trials |= {trial.id: trial for trial in plan.trials}
+        return self.start
 
     def start(self, ids: Collection[str], monitor: Monitor) -> Generator[list[TrialResult]]:
         """Yield the results of these trials, one by one."""
