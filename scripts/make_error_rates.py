@@ -1,7 +1,8 @@
 """Simulate the deciding rules and write docs/error-rates.md: false verdicts, coverage, power.
 
-python scripts/make_error_rates.py            # some minutes
-python scripts/make_error_rates.py --check    # fewer draws; exit code 1 if a rate is not kept
+python scripts/make_error_rates.py               # half an hour
+python scripts/make_error_rates.py --only settling   # the section of seeds until settled; the rest stays
+python scripts/make_error_rates.py --check       # fewer draws; exit code 1 if a rate is not kept
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import settling_rates
 from numpy.typing import NDArray
 
 import gradlab
@@ -577,8 +579,9 @@ def tables(draws: int, seed: int = 0) -> tuple[list[str], list[str]]:
         lines.append(f"| {name} | {_percent(rate)} |")
         if rate > WRONG + 3 * math.sqrt(0.06 / fewer):
             broken.append(f"{name}: {rate}")
-    lines += conceded(draws, np.random.default_rng([seed, 1]))
-    return lines + control_variates(), broken
+    settling, lost = settling_rates.section(max(draws // 10, 20), seeds_for_t_test)
+    kept = conceded(draws, np.random.default_rng([seed, 1]))  # what is conceded comes first, beside the promise
+    return [*kept, *lines, *settling, *control_variates()], broken + lost
 
 
 def _together(draws: int, rng: np.random.Generator) -> Iterator[tuple[str, float]]:
@@ -632,7 +635,7 @@ Made by `python scripts/make_error_rates.py`: every number is simulated with the
 each unless its section says otherwise, with arms and bounds as a study has them. In each cell, in %:
 
 - **wrong**: how often a verdict is settled where the truth lies exactly on the bound, or where the arms do not differ
-  (promised: at most 5; one case is conceded, at the end of this page);
+  (promised: at most 5; the one case that is conceded comes first);
 - **coverage** of the 95 % interval: of the median of one arm, of the shift between two;
 - **power**: how often an effect that people would see is settled (the column of `step` in the script).
 
@@ -650,14 +653,22 @@ def main() -> int:
     """Write the document, or check the rates."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="fewer draws, nothing written")
-    parser.add_argument("--draws", type=int, default=2000)
+    parser.add_argument("--only", choices=["settling"], help="write this section again, leave the others")
+    parser.add_argument("--draws", type=int, default=1000)
     given = parser.parse_args()
     draws = min(given.draws, 300) if given.check else given.draws
-    lines, broken = tables(draws)
+    if given.only:
+        lines, broken = settling_rates.section(max(draws // 10, 20), seeds_for_t_test)
+        before, heading, after = OUT.read_text().partition(lines[1])
+        after = after[after.find("\n## ") :] if heading else ""
+        lines = [before.rstrip(), *lines, after.rstrip("\n")]
+    else:
+        lines, broken = tables(draws)
+        lines = [INTRODUCTION.format(draws=draws).rstrip(), *lines]
     for line in broken:
         print(f"not kept: {line}", file=sys.stderr)
     if not given.check:
-        OUT.write_text("\n".join([INTRODUCTION.format(draws=draws).rstrip(), *lines, ""]))
+        OUT.write_text("\n".join([*lines, ""]))
     return 1 if broken else 0
 
 

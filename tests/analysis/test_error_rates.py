@@ -19,6 +19,7 @@ DRAWS = 80
 
 
 def _loaded() -> ModuleType:
+    sys.path.append(str(SCRIPT.parent))
     spec = importlib.util.spec_from_file_location("make_error_rates", SCRIPT)
     assert spec is not None
     assert spec.loader is not None

@@ -66,12 +66,16 @@ class Round:
 
     @property
     def words(self) -> str:
-        """`round 3: 9 of 12 claims settled, 2 open, 1 given up; up to 24 seeds`."""
+        """`round 3: 9 of 12 claims settled, 2 open (40 seeds may settle them), 1 given up; now up to 24 seeds`."""
         claims = self.settled + len(self.open) + len(self.given_up)
         parts = [f"{self.settled} of {counted(claims, 'claim')} settled"]
-        parts += [f"{len(self.open)} open"] if self.open else []
+        if self.open:
+            wanted = max(claim.wanted or 0 for claim in self.open)
+            parts.append(
+                f"{len(self.open)} open ({wanted:,} seeds may settle {'it' if len(self.open) == 1 else 'them'})"
+            )
         parts += [f"{len(self.given_up)} given up"] if self.given_up else []
-        most = f"; up to {counted(max(self.seeds.values()), 'seed')}" if self.seeds else ""
+        most = f"; now up to {counted(max(self.seeds.values()), 'seed')}" if self.seeds else ""
         return f"round {self.number}: {', '.join(parts)}{most}"
 
 

@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from small_study import study
+
 import gradlab
 from gradlab.runs.store.records import Chunk, chunk_paths
 
@@ -91,6 +93,31 @@ def killed_again_and_again(tree: dict[str, Any], folder: Path, kills: int, seed:
 
 def test_two_kills_lose_nothing(tree: dict[str, Any], tmp_path: Path) -> None:
     killed_again_and_again(long_study(tree, 60, 60), tmp_path, 2, seed=int(os.environ.get("GRADLAB_TEST_SEED", "1")))
+
+
+@pytest.mark.shipped
+def test_five_kills_of_a_run_until_settled_end_in_the_same_seeds_verdicts_and_bits(tmp_path: Path) -> None:
+    claim = {"text": "t", "metric": "initial_loss", "arms": ["plain", "residual"], "op": "<", "matters": 1e-6}
+    until = {"from": 5, "to": 60, "until": "settled"}
+    tree = study(
+        {"train.epochs": 1, "train.engine": "reference"}, claims=[{**claim, "budget": "any"}], seeds=until, seed=3
+    )
+    whole = gradlab.run(tree)
+    assert len(whole.measured.plan.trials) > 20
+    run = tmp_path / "run"
+    (tmp_path / "study.json").write_text(json.dumps(tree))
+    ends = []
+    for _ in range(5):
+        arguments = [str(tmp_path / "study.json"), str(run), "pool", str(len(chunk_paths(run))), "0"]
+        killed = subprocess.run([sys.executable, "-c", SELF_KILL + CODE, *arguments], capture_output=True)
+        ends.append(killed.returncode)
+    assert set(ends) <= {0, -signal.SIGKILL}
+    assert ends.count(-signal.SIGKILL) > 2
+    result = gradlab.run(tree, out=run)
+    assert result.measured.hash == whole.measured.hash
+    assert [trial.id for trial in result.measured.plan.trials] == [trial.id for trial in whole.measured.plan.trials]
+    assert [verdict.to_json() for verdict in result.verdicts] == [verdict.to_json() for verdict in whole.verdicts]
+    assert sorted(committed(run)) == sorted(trial.id for trial in whole.measured.plan.trials)
 
 
 @pytest.mark.slow
