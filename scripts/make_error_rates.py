@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import settling_rates
 from numpy.typing import NDArray
 
 import gradlab
+import settling_rates
 from gradlab.analysis.claims.power import claim_levels, holm_levels
 from gradlab.analysis.measured import Measured
 from gradlab.analysis.rules import ALPHA, Median, Paired, Proportion, Rule, one_arm, pooled_arms, two_arms
