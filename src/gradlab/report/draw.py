@@ -64,9 +64,15 @@ def make_chart(measured: Measured, name: str, facet: str | None = None, color: s
 @cache
 def _canvas_class() -> Any:
     from matplotlib.figure import Figure as Canvas
+    from matplotlib.layout_engine import LayoutEngine, PlaceHolderLayoutEngine
 
     class Picture(Canvas):
         """A matplotlib figure that shows itself in a notebook, whatever the backend."""
+
+        def get_layout_engine(self) -> LayoutEngine | None:
+            """None once everything has its place: saving then draws once, not a first time for the layout."""
+            engine = super().get_layout_engine()
+            return None if isinstance(engine, PlaceHolderLayoutEngine) else engine
 
         def _repr_png_(self) -> bytes:
             return render_image(self, "png")
