@@ -33,6 +33,7 @@ class FusedTrainer(Trainer):
         self._setup, self._sparse = setup, sparse
         rows = max(setup.batch, EVALUATION_ROWS if has_evaluation(setup) else 1)
         self._memory = lay_out(setup.mlp, rows, simd)
+        self._passes = (self._memory.fast or None, not self._memory.fast or None, sparse or None)
         self._network = self._describe_network()
         self._data, self._rule = describe_data(setup), describe_rule(setup)
         theta = self._memory.pad(setup.theta)
@@ -54,8 +55,6 @@ class FusedTrainer(Trainer):
             table=memory.table,
             product=address(memory.simd, setup.dtype.name),
             simd=memory.simd,
-            fast=memory.fast,
-            sparse=self._sparse,
             hold=sparse.fill_address() if self._sparse else 0,
             sparse_rows=sparse.sum_address(False, setup.dtype.name) if self._sparse else 0,
             sparse_sums=sparse.sum_address(True, setup.dtype.name) if self._sparse else 0,
@@ -87,7 +86,9 @@ class FusedTrainer(Trainer):
 
         log, setup = Log.of(stop - start), self._setup
         steps = Steps(self._order(start, stop), setup.batch, setup.rates[start:stop] * self.rate_factor, start)
-        finished = train(self._network, self._data, self._rule, steps, self._parameters, self._space, log)
+        finished = train(
+            self._network, self._data, self._rule, steps, self._parameters, self._space, log, *self._passes
+        )
         self._steps = stop
         seen = slice(min(finished + 1, stop - start))
         return Stretch(log.losses[seen], log.correct[seen], log.sizes[seen])
@@ -143,9 +144,9 @@ class FusedTrainer(Trainer):
         window = work[: n * int(first[KP])].reshape(n, int(first[KP]))
         window[:, : int(first[K])] = x
         if self._memory.fast:
-            forward_fast(self._network, self._parameters.theta, self._space, False, n)
+            forward_fast(self._network, self._parameters.theta, self._space, None, n)
         else:
-            forward_general(self._network, self._parameters.theta, self._space, False, training, n)
+            forward_general(self._network, self._parameters.theta, self._space, None, training, n)
         start, stride = int(last[STREAM]), int(last[HP])
         return work[start : start + n * stride].reshape(n, stride)[:, : int(last[H])].copy()
 

@@ -21,14 +21,10 @@ class Network(NamedTuple):
     """Address of the compiled matrix product, see product.py."""
     simd: bool
     """Whether that product uses register tiles (else BLAS)."""
-    fast: bool
-    """Whether tiles apply every layer's epilogue."""
-    sparse: bool
-    """Whether the first layer multiplies only the pixels that are not 0."""
     hold: int
     sparse_rows: int
     sparse_sums: int
-    """Addresses of what it needs, see nonzero.py and sparse.py; 0 where it is not sparse."""
+    """Addresses of what a first layer needs that multiplies only the pixels that are not 0, see sparse.py; else 0."""
     place: int
     has_skip: bool
     alpha: float

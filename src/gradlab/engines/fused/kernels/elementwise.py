@@ -116,14 +116,20 @@ def activate(kind, slope, pre, post, size):
 
 
 @kernel
+def relu_slope_times(pre, dy, dx, size):
+    """dx = dy where pre is above 0, else 0."""
+    for i in range(size):
+        dx[i] = dy[i] if pre[i] > 0 else np.float32(0)
+
+
+@kernel
 def slope_times(kind, slope, pre, post, dy, dx, size):
     """dx = dy · f'(pre), elementwise."""
     if kind == IDENTITY:
         for i in range(size):
             dx[i] = dy[i]
     elif kind == RELU:
-        for i in range(size):
-            dx[i] = dy[i] if pre[i] > 0 else np.float32(0)
+        relu_slope_times(pre, dy, dx, size)
     elif kind == LEAKY_RELU:
         for i in range(size):
             dx[i] = dy[i] if pre[i] > 0 else dy[i] * slope

@@ -16,6 +16,7 @@ from gradlab.engines.fused.kernels.elementwise import (
     loss_and_gradient,
     norm_backward,
     norm_forward,
+    relu_slope_times,
     scale,
     scale_into,
     slope_times,
@@ -75,6 +76,9 @@ from gradlab.engines.fused.kernels.update import clip_gradient, step_numbers, up
 #
 # fast      each layer is one product; its tile also adds bias and skip and applies ReLU
 # general   product, norm, skip inside, activation, skip after: one loop each
+#
+# `fast`, `general` and `sparse` are True or None, never False: numba drops what stands behind `if fast is not None`
+# before it looks into it, so a trial compiles the passes that it uses and no others (half of the time).
 
 
 @kernel
@@ -101,7 +105,7 @@ def forward_fast(network, theta, space, sparse, n):
         x, w, out = window(work, layer[IN]), window(theta, layer[W]), window(work, layer[STREAM])
         entry, kept = window(work, layer[ENTRY]), window(work, layer[KEPT])
         k, kp, hc, hp = layer[K], layer[KP], layer[HC], layer[HP]
-        if sparse and index == 0:
+        if sparse is not None and index == 0:
             sparse_layer(network, space.held, w, out, bias, entry, kept, kept, flags, n, k, hc, hp)
         else:
             product(at, x, kp, 1, w, hp, out, hp, bias, entry, kept, kept, flags, n, hc, k)
@@ -137,7 +141,7 @@ def forward_general(network, theta, space, sparse, training, n):
             activate(layer[ACT], slope, pre, post, size)
         straight = norm == NONE and not before
         target = pre if straight else z
-        if sparse and index == 0:
+        if sparse is not None and index == 0:
             sparse_layer(network, space.held, w, target, bias, z, z, z, flags, n, layer[K], layer[HC], hp)
         else:
             product(at, x, layer[KP], 1, w, hp, target, hp, bias, z, z, z, flags, n, layer[HC], layer[K])
@@ -162,11 +166,11 @@ def forward_general(network, theta, space, sparse, training, n):
 
 
 @kernel
-def parameter_gradients(network, index, space, delta, gradient, n):
+def parameter_gradients(network, index, space, delta, gradient, sparse, n):
     """dW = Xᵀ δ and db = Σ δ of one layer; `gradient` is laid out like θ."""
     at, layer = network.product, network.table[index]
     x, g = window(space.work, layer[IN]), window(gradient, layer[W])
-    if network.sparse and index == 0:
+    if sparse is not None and index == 0:
         sparse_gradient(network, space.held, delta, g, n, layer[K], layer[HC], layer[HP])
     else:
         product(at, x, 1, layer[KP], delta, layer[HP], g, layer[HP], g, g, g, g, 0, layer[K], layer[HC], n)
@@ -176,7 +180,7 @@ def parameter_gradients(network, index, space, delta, gradient, n):
 
 
 @kernel
-def backward_fast(network, rule, parameters, space, at_once, n):
+def backward_fast(network, rule, parameters, space, at_once, sparse, n):
     """`buffers[0]` holds dL/d output; four buffers take turns as dh (the stream's gradient) and δ.
 
     With `at_once`, each layer is updated as soon as its gradient has been used: it is still in the cache, and the next
@@ -194,7 +198,7 @@ def backward_fast(network, rule, parameters, space, at_once, n):
             none = ACCUMULATE | MASKED_COPY  # of a sum of no terms
             product(at, stream, 0, 0, stream, 0, stream, top[HP], stream, stream, delta, kept, none, n, top[HC], 0)
         else:
-            slope_times(supported.RELU, theta.dtype.type(0), kept, kept, stream, delta, n * top[HP])
+            relu_slope_times(kept, stream, delta, n * top[HP])
     elif after and top[BLOCK] >= 0:  # a linear layer whose output joins a stream: δ equals the stream's gradient
         scale_into(stream, theta.dtype.type(1), delta, n * top[HP])
     else:  # a head: its output is z
@@ -202,7 +206,7 @@ def backward_fast(network, rule, parameters, space, at_once, n):
     for index in range(last, -1, -1):
         layer = table[index]
         shift = layer[G] - layer[W] if at_once else 0
-        parameter_gradients(network, index, space, delta, window(parameters.gradient, shift), n)
+        parameter_gradients(network, index, space, delta, window(parameters.gradient, shift), sparse, n)
         if index == 0:
             if at_once:
                 update(rule.kind, rule.numbers, parameters, layer[W], layer[END], layer[G])
@@ -227,7 +231,7 @@ def backward_fast(network, rule, parameters, space, at_once, n):
 
 
 @kernel
-def backward_general(network, parameters, space, n):
+def backward_general(network, parameters, space, sparse, n):
     """`buffers[0]` holds dL/d output; `along` keeps the gradient along the skip of the current block."""
     table, at, simd, place, slope = network.table, network.product, network.simd, network.place, network.slope
     theta, gradient, work, buffers = parameters.theta, parameters.gradient, space.work, space.buffers
@@ -259,7 +263,7 @@ def backward_general(network, parameters, space, n):
                 scale_into(delta, one, along, size)
             if layer[NORM] != NONE:
                 norm_backward(layer[NORM], delta, delta, x_hat, inv, gain, d_gain, d_shift, n, h, hp)
-        parameter_gradients(network, index, space, delta, parameters.gradient, n)
+        parameter_gradients(network, index, space, delta, parameters.gradient, sparse, n)
         if index == 0 and not (before and layer[NORM] != NONE):
             return
         w, t = window(theta, layer[W]), window(space.transposes, layer[T])
@@ -286,10 +290,10 @@ def rows_of(steps, s, per_epoch):
 
 
 @kernel
-def train(network, data, rule, steps, parameters, space, log):
+def train(network, data, rule, steps, parameters, space, log, fast, general, sparse):
     """Train the steps of a stretch; return how many were done before the loss was not finite.
 
-    The arguments are the named tuples of arguments.py.
+    The arguments are the named tuples of arguments.py; one of `fast` and `general` is None.
     """
     table, theta, work, rates = network.table, parameters.theta, space.work, steps.rates
     per_epoch = -(-steps.order.shape[1] // steps.batch)
@@ -297,16 +301,16 @@ def train(network, data, rule, steps, parameters, space, log):
     for s in range(len(rates)):
         rows = rows_of(steps, s, per_epoch)
         n = len(rows)
-        if network.sparse and (per_epoch > 1 or steps.first + s == 0):  # a full batch stays where it is
+        if sparse is not None and (per_epoch > 1 or steps.first + s == 0):  # a full batch stays where it is
             hold(network.hold, data, rows, table[0, K], space.held)
-        elif not network.sparse and (per_epoch > 1 or s == 0):  # what is predicted in between lies in its place
+        elif sparse is None and (per_epoch > 1 or s == 0):  # what is predicted in between lies in its place
             gather(data, rows, table[0, K], work, table[0, KP])
         if per_epoch > 1 and s + 1 < len(rates):
             ask_for(data, rows_of(steps, s + 1, per_epoch), table[0, K])
-        if network.fast:
-            forward_fast(network, theta, space, network.sparse, n)
-        else:
-            forward_general(network, theta, space, network.sparse, True, n)
+        if fast is not None:
+            forward_fast(network, theta, space, sparse, n)
+        if general is not None:
+            forward_general(network, theta, space, sparse, True, n)
         output = window(work, last[STREAM])
         log.losses[s], log.correct[s] = loss_and_gradient(data, output, rows, space.buffers[0], last[H], last[HP])
         log.sizes[s] = n
@@ -316,11 +320,11 @@ def train(network, data, rule, steps, parameters, space, log):
             for i in range(len(theta)):
                 parameters.before[i] = theta[i]
         step_numbers(rule, rates[s], steps.first + s + 1)
-        at_once = network.fast and rule.clip <= 0
-        if network.fast:
-            backward_fast(network, rule, parameters, space, at_once, n)
-        else:
-            backward_general(network, parameters, space, n)
+        at_once = fast is not None and rule.clip <= 0
+        if fast is not None:
+            backward_fast(network, rule, parameters, space, at_once, sparse, n)
+        if general is not None:
+            backward_general(network, parameters, space, sparse, n)
         if rule.clip > 0:
             clip_gradient(parameters.gradient, rule.clip)
         if not at_once:
