@@ -40,6 +40,7 @@ from gradlab.runs.store.status import RunStatus, find_runs
 from gradlab.runs.store.status import status as read_status
 from gradlab.runs.worker import call_isolated
 from gradlab.studies import reproduce as write_ups
+from gradlab.studies.intervening import mend
 from gradlab.studies.loading import Overrides, StudyLike, load, plan, python_call
 from gradlab.trackers.exporting import Exported, LiveTracking, export_run, named_tracker
 from gradlab.trials.outcome import TrialResult
@@ -61,6 +62,7 @@ __all__ = [
     "load",
     "log",
     "look_again",
+    "mend",
     "open_run",
     "plan",
     "predict",

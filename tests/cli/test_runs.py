@@ -62,6 +62,18 @@ def test_the_report_is_rewritten_from_the_folder_alone(folder: Path) -> None:
     assert report.read_text() == before
 
 
+def test_why_shows_the_chain_per_arm_and_tests_only_a_mechanism_that_is_there(folder: Path) -> None:
+    found = gradlab("why", "runs/small", cwd=folder)
+    assert found.returncode == 0
+    assert [line.split()[0] for line in found.stdout.splitlines() if "×" in line or "init" in line][:1] == ["init"]
+    told = json.loads(gradlab("why", "runs/small", "--json", cwd=folder).stdout)
+    assert told["code"] == "too_few_seeds"
+    assert {link["stage"] for link in told["links"]} >= {"gradient", "result"}
+    refused = gradlab("why", "runs/small", "--test", cwd=folder)
+    assert (refused.returncode, "nothing to test" in refused.stderr) == (2, True)
+    assert gradlab("why", "runs/small", "--out", "x", cwd=folder).returncode == 2
+
+
 def test_two_runs_can_be_compared(folder: Path) -> None:
     assert gradlab("run", "small.yaml", "--set", "train.lr=0.02", "--out", "other", cwd=folder).returncode == 0
     found = gradlab("report", "runs/small", "--against", "other", cwd=folder)

@@ -20,6 +20,9 @@ ONE_SEED = Fact(
     "one_seed", "One seed was looked at: whether a difference in results is luck, only several seeds can tell."
 )
 """What holds for any comparison that was audited but not run."""
+AT_START = "before any training"
+"""Begins every caveat about the networks that training starts from; their codes are in `STARTS`."""
+STARTS = ("init_gain", "output_scale")
 
 
 @dataclass(frozen=True, repr=False)
@@ -61,6 +64,11 @@ class Audit:
     def limits(self) -> tuple[str, ...]:
         """What the design cannot attribute, in sentences."""
         return tuple(fact.words for fact in self.facts if fact.code != UNDECLARED_CODE)
+
+    @property
+    def rivals(self) -> tuple[str, ...]:
+        """The caveats without those about the start of training, which are how a factor acts."""
+        return tuple(caveat for caveat in self.caveats if not caveat.startswith(AT_START))
 
     @property
     def fair(self) -> bool:

@@ -31,6 +31,7 @@ Start with:
   gradlab run identity                       run one, in some seconds
   gradlab show identity > mine.yaml          copy it as the start of your own
   gradlab run mine.yaml --set train.lr=3e-4  change it and run it
+  gradlab why runs/mine                      say why its arms end apart
   gradlab audit mine.yaml                    check that the comparison is fair
   gradlab predict mine.yaml                  say what theory expects of it
   gradlab lab                                watch two networks learn, live
@@ -56,6 +57,7 @@ COMMANDS = {
         studies.predict,
         runs.status,
         runs.report,
+        runs.why,
         runs.figure,
         instruments.lab,
         runs.verify,

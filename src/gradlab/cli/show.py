@@ -37,6 +37,7 @@ from gradlab.report.tuning import describe_edges
 from gradlab.running.verify import Verification
 from gradlab.runs.store.status import RunStatus
 from gradlab.spec.paths import label
+from gradlab.tell.why import Explanation, tell_test
 from gradlab.words import counted, rounded
 
 MOST_ROWS = 60
@@ -194,6 +195,7 @@ def result(run: Result, folder: Path | None, *, tables: bool = False, verdicts: 
         to.print(f"[bold red]{story.audit.mark.upper()}[/bold red] {escape('; '.join(story.audit.faults))}\n")
     word = f"[bold green]{escape(story.answered.word)}.[/bold green] " if story.answered.word else ""
     to.print(f"{word}[bold]{escape(' '.join(story.answered.sentences))}[/bold]")
+    to.say(*filter(None, (story.because,)))
     quick = QUICK_NOTE if run.measured.plan.quick else ""
     edges = describe_edges(story.tuning) if story.tuning is not None else ()
     fairness = story.fairness if story.audit and story.audit.fair else ""
@@ -214,6 +216,44 @@ def result(run: Result, folder: Path | None, *, tables: bool = False, verdicts: 
         notes.print("unfinished: the finished trials are kept; run the same command to resume")
     if folder is not None:
         notes.say(f"report: {folder / 'report.html'}   (and report.md, figures/)", soft_wrap=True)
+
+
+CELL, ARROW = 30, "  ↓"
+"""Columns of a cell of the causal chain, and what leads from one link to the next."""
+
+
+def why(told: Explanation, run: str) -> None:
+    """The causal chain from init to result, a column per group, and what would test it."""
+    to = Terminal()
+    to.print(f"[bold]{escape(told.because)}[/bold]\n")
+    if not told.known:
+        return
+    name = 80 - 2 * CELL
+    to.print(f"{'':<{name}}" + "".join(f"[bold]{escape(f'{group:<{CELL}}')}[/bold]" for group in told.groups))
+    for place, step in enumerate(told.chain):
+        if place:
+            to.print(f"{ARROW:<{name}}".rstrip())
+        left = [step.title, *(textwrap.wrap(step.what, name - 3) if step.what not in (step.title, "") else ())]
+        cells = [
+            textwrap.wrap(f"{'✗ ' if broken else ''}{cell}", CELL - 1) or [""]
+            for cell, broken in zip(step.cells, step.breaks, strict=True)
+        ]
+        for line in range(max(map(len, (left, *cells)))):
+            texts = [column[line] if line < len(column) else "" for column in (left, *cells)]
+            head, one, two = (f"{text:<{size}}" for text, size in zip(texts, (name, CELL, CELL), strict=True))
+            colors = ["red" if broken else "default" for broken in step.breaks]
+            to.print(f"{escape(head)}[{colors[0]}]{escape(one)}[/][{colors[1]}]{escape(two.rstrip())}[/]")
+    to.print()
+    to.say(*told.closing(run), *told.glossary)
+
+
+def tested(run: Result, folder: Path) -> None:
+    """What mending a link of the chain changed."""
+    to, story = Terminal(), run.story
+    word = f"[bold green]{escape(story.answered.word)}.[/bold green] " if story.answered.word else ""
+    to.print(f"{word}[bold]{escape(' '.join(story.answered.sentences))}[/bold]")
+    to.say(*filter(None, (tell_test(run.measured), story.fairness, story.caveats)))
+    Terminal(sys.stderr).say(f"report: {folder / 'report.html'}", soft_wrap=True)
 
 
 def print_tables(story: Story) -> None:

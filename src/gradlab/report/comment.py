@@ -20,7 +20,7 @@ def render_comment(story: Story, more: Sequence[str] = ()) -> str:
         mark = MARKS.get(verdict.outcome, "⚪")
         lines.append(f"- {mark} **{escape(verdict.words)}**: {escape(verdict.claim.text)} ({escape(verdict.measured)})")
     lines += [""] if story.verdicts else []
-    notes = [*story.remarks, *filter(None, (story.fairness, story.caveats)), *more]
+    notes = [*story.remarks, *filter(None, (story.because, story.fairness, story.caveats)), *more]
     folded = [*(f"- {escape(note)}" for note in notes), "", *render_table(story.tables[0]), ""]
     if story.failures:
         folded += [*(f"- failed: {escape(failure)}" for failure in story.failures), ""]

@@ -46,7 +46,19 @@ def make_charts(measured: Measured) -> tuple[dict[str, Chart], tuple[str, ...]]:
             found[name] = chart
         elif wanted:
             missing.append(f"{name}: nothing in this study to show")
-    return found, tuple(missing)
+    return _lead(measured, found), tuple(missing)
+
+
+def _lead(measured: Measured, charts: dict[str, Chart]) -> dict[str, Chart]:
+    """The charts, first one that shows the headline metric: what the answer is about is what a reader sees first."""
+    headline = measured.headline
+    if headline is None or not charts:
+        return charts
+    wanted = {headline.metric, f"{headline.metric}@{headline.at.step or 'end'}"}
+    catalog = measured.plan.catalog
+    classes: dict[str, type[Figure]] = {name: catalog.get("figure", name) for name in charts}  # type: ignore[misc]
+    lead = next((name for name, one in classes.items() if one.of_headline or wanted & set(one.shows)), None)
+    return charts if lead is None else {lead: charts[lead], **charts}
 
 
 def make_chart(measured: Measured, name: str, facet: str | None = None, color: str | None = None) -> Chart | None:

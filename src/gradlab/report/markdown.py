@@ -12,6 +12,7 @@ from gradlab.words import join
 if TYPE_CHECKING:
     from gradlab.report.pictures import MicroWorld, Pictures
     from gradlab.report.story import Design, Rerun, Story
+    from gradlab.tell.why import Explanation
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>|#&])")
 
@@ -28,6 +29,7 @@ def render_markdown(story: Story, pictures: Pictures) -> str:
     if audit is not None and audit.mark is not None:
         lines += [f"> **{escape(audit.mark.capitalize())}.** {escape('; '.join(audit.faults))}.", ""]
     lines += [f"**{escape(story.answer)}**", ""]
+    lines += [escape(story.because), ""] if story.because else []
     if story.notes:
         lines += [f"> {escape(' '.join(story.notes))}", ""]
     for line in (story.fairness if audit is not None and audit.fair else "", story.caveats, story.tally):
@@ -38,8 +40,10 @@ def render_markdown(story: Story, pictures: Pictures) -> str:
         lines += [escape(story.findings), ""]
     if story.source:
         lines += [f"Source of the claim: {escape(story.source)}.", ""]
-    if audit is not None and audit.limits:
-        lines += ["## What this design cannot attribute", "", *_list(audit.limits), ""]
+    if story.why is not None and story.why.known:
+        lines += _why(story.why, story.name)
+    if story.limits:
+        lines += ["## What else could explain it", "", *_list(story.limits), ""]
     if story.claims is not None:
         lines += [f"## {story.claims.title}", "", *render_table(story.claims), "", escape(HOW), ""]
         lines += _evidence(story, pictures)
@@ -62,6 +66,20 @@ def render_markdown(story: Story, pictures: Pictures) -> str:
         lines += _microworld(pictures.microworld)
     lines += ["## Methods", "", escape(story.methods), ""]
     return "\n".join([*lines, *_design(story.design), *_rerun(story.rerun)])
+
+
+def _why(told: Explanation, name: str) -> list[str]:
+    """The causal chain as a table, a row for every link."""
+    cells = [
+        tuple(f"✗ {cell}" if broken else cell for cell, broken in zip(step.cells, step.breaks, strict=True))
+        for step in told.chain
+    ]
+    rows = tuple(
+        (step.title, step.what if step.what != step.title else "", *cell)
+        for step, cell in zip(told.chain, cells, strict=True)
+    )
+    chain = Table("Why", ("link", "measured at", *told.groups), rows, notes=told.glossary)
+    return ["## Why", "", *_list(told.closing(f"runs/{name}")), "", *render_table(chain), ""]
 
 
 def _list(items: Iterable[str]) -> list[str]:
@@ -153,6 +171,7 @@ def first_screen(story: Story) -> list[str]:
     mark = [f"*{story.audit.mark.capitalize()}.*", ""] if story.audit is not None and story.audit.mark else []
     lines = [f"### {story.question}", "", f"`gradlab run {story.name}`", "", *mark]
     lines += [f"{word}{' '.join(story.answered.sentences)}", ""]
+    lines += [story.because, ""] if story.because else []
     for line in (*story.remarks, story.fairness, story.caveats, story.tally):
         lines += [line, ""] if line else []
     return lines
@@ -162,8 +181,8 @@ def further_sentences(story: Story) -> list[str]:
     """What else the numbers show, what cannot be attributed, every caption and both diagnoses, in Markdown."""
     lines = [f"### {story.question}", "", f"`gradlab run {story.name}`", ""]
     lines += [story.findings, ""] if story.findings else []
-    if story.audit is not None and story.audit.limits:
-        lines += ["What this design cannot attribute:", "", *(f"- {limit}" for limit in story.audit.limits), ""]
+    if story.limits:
+        lines += ["What else could explain it:", "", *(f"- {limit}" for limit in story.limits), ""]
     pictures = story.pictures
     lines += ["Figures:", "", *(f"- *{chart.title}.* {chart.caption}" for chart in pictures.charts.values())]
     lines += [*(f"- Not made: {reason}." for reason in pictures.missing), ""]

@@ -32,6 +32,7 @@ from gradlab.runs.store.history import History, read_history
 from gradlab.runs.store.records import MOST_ROWS
 from gradlab.spec import files
 from gradlab.spec.study import Study
+from gradlab.tell.why import Explanation
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 def render_notebook(story: Story) -> str:
     """The question, its answer, whether it is fair, the verdicts, the overview figure and the tables."""
     parts = [f"<h3>{escape(story.question)}</h3>", f"<p><b>{escape(story.answer)}</b></p>"]
-    for line in (story.fairness, story.caveats, story.tally):
+    for line in (story.because, story.fairness, story.caveats, story.tally):
         parts += [f"<p>{escape(line)}</p>"] if line else []
     parts += [verdict._repr_html_() for verdict in story.verdicts]
     if story.pictures.charts:
@@ -115,6 +116,14 @@ class Result:
     def answer(self) -> str:
         """The answer to the study's question, from the numbers."""
         return self.story.answer
+
+    @property
+    def why(self) -> Explanation | None:
+        """Why the groups that the answer hangs on end apart: the causal chain, measured; None of a single group.
+
+        `why.because` is the sentence, `why.chain` the links with their numbers, `why.why` the estimates behind them.
+        """
+        return self.story.why
 
     @property
     def verdicts(self) -> tuple[Verdict, ...]:

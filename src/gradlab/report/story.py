@@ -16,7 +16,7 @@ from gradlab.analysis.estimate import where
 from gradlab.analysis.measured import Measured
 from gradlab.analysis.theory import predictions_of
 from gradlab.analysis.tuning import Tuning, tuning_of
-from gradlab.audits.audit import Audit
+from gradlab.audits.audit import STARTS, UNDECLARED_CODE, Audit
 from gradlab.facts import Fact
 from gradlab.parts import Catalog
 from gradlab.report.charts.base import common_names, shorten_names
@@ -44,6 +44,7 @@ from gradlab.tell.answers import Answer, answer, verdicts_of
 from gradlab.tell.findings import findings
 from gradlab.tell.history import history_json, tell_history, tell_unfinished
 from gradlab.tell.methods import describe_methods
+from gradlab.tell.why import Explanation, explanation
 from gradlab.words import counted
 
 
@@ -166,15 +167,15 @@ def describe_fairness(audit: Audit | None, names: Names) -> str:
     return f"{which} differ only in {say_settings(varied)}{only}."
 
 
-def describe_caveats(audit: Audit | None, sequel: str | None) -> str:
+def describe_caveats(caveats: Sequence[str], sequel: str | None) -> str:
     """What else could explain the result, in one line; empty if the audit knows of nothing."""
-    if audit is None or not audit.caveats:
+    if not caveats:
         return ""
-    shown = "; ".join(audit.caveats[:MOST_CAVEATS])
-    rest = len(audit.caveats) - MOST_CAVEATS
+    shown = "; ".join(caveats[:MOST_CAVEATS])
+    rest = len(caveats) - MOST_CAVEATS
     more = f"; {rest} more in the report" if rest > 0 else ""
     controlled = f" The controlled study: `gradlab run {sequel}`." if sequel else ""
-    return f"{'Caveat' if len(audit.caveats) == 1 else 'Caveats'}: {shown}{more}.{controlled}"
+    return f"{'Caveat' if len(caveats) == 1 else 'Caveats'}: {shown}{more}.{controlled}"
 
 
 def _name_claims(verdicts: Sequence[Verdict], outcome: str) -> str:
@@ -385,8 +386,38 @@ class Story:
 
     @property
     def caveats(self) -> str:
-        """What else could explain the result, in one line."""
-        return describe_caveats(self.audit, self.measured.study.sequel)
+        """What else could explain the result, in one line: what is told as the mechanism is no rival of it."""
+        named = self.measured.study.sequel if "gradlab run" not in self.because else None
+        return describe_caveats(self.rivals, named)
+
+    @property
+    def rivals(self) -> tuple[str, ...]:
+        """The caveats of the audit, but for those that say what is told as the mechanism."""
+        if self.audit is None:
+            return ()
+        return self.audit.rivals if self.has_mechanism else self.audit.caveats
+
+    @property
+    def has_mechanism(self) -> bool:
+        """Whether the numbers show why."""
+        return self.why is not None and self.why.why.found
+
+    @property
+    def limits(self) -> tuple[str, ...]:
+        """What the design cannot attribute, without what is told as the mechanism."""
+        facts = () if self.audit is None else self.audit.facts
+        told = (UNDECLARED_CODE, *(STARTS if self.has_mechanism else ()))
+        return tuple(fact.words for fact in facts if fact.code not in told)
+
+    @cached_property
+    def why(self) -> Explanation | None:
+        """Why the groups that the answer hangs on end apart; None of a single group, or of no results."""
+        return explanation(self.measured) if self.counts["done"] else None
+
+    @property
+    def because(self) -> str:
+        """The mechanism in a sentence, or that the numbers show none."""
+        return "" if self.why is None else self.why.because
 
     @property
     def tally(self) -> str:
@@ -515,6 +546,7 @@ class Story:
             "question": self.question,
             "answer": self.answer,
             "answer_word": self.answered.word or None,
+            "because": None if self.why is None else self.why.to_json(),
             "fairness": self.fairness or None,
             "caveats": list(self.audit.caveats) if self.audit is not None else [],
             "tally": self.tally or None,

@@ -1,4 +1,4 @@
-"""Commands that read a run: `status`, `report`, `figure`, `export`, `verify`."""
+"""Commands that read a run: `status`, `report`, `why`, `figure`, `export`, `verify`."""
 
 from __future__ import annotations
 
@@ -107,6 +107,53 @@ def report(
     else:
         say(f"no permission to write to {run}: the report is shown, not written, and the look not recorded")
     answer(result, lambda shown: show.result(shown, folder, tables=tables), as_json)
+
+
+def why(
+    run: RunPath,
+    test: Annotated[
+        bool, Option("--test", help="Train the same networks with the broken link mended, and say what it changes.")
+    ] = False,
+    out: Annotated[
+        Path | None, Option(metavar="FOLDER", help="With --test: the folder of that run [default: RUN-why].")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say why the arms end apart: init, signal, δ, gradient, update, result.
+
+    The causal chain of the two groups that the answer hangs on, with a number per arm, and where it breaks. Signal and
+    δ are those before training. Every number is over all seeds; where they show no mechanism, that is said.
+
+    With --test the cause is not observed but changed: the affected arm is trained again with the link mended (an init
+    scale that keeps δ, or a norm), beside both arms as they were, under the same seeds.
+
+    gradlab why runs/identity --test
+    """
+    from gradlab import api
+    from gradlab.cli import show
+    from gradlab.cli.output import answer, emit_json, say_all
+
+    if out is not None and not test:
+        raise InvalidInput("--out is the folder of --test; give both")
+    result = api.open_run(run)
+    say_all(result.notes)
+    told = result.why
+    if told is None:
+        raise InvalidInput(f"{run}: there are no two groups with a result to compare")
+    if not test:
+        answer(told, lambda shown: show.why(shown, str(run)), as_json)
+        return
+    from gradlab.cli.running import find_work, train
+    from gradlab.tell.why import tell_test
+
+    planned = api.plan(api.mend(result))
+    folder = out or run.with_name(f"{run.name}-why")
+    work = find_work(planned, folder, None)
+    tested = train(work, folder, live=False, quiet=as_json, command=f"gradlab why {run} --test")
+    if as_json:
+        emit_json({"why": told.to_json(), "test": tested.to_json(), "share": tell_test(tested.measured)})
+    else:
+        show.tested(tested, folder)
 
 
 def figure(

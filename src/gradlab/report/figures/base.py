@@ -31,6 +31,8 @@ class Figure(Part):
     part: ClassVar[str] = "figure"
     shows: ClassVar[tuple[str, ...]] = ()
     """Metrics and measures that can be read off it (`grad_l2@start`: as they are then), to find a claim's figure."""
+    of_headline: ClassVar[bool] = False
+    """Whether it shows the headline metric of any study."""
 
     @abstractmethod
     def chart(self, measured: Measured) -> Chart | None:

@@ -23,6 +23,7 @@ class BySeed(Figure):
     """The headline of every arm, every trial a dot, the trials of a seed joined, center and 95 % interval beside."""
 
     name = "by_seed"
+    of_headline = True
     rank = 49
 
     def chart(self, measured: Measured) -> SeedChart | None:
@@ -80,6 +81,7 @@ class TunedBesideUntuned(Figure):
     """The headline of every arm, untuned and tuned, on the same seeds."""
 
     name = "tuned_beside_untuned"
+    of_headline = True
     rank = 3
 
     def chart(self, measured: Measured) -> SeedChart | None:

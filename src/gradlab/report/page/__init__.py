@@ -20,6 +20,7 @@ from gradlab.report.look import dark_colors
 from gradlab.report.tables import HOW, Table
 from gradlab.spec.base import plain_json
 from gradlab.tell.methods import GLOSSARY
+from gradlab.tell.why import MEANS
 
 if TYPE_CHECKING:
     from gradlab.report.pictures import Pictures
@@ -43,6 +44,7 @@ def render_page(story: Story, pictures: Pictures, svg: Mapping[str, bytes]) -> s
         "missing": pictures.missing,
         "microworld": world,
         "glossary": GLOSSARY,
+        "means": MEANS,
         "data": _json(data),
         "css": _text("style.css") + dark_style(),
         "script": _text("page.js"),
