@@ -126,7 +126,7 @@ def test_crash_time_out_and_nan_are_counted_and_the_output_is_shown(tmp_path: Pa
     errors = " ".join(result.measured.errors())
     assert "sh ended with code 7: it exploded" in errors
     assert "timed out after 0.5 s" in errors
-    assert "loss is not in what the command left" in errors
+    assert "there is no number loss in what the command left" in errors
     done = run("compare", "--arm", "a: crash", "--arm", "b: fine", "--metric", "loss", "--aa", "0", "--seeds", "2",
                "--", *words.replace("{arm}", "").split(), cwd=tmp_path)  # fmt: skip
     assert done.returncode == 1
@@ -219,10 +219,12 @@ def test_noise_comes_first_and_what_seeds_can_show_is_said(tmp_path: Path) -> No
 
 
 def test_an_ablation_says_what_carries_the_result(tmp_path: Path) -> None:
-    text = "awk -v s=$1 -v e=$2 -v w=$3 -v n=$4 'BEGIN {srand(s); print \"loss\", 2 - 0.5*e + 0.4*w + 0.001*rand()}'"
+    text = """awk -v s=$1 -v e=$2 -v w=$3 -v n=$4 'BEGIN {
+        srand(s); print "loss", 2 - 0.5*e + 0.4*w + 0.001*n*rand() + 0.001*rand()}'"""
     words = script(tmp_path, text).split()
-    done = run("ablate", "--switch", "ema=0", "--switch", "wd=1:0", "--switch", "noop=0", "--aa", "0", "--seeds", "5",
-               "--metric", "loss", "--", *words, "{ema}", "{wd}", "{noop}", cwd=tmp_path)  # fmt: skip
+    switches = [word for text in ("ema=0", "wd=1:0", "noise=0", "noop=0") for word in ("--switch", text)]
+    done = run("ablate", *switches, "--aa", "0", "--seeds", "5", "--matters", "0.05", "--metric", "loss", "--", *words,
+               "{ema}", "{wd}", "{noise}", "{noop}", cwd=tmp_path)  # fmt: skip
     assert done.returncode == 0
     rows = {
         line.split("│")[1].strip(): line.split("│")[3].strip()
@@ -230,9 +232,49 @@ def test_an_ablation_says_what_carries_the_result(tmp_path: Path) -> None:
         if "without" in line and "│" in line
     }
     assert rows == {
-        "without ema": "carries the result", "without wd": "hurts the result", "without noop": "neither helps nor hurts"
+        "without ema": "carries the result", "without wd": "hurts the result",
+        "without noise": "neither helps nor hurts", "without noop": "changes no digit",
     }  # fmt: skip
+    assert done.stdout.startswith("Carries the result: ema. Hurts the result: wd. Neither helps nor hurts: noise.")
     assert (tmp_path / "runs" / "ablate" / "figures" / "parts.png").is_file()
+    assert "--matters 0.05 --aa 0" in gradlab.open_run(tmp_path / "runs" / "ablate").story.rerun.command
+
+
+def test_what_matters_of_a_loss_is_not_guessed(tmp_path: Path) -> None:
+    text = "awk -v s=$1 -v n=$2 'BEGIN {srand(s + 7*n); print \"loss\", 2 + 0.001*rand()}'"
+    words = ["--metric", "loss", "--", *script(tmp_path, text).split(), "{noise}"]
+    done = run("ablate", "--switch", "noise=0", "--aa", "0", "--seeds", "5", *words, cwd=tmp_path)
+    assert "Not settled: noise." in done.stdout
+    assert "--matters" in done.stdout
+
+
+def test_a_comparison_that_cannot_give_a_number_stops_early(tmp_path: Path) -> None:
+    words = script(tmp_path, f"echo call >> {tmp_path}/calls; echo hello").split()
+    done = run("compare", "--arm", "a: 1", "--arm", "b: 2", "--seeds", "20", "--metric", r"loss is (\d+)", "--lower",
+               "--aa", "5", "--", *words, cwd=tmp_path)  # fmt: skip
+    assert done.returncode == 1
+    assert "nothing matches" in done.stdout
+    assert (tmp_path / "calls").read_text().count("\n") < 12  # of 52: some of the A/A, and two seeds of both arms
+
+
+def test_a_metric_of_unknown_direction_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    words = script(tmp_path, f"echo call >> {tmp_path}/calls; echo foo 1").split()
+    arms = ("--arm", "a: 1", "--arm", "b: 2", "--metric", "foo", "--aa", "0", "--seeds", "2")
+    assert run("compare", *arms, "--", *words, cwd=tmp_path).returncode == 2
+    assert not (tmp_path / "calls").exists()
+    for said in (["--lower"], ["--higher"], ["--claim", "a < b"]):
+        assert run("compare", *arms, *said, "--force", "--", *words, cwd=tmp_path).returncode == 0
+
+
+def test_words_of_an_arm_are_taken_as_they_are_typed(tmp_path: Path) -> None:
+    words = script(tmp_path, "echo loss 1; echo $2").split()
+    arms = ("--arm", "a: 0x10", "--arm", "b: on", "--arm", "c: --url 'http://x: y'")
+    done = run("compare", *arms, "--aa", "0", "--seeds", "1", "--", *words, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    settings = gradlab.open_run(tmp_path / "runs" / "compare").measured.plan.groups
+    assert [planned.group.settings["arguments"] for planned in settings] == ["0x10", "on", "--url 'http://x: y'"]
+    twice = run("compare", "--arm", "a: 1", "--arm", "a: 2", "--", *words, cwd=tmp_path)
+    assert "two arms 'a'" in twice.stderr
 
 
 def repository(folder: Path) -> Path:
@@ -289,6 +331,58 @@ def test_one_commit_is_compared_with_what_is_not_committed(tmp_path: Path) -> No
     found = json.loads(done.stdout)
     assert found["claims"][0]["verdict"] == "not reproduced"
     assert state(place) == before
+
+
+def test_the_uncommitted_state_is_the_same_after_a_run_and_without_large_files(tmp_path: Path) -> None:
+    place = repository(tmp_path)
+    (place / "né w.txt").write_text("new")
+    with (place / "weights.bin").open("wb") as file:
+        file.truncate(11 * 2**20)
+    (place / "nested").mkdir()
+    subprocess.run(["git", "-C", str(place / "nested"), "init", "-q"], check=True)
+    (place / "nested" / "x").write_text("of another repository")
+    subprocess.run(["git", "-C", str(place), "checkout", "-q", "--detach"], check=True)
+    words = ["ab", "HEAD", "--metric", "loss", "--aa", "0", "--seeds"]
+    for seeds, settled in (("2", 4), ("3", 6)):
+        run(*words, seeds, "--", "sh", "train.sh", "{seed}", cwd=place)
+        result = gradlab.open_run(place / "runs" / "ab")
+        assert result.measured.counts()["done"] == settled
+    assert not (place / "runs" / "ab~1").exists()
+    assert any("weights.bin" in note for note in result.study.notes)
+    assert any("né w.txt" in note for note in result.study.notes)
+
+
+def test_a_package_that_is_installed_from_the_checkout_fails_the_audit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = repository(tmp_path)
+    (place / "src" / "mine").mkdir(parents=True)
+    (place / "src" / "mine" / "__init__.py").write_text("RATE = 1.0\n")
+    (place / "train.py").write_text("import sys, mine\nprint('loss', mine.RATE + int(sys.argv[1]) / 100)\n")
+    subprocess.run(["git", "-C", str(place), "add", "-A"], check=True)
+    subprocess.run(["git", "-C", str(place), "commit", "-qm", "package"], check=True)
+    (place / "src" / "mine" / "__init__.py").write_text("RATE = 0.5\n")
+    monkeypatch.setenv("PYTHONPATH", str(place / "src"))  # as an editable install does
+    words = ["ab", "HEAD", "--metric", "loss", "--aa", "0", "--seeds", "2", "--out"]
+    astray = run(*words, str(tmp_path / "a"), "--", sys.executable, "train.py", "{seed}", cwd=place)
+    assert astray.returncode == 3
+    audit = gradlab.open_run(tmp_path / "a").audit
+    assert audit is not None
+    assert [fact.code for fact in audit.facts] == ["commit_not_run"]
+    own = ["env", "PYTHONPATH=src", sys.executable, "train.py", "{seed}"]
+    assert run(*words, str(tmp_path / "b"), "--", *own, cwd=place).returncode == 0
+    assert gradlab.open_run(tmp_path / "b").audit is None
+
+
+def test_a_file_that_git_does_not_hold_is_named_with_its_remedy(tmp_path: Path) -> None:
+    place = repository(tmp_path)
+    (place / ".gitignore").write_text("data\n")
+    (place / "data").mkdir()
+    (place / "data" / "x").write_text("1")
+    words = ["ab", "main..try", "--metric", "loss", "--aa", "0", "--seeds", "1", "--out", str(tmp_path / "run")]
+    done = run(*words, "--", "sh", "-c", "cat data/x && sh train.sh {seed}", cwd=place)
+    assert done.returncode == 1
+    assert "--link data" in done.stdout
 
 
 def test_the_script_of_the_action_in_the_docs_writes_a_comment(tmp_path: Path) -> None:

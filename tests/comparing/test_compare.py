@@ -374,7 +374,7 @@ def test_the_command_compares_saves_and_resumes(tmp_path: Path, monkeypatch: pyt
     assert printed["claims"][0]["verdict"] == "not reproduced"
     shown = RUNNER.invoke(app(), ["compare", "own.py:train", "--seeds", "5"])
     assert shown.exit_code == 0
-    assert " 0.702, one 0.602: 0.1 higher (95 %: " in shown.stdout.replace("\n", " ")
+    assert " 0.702 for two and 0.602 for one: 0.1 higher (95 %: " in shown.stdout.replace("\n", " ")
     assert (tmp_path / "runs/train/figures/returned_curves.png").is_file()
     named = RUNNER.invoke(app(), ["compare", "own.py:train", "--arm", "third: {power: 3}", "--arm", "one: {power: 1}"])
     assert named.exit_code == 0, named.output

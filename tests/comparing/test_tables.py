@@ -265,3 +265,50 @@ def test_the_noise_of_two_sets_is_that_of_the_numbers(tmp_path: Path) -> None:
         assert noise is not None
         found.append(noise.spread**2)
     assert np.mean(found) == pytest.approx(0.04, rel=0.2)  # 40 × 8 degrees of freedom: a standard error of 8 %
+
+
+def test_every_arm_may_be_a_column_of_its_own(tmp_path: Path) -> None:
+    table = write(tmp_path / "wide.csv", [{"seed": s, "adamw": 3.3 + s / 100, "muon": 3.2 + s / 90} for s in range(6)])
+    result = gradlab.judge(table, arm="adamw, muon", better="lower")
+    assert result.verdicts[0].outcome == "reproduced"
+    with pytest.raises(InvalidInput, match="column of its own"):
+        gradlab.judge(table, better="lower")
+    with pytest.raises(InvalidInput, match="did you mean 'muon'"):
+        gradlab.judge(table, arm="adamw,muom", better="lower")
+
+
+def test_columns_as_people_call_them_are_understood(tmp_path: Path) -> None:
+    random = np.random.default_rng(1)
+    rows = [
+        {"Method": arm, "Seed": seed, "Accuracy (%)": 90 + gap + random.normal(0, 0.02)}
+        for seed in range(8)
+        for arm, gap in (("base line", 0.0), ("ours+", 0.1))
+    ]
+    result = gradlab.judge(write(tmp_path / "é t.csv", rows))
+    assert result.verdicts[0].outcome == "reproduced"
+    assert "too_small_to_matter" in result.verdicts[0].codes  # half a point is what matters of percents
+    with pytest.raises(InvalidInput, match="--lower or --higher"):
+        gradlab.judge(
+            write(tmp_path / "foo.csv", [{**row, "Accuracy (%)": None, "foo": 1.0} for row in rows]), metric="foo"
+        )
+
+
+def test_many_tasks_and_arms_are_judged_over_all_of_them(tmp_path: Path) -> None:
+    random = np.random.default_rng(2)
+    rows = [
+        {"arm": f"m{arm}", "task": f"t{task}", "seed": seed, "score": random.normal(3 * arm, 1)}
+        for arm in range(3)
+        for task in range(12)
+        for seed in range(6)
+    ]
+    result = gradlab.judge(write(tmp_path / "big.csv", rows))
+    assert [verdict.outcome for verdict in result.verdicts] == ["reproduced", "reproduced"]
+
+
+def test_files_whose_paths_name_no_arm_are_remarked_on(tmp_path: Path) -> None:
+    for name in ("a_s1", "a_s2", "b_s1"):
+        (tmp_path / f"{name}.txt").write_text("loss: 1.5")
+    judged = judge_table([str(tmp_path / "*.txt")], Selection(metric="loss"))
+    assert "one_arm_of_paths" in codes(judged)
+    with pytest.raises(InvalidInput, match="none of the 3 files"):
+        judge_table([str(tmp_path / "*.txt")], Selection(metric="accuracy"))

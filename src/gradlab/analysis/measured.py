@@ -476,6 +476,10 @@ class Measured:
             found |= {key: value for key, value in values.items() if key[0] == trial.seed}
         return found
 
+    def in_percent(self, metric: str) -> bool:
+        """Whether a share is given in percent: a number of it is above 1."""
+        return any((value or 0.0) > 1.0 for name in self.group_names for value in self.values(metric, name).values())
+
     def values(self, metric: str, group: str, at: At | None = None) -> dict[int, float | int | None]:
         """Trial seed -> value of a trial metric, or of a layer measure at one layer and step (see `places`)."""
         at = at or ANYWHERE

@@ -36,6 +36,8 @@ from gradlab.runs.store.status import count_finished
 from gradlab.trackers.exporting import named_tracker
 from gradlab.words import counted, percent, rounded
 
+WIDE = 100
+"""Columns of a terminal from which on the progress bar may be long."""
 LIMITS = {"coordinator": "limited by the coordinator", "start-up": "mostly start-up", "cores": "limited by cores"}
 
 
@@ -253,7 +255,8 @@ class Progress:
             return ""
         progress = self._tally.snapshot()
         grid = Table.grid(padding=(0, 1))
-        grid.add_row(ProgressBar(total=1.0, completed=self._tally.share, width=32), escape(headline(progress)))
+        width = 32 if self._console.width >= WIDE else 12
+        grid.add_row(ProgressBar(total=1.0, completed=self._tally.share, width=width), escape(headline(progress)))
         if not self._show_trials:
             return grid
         return Group(grid, *(escape(f"  {line}") for line in running_lines(progress["running"])))
@@ -269,8 +272,8 @@ def headline(progress: Any) -> str:
         ("failed", progress["failed"]),
     ):
         words += [f"{count:,} {key}"] if count else []
-    if progress["per_second"]:
-        words.append(f"{rounded(progress['per_second'], 2)} per second")
+    if rate := progress["per_second"]:
+        words.append(f"{rounded(rate, 2)} per second" if rate >= 1 else f"{duration(1 / rate)} each")
     if progress["seconds_left"] is not None:
         minutes, seconds = divmod(round(progress["seconds_left"]), 60)
         hours, minutes = divmod(minutes, 60)

@@ -32,7 +32,7 @@ from gradlab.report import tables
 from gradlab.report.predicted import Predicted
 from gradlab.report.result import Result
 from gradlab.report.story import QUICK_NOTE, Story
-from gradlab.report.tables import Table, tabulate_audit
+from gradlab.report.tables import Table, tabulate_audit, tabulate_parts
 from gradlab.report.tuning import describe_edges
 from gradlab.running.verify import Verification
 from gradlab.runs.store.status import RunStatus
@@ -200,13 +200,17 @@ def result(run: Result, folder: Path | None, *, tables: bool = False, verdicts: 
     edges = describe_edges(story.tuning) if story.tuning is not None else ()
     fairness = story.fairness if story.audit and story.audit.fair else ""
     to.say(*filter(None, (quick, *story.remarks, *edges, fairness, story.caveats)))
+    parts = tabulate_parts(run.measured)
+    verdicts = verdicts and parts is None
     for verdict in run.verdicts if verdicts else ():
         to.say(hang("  ", f"{verdict.claim.text}: {verdict.words}; {verdict.reason}; {verdict.measured}"))
     rules = {f"by {verdict.rule}; it assumes that {verdict.assumes}" for verdict in run.verdicts if verdict.rule}
     to.say(*(hang("  ", rule) for rule in sorted(rules) if verdicts))
     if verdicts and story.findings and len(run.measured.group_names) > 2:
         to.say(story.findings)
-    if story.tally and not verdicts:
+    if parts is not None and not tables:
+        print_table(to, parts)
+    elif story.tally and not verdicts:
         to.say(story.tally + ("" if tables else " (--tables shows them all)"))
     if tables:
         print_tables(story)

@@ -14,6 +14,8 @@ SEED = "GRADLAB_SEED"
 ARM = "GRADLAB_ARM"
 TRACE = "GRADLAB_TRACE"
 """Names the file, without its ending, that the trace writes."""
+INSTEAD = "GRADLAB_INSTEAD_OF"
+"""Two folders: the user's checkout, and the worktree in which the command runs instead."""
 STEPS = ("step", "iteration", "iter", "global_step", "_step", "epoch")
 """Names under which a line says when it was written."""
 

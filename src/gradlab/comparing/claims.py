@@ -47,15 +47,23 @@ def parse_claim(text: str, metric: str, arms: Sequence[str] | None = None, tasks
 
 
 def default_claims(
-    metric: str, better: str | None, arms: Sequence[str], tasks: Sequence[str] = ()
+    metric: str, better: str | None, arms: Sequence[str], tasks: Sequence[str] = (), most_tasks: int = 0
 ) -> list[dict[str, Any]]:
-    """Every other arm is better than the first: what a comparison is made for, unless something else is claimed."""
-    op = "<" if (better or infer(metric).better) == "lower" else ">"
+    """Every other arm is better than the first: what a comparison is made for, unless something else is claimed.
+
+    Of several tasks, over all of them; up to `most_tasks`, of each as well.
+    """
+    known = better or infer(metric).better
+    if known == "none" and len(arms) > 1:
+        raise InvalidInput(
+            f"{metric}: nothing says whether more of it is better or worse; say --lower or --higher, or write a --claim"
+        )
+    op = "<" if known == "lower" else ">"
     claims = []
     for arm in arms[1:]:
         whole = parse_claim(f"{arm} {op} {arms[0]}", metric, arms, tasks)
         claims.append(whole)
-        if len(tasks) > 1:
+        if 1 < len(tasks) <= most_tasks:
             claims[-1]["primary"] = True
             claims += [
                 {

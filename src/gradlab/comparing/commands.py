@@ -21,7 +21,7 @@ from typing import Any
 
 from gradlab.audits.audit import Audit
 from gradlab.comparing import leases
-from gradlab.comparing.channel import ARM, LOG, SEED, TRACE
+from gradlab.comparing.channel import ARM, INSTEAD, LOG, SEED, TRACE
 from gradlab.comparing.outcomes import make_outcome
 from gradlab.comparing.planning import describe_setting, plan_arms
 from gradlab.comparing.readings import Curves, MetricRule, Output, add_line, read_source
@@ -161,6 +161,8 @@ class CommandJob(Job):
     deadline: float | None = None
     """After this time no trial is begun: the budget of the run."""
     offset: int = 0
+    instead_of: tuple[str, str] | None = None
+    """The user's checkout, and the worktree in which it runs instead."""
 
     def run(self, trial: TrialLabel, tick: Callable[[int, float], None] | None) -> TrialResult:
         """Start the command, follow it to its end, read its number."""
@@ -193,6 +195,7 @@ class CommandJob(Job):
         if trial.seed in self.traced:
             below = [str(HOOK), *filter(None, [child.get("PYTHONPATH")])]
             child |= {TRACE: str(place / "trace"), "PYTHONPATH": os.pathsep.join(below)}
+            child |= {INSTEAD: os.pathsep.join(self.instead_of or ())}
         words = fill(self.words, values)
         try:
             process = subprocess.Popen(
@@ -219,7 +222,20 @@ class CommandJob(Job):
         code = process.returncode
         how = f"ended with code {code}" if code > 0 else f"was ended by {signal.Signals(-code).name}"
         last = output.lines[-1].strip()[:LONGEST_LINE] if output.lines else "it printed nothing"
-        return f"{Path(words[0]).name} {how}: {last}"
+        return f"{Path(words[0]).name} {how}: {last}{self._missing_link(output.lines[-LAST_LINES:])}"
+
+    def _missing_link(self, lines: Sequence[str]) -> str:
+        """Of a worktree: a file that the command missed and the checkout has, because git does not hold it."""
+        if self.instead_of is None:
+            return ""
+        checkout, worktree = map(Path, self.instead_of)
+        beside = checkout / Path(self.cwd).relative_to(worktree)
+        words = (word.strip("'\"`:,.()[]") for line in lines for word in re.split(r"(?<=['\"])|(?=['\"])|[\s:]+", line))
+        for word in words:
+            with suppress(OSError, ValueError):
+                if word and (beside / word).exists() and not Path(self.cwd, word).exists():
+                    return f" ({word} is in your checkout, but git does not hold it: --link {Path(word).parts[0]})"
+        return ""
 
     def _wait(
         self, process: subprocess.Popen[bytes], output: Output, tick: Callable[[int, float], None] | None
@@ -264,7 +280,8 @@ class CommandJob(Job):
             found = next((name for name in curves if name.lower() == rule.name.lower()), None)
             if found is None:
                 others = f"; it gave {', '.join(list(curves)[:8])}" if curves else ""
-                return None, f"{rule.name} is not in what the command left{others}{nearest(rule.name, curves)}"
+                missed = f"nothing matches {rule.pattern!r}" if rule.pattern else f"there is no number {rule.name}"
+                return None, f"{missed} in what the command left{others}{nearest(rule.name, curves)}"
             curves = {rule.name: curves.pop(found), **curves}
             ordered = {name: dict(sorted(curve.items())) for name, curve in curves.items()}
             returned = {name: c if len(c) > 1 else next(iter(c.values())) for name, c in ordered.items()}
@@ -299,6 +316,8 @@ class Arm:
     cwd: str
     offset: int = 0
     """What the command gets beyond the number of a seed."""
+    instead_of: tuple[str, str] | None = None
+    """The user's checkout, and the worktree in which the arm runs instead."""
 
 
 def make_arms(command: Command, arms: Mapping[str, Any] | Sequence[str], cwd: str = "") -> dict[str, Arm]:
@@ -363,7 +382,7 @@ def plan_commands(
         settings = {key: value for key, value in arm.settings.items() if key not in PLACES}
         source = None if rule.source is None else fill([rule.source], settings)[0]
         own = replace(rule, source=source)
-        jobs[name] = CommandJob(arm.words, own, arm.cwd, command.timeout, traced, deadline, arm.offset)
+        jobs[name] = CommandJob(arm.words, own, arm.cwd, command.timeout, traced, deadline, arm.offset, arm.instead_of)
     return plan_arms({name: arm.settings for name, arm in arms.items()}, code, seeds, options, jobs)
 
 
@@ -397,7 +416,12 @@ def run_commands(plan: Plan, command: Command, how: RunOptions) -> Result:
     return run_plan(
         plan,
         lambda phase: lambda ids, monitor: executor.run_trials(phase, ids, monitor),
-        replace(how, on_results=keep, command=how.command or f"gradlab.compare({command!r}, …)"),
+        replace(
+            how,
+            on_results=keep,
+            give_up=how.give_up or 2 * len(plan.groups),
+            command=how.command or f"gradlab.compare({command!r}, …)",
+        ),
         audit=audit,
         afterwards=True,
     )
@@ -425,5 +449,8 @@ def last_lines(result: Result) -> list[str]:
             continue
         seen.add(error)
         kept = path.read_text(encoding="utf8", errors="replace").splitlines()[-LAST_LINES:]
+        if not any(map(str.strip, kept)):
+            lines.append(f"{group} · seed {seed} printed nothing.")
+            continue
         lines += [f"{group} · seed {seed}, last lines of {path}:", *(f"  {line[:LONGEST_LINE]}" for line in kept)]
     return lines

@@ -19,6 +19,7 @@ from gradlab.analysis.measured import Measured
 from gradlab.analysis.rules.paired import smallest_effect
 from gradlab.comparing.commands import Arm, Command, plan_commands, run_commands
 from gradlab.running.start import RunOptions
+from gradlab.runs.coordinator import Tally
 from gradlab.words import counted, written
 
 FIRST, SECOND = 1_000_000, 2_000_000
@@ -77,17 +78,24 @@ def with_noise(
     """Run the baseline, the first arm, against itself; gives the sentences, or none if nothing can be said."""
     baseline, arm = next(iter(arms.items()))
     plain = replace(command, trace=False)
-    quiet = replace(how, figures=False, on_audit=None, on_results=None, on_report=None)
+    quiet = replace(how, figures=False, give_up=2, on_audit=None, on_results=None, on_report=None)
 
-    def run(which: str, offsets: Mapping[str, int], count: int) -> Measured:
+    def run(which: str, phase: str, offsets: Mapping[str, int], count: int) -> Measured:
+        def begin(tally: Tally) -> None:
+            tally.phase = phase
+            if how.on_start is not None:
+                how.on_start(tally)
+
         folder = beside(how.folder, which)
         shifted = {name: _shifted(arm, offset) for name, offset in offsets.items()}
         named = {"name": which, "question": f"How far is {baseline} apart from itself?", "metric": options["metric"]}
         plan = plan_commands(plain, shifted, count, **named)
-        return run_commands(plan, plain, replace(quiet, out=folder)).measured
+        return run_commands(plan, plain, replace(quiet, out=folder, on_start=begin)).measured
 
-    measured = run("aa", dict(zip(SETS, (FIRST, SECOND), strict=True)), sets)
-    again = run("twice", {"first time": FIRST, "second time": FIRST + REPEAT}, 1)
+    measured = run("aa", "A/A", dict(zip(SETS, (FIRST, SECOND), strict=True)), sets)
+    if measured.trials and measured.counts()["failed"] == len(measured.trials):
+        return (f"A/A: no run of {baseline} gave a number.",)
+    again = run("twice", "one seed twice", {"first time": FIRST, "second time": FIRST + REPEAT}, 1)
     noise = read_noise(measured, again)
     if noise is None:
         return (f"A/A: too few runs of {baseline} gave a number to say what its noise is.",)

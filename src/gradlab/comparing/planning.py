@@ -352,7 +352,7 @@ def plan_arms(
     metric, question, claims = options.get("metric"), options.get("question"), options.get("claims") or ()
     tree = {
         "name": options.get("name") or "comparison",
-        "question": question or f"How do {join(list(settings))} compare?",
+        "question": question or _ask(list(settings)),
         "factor": tuple(_find_differing(list(settings.values()))),
         "arms": settings,
         "seeds": _parse_seeds(seeds),
@@ -368,6 +368,10 @@ def plan_arms(
         raise source.place(study_error(error, source.tree)) from None
     except StudyError as error:
         raise source.place(error) from None
+
+
+def _ask(arms: Sequence[str]) -> str:
+    return f"How do {join(arms)} compare?" if len(arms) != 1 else f"How does {arms[0]} do?"
 
 
 def split_arguments(arms: Arms) -> dict[str, tuple[tuple[Any, ...], dict[str, Any]]]:

@@ -41,12 +41,13 @@ SEEDS = ("seed", "run", "trial", "replicate", "repeat", "fold")
 TASKS = (TASK, "dataset", "game", "env", "environment", "benchmark", "problem")
 """What columns are usually called."""
 NOT_FROZEN = "Claims on results that exist are not frozen: whoever made them may have seen the numbers."
-MISSING = "not in the table"
+MISSING = "no number in the table"
 MOST_CLAIMED_TASKS, MOST_ARMS = 8, 40
 FINE = 5
 """Digits from which on two equal numbers are suspicious."""
 BY_CHANCE = 10.0
 """Times as many as chance would give, from which on equal numbers are remarked on."""
+HINTS = {"arm": ". If every arm is a column of its own, name these columns: --arm adamw,muon"}
 Columns = dict[str, list[Any]]
 NO_LAYERS = LayerTable(np.empty(0, np.int64), np.empty(0, np.int64), (), np.empty(0))
 
@@ -62,6 +63,8 @@ class Reading:
     curve: dict[int, float] = field(default_factory=dict)
     order: float | None = None
     """The step of a row."""
+    of_path: bool = False
+    """Whether a path says whose it is, and no column."""
 
 
 @dataclass(frozen=True)
@@ -163,6 +166,13 @@ def judge_table(
     if not readings:
         raise InvalidInput(f"{paths[0]}: there are no rows")
     facts: list[Fact] = []
+    by_path = any(one.of_path for one in readings) and selection.arm_from is None
+    if by_path and len(readings) > 1 and len({one.arm for one in readings}) == 1:
+        words = (
+            f"All {len(readings)} files count as one arm, {readings[0].arm}: say where a path names its arm, such as "
+            r"--arm-from '(\w+)_s\d+'."
+        )
+        _add(facts, "one_arm_of_paths", words, len(readings))
     rows = _one_per_seed(readings, selection, facts)
     arms = list(dict.fromkeys(arm for arm, _, _ in rows))
     tasks = list(dict.fromkeys(task for _, task, _ in rows))
@@ -173,7 +183,8 @@ def judge_table(
     when = min(path.stat().st_mtime for path in paths)
     facts.append(frozen.compare(when) if frozen else Fact("claims_not_frozen", NOT_FROZEN, severity="note"))
     seeds = sorted({seed for _, _, seed in numbered})
-    given = _say_given(len(readings), arms, tasks, seeds)
+    paired = len(arms) > 1 and not {"no_seeds", "unpaired_seeds"} & {fact.code for fact in facts}
+    given = _say_given(len(readings), arms, tasks, seeds, paired)
     content = sha256(repr(sorted((k, r.value) for k, r in numbered.items())).encode()).hexdigest()
     code = Code(function=Path(paths[0]).name, sha256=content, text=_as_text(numbered, metric), kind="table")
     settings = {
@@ -188,7 +199,7 @@ def judge_table(
         "name": "judged",
         "question": question or f"What do the results in {Path(paths[0]).name} show?",
         "metric": {k: v for k, v in (("metric", metric), ("better", better)) if v is not None},
-        "claims": asked or default_claims(metric, better, arms, tasks if len(tasks) <= MOST_CLAIMED_TASKS else []),
+        "claims": asked or default_claims(metric, better, arms, tasks, MOST_CLAIMED_TASKS),
         "notes": (given, *(fact.words for fact in facts)),
         "matters": matters,
     }
@@ -274,7 +285,11 @@ def _read_paths(paths: Sequence[Path], selection: Selection, read: Any) -> tuple
     for place, path in enumerate(paths):
         arm, seed, task = selection.of_path(str(path), place)
         curve = read(path, rule).get(rule.name, {})
-        found.append(Reading(arm, seed, task, rule.chosen(curve.values()) if curve else None, curve))
+        found.append(Reading(arm, seed, task, rule.chosen(curve.values()) if curve else None, curve, of_path=True))
+    if all(one.value is None for one in found):
+        raise InvalidInput(
+            f"{rule.name} is in none of the {counted(len(paths), 'file')}, such as {paths[0]}: give --metric"
+        )
     return rule.name, found
 
 
@@ -346,18 +361,36 @@ def _choose(
         return given
     found = next((name for word in usual for name in columns if name.lower() == word), None)
     if found is None and needed:
-        raise InvalidInput(f"--{what}: say which column it is; there are {', '.join(columns)}")
+        raise InvalidInput(f"--{what}: say which column it is; there are {', '.join(columns)}{HINTS.get(what, '')}")
     return found
 
 
+def _stack(columns: Columns, arms: Sequence[str], metric: str | None) -> tuple[Columns, str]:
+    """A column per arm as rows of arm and number; the number gets a name that no column has."""
+    others = [name for name in columns if name not in arms]
+    value = metric or "value"
+    if value in others:
+        raise InvalidInput(f"--metric {value!r} is a column, while the numbers stand in {', '.join(arms)}: omit it")
+    rows = range(len(columns[arms[0]]))
+    stacked = {name: [columns[name][i] for _ in arms for i in rows] for name in others}
+    numbers = [columns[arm][i] for arm in arms for i in rows]
+    return {**stacked, "arm": [arm for arm in arms for _ in rows], value: numbers}, value
+
+
 def _read_rows(columns: Columns, selection: Selection) -> tuple[str, list[Reading]]:
+    several = [name.strip() for name in (selection.arm or "").split(",")]
+    if selection.arm not in columns and len(several) > 1:
+        for name in several:
+            _choose("arm", name, columns, ())
+        columns, called = _stack(columns, several, selection.metric)
+        selection = replace(selection, arm="arm", metric=called)
     names = list(columns)
     arm = _choose("arm", selection.arm, names, ARMS)
     seed = _choose("seed", selection.seed, names, [word for word in SEEDS if word != arm], needed=False)
     task = _choose("task", selection.task, [n for n in names if n != arm], TASKS, needed=False)
     step = next((name for name in names if name.lower() in STEPS and name not in (arm, seed, task)), None)
     numeric = [n for n in names if n not in (arm, seed, task, step) and all(map(_numeric, columns[n]))]
-    metric = _choose("metric", selection.metric, names, numeric if len(numeric) == 1 else ())
+    metric = _choose("metric", selection.metric or (numeric[0] if len(numeric) == 1 else None), names, ())
     assert arm is not None
     assert metric is not None
     rows = len(columns[arm])
@@ -408,11 +441,10 @@ def _one_per_seed(readings: Sequence[Reading], selection: Selection, facts: list
         several += len(set(values)) > 1
         rows[key] = group[0] if len(values) < 2 else Reading(key[0], key[2], key[1], float(np.mean(values)))
     if same:
-        _add(facts, "duplicate_rows", f"{counted(same, 'seed')} stand in several equal rows, which count once.", same)
+        _add(facts, "duplicate_rows", f"{counted(same, 'seed')} in several equal rows, which count once.", same)
     if several:
-        words = (
-            f"{counted(several, 'seed')} have several rows with other numbers: their mean counts (no column is a step)."
-        )
+        rows_of = f"{counted(several, 'seed')} with several rows of different numbers"
+        words = f"{rows_of}: their mean counts (no column is a step)."
         _add(facts, "several_rows_per_seed", words, several)
     return rows
 
@@ -441,7 +473,7 @@ def _number_seeds(rows: Rows, arms: Sequence[str], tasks: Sequence[str], facts: 
         fewest = {task: min(sum(k[:2] == (arm, task) for k in numbered) for arm in arms) for task in tasks}
         kept = {key: row for key, row in numbered.items() if key[2] < (fewest[key[1]] or len(numbered))}
         if left := len(numbered) - len(kept):
-            words = f"{counted(left, 'row')} have no partner in another arm and are left out, the last of their arm."
+            words = f"{counted(left, 'row')} without a partner in another arm, the last of its arm, left out."
             _add(facts, "rows_without_partner", words, left)
         numbered = kept
     seeds = {seed for _, _, seed in numbered}
@@ -449,11 +481,11 @@ def _number_seeds(rows: Rows, arms: Sequence[str], tasks: Sequence[str], facts: 
     missing = sum((arm, task, seed) not in numbered for arm, task in cells for seed in seeds)
     if missing:
         some = f"{counted(missing, 'row')} of {len(cells) * len(seeds):,}"
-        words = f"{some} that arms and seeds ask for are missing; they count against every answer."
+        words = f"Missing: {some} that arms and seeds ask for. What is missing counts against every answer."
         _add(facts, "missing_rows", words, missing)
     absent = len(arms) * len(tasks) - len(cells)
     if absent:
-        _add(facts, "missing_cells", f"{counted(absent, 'pair')} of arm and task have no row at all.", absent)
+        _add(facts, "missing_cells", f"{counted(absent, 'pair')} of arm and task without any row.", absent)
     return numbered
 
 
@@ -467,7 +499,10 @@ def _look(rows: Mapping[Any, Reading], arms: Sequence[str], tasks: Sequence[str]
     without = sum(row.value is None for row in rows.values())
     if without:
         _add(
-            facts, "not_numbers", f"{counted(without, 'row')} have no number; they count against every answer.", without
+            facts,
+            "not_numbers",
+            f"{counted(without, 'row')} without a number, which counts against every answer.",
+            without,
         )
     by_arm = {arm: {key[1:]: row.value for key, row in rows.items() if key[0] == arm} for arm in arms}
     known = [row.value for row in rows.values() if row.value is not None and math.isfinite(row.value)]
@@ -484,7 +519,7 @@ def _look(rows: Mapping[Any, Reading], arms: Sequence[str], tasks: Sequence[str]
         _add(
             facts,
             "tied_pairs",
-            f"{counted(ties, 'pair')} of rows are equal: numbers are rounded, or rows are copied.",
+            f"{counted(ties, 'pair')} of equal rows: numbers are rounded, or rows are copied.",
             ties,
         )
     identical = {name for fact in facts if fact.code == "identical_arms" for name in fact.subject.split(", ")}
@@ -493,7 +528,7 @@ def _look(rows: Mapping[Any, Reading], arms: Sequence[str], tasks: Sequence[str]
         repeated = sum(count - 1 for count in Counter(fine).values() if count > 1)
         if repeated > BY_CHANCE * _coincidences(fine, spread):
             many = f"{counted(repeated, 'number')} of {FINE} digits and more"
-            words = f"{arm}: {many} stand under several seeds: copies, or a seed that is not used."
+            words = f"{arm}: {many} under several seeds: copies, or a seed that is not used."
             _add(facts, "repeated_numbers", words, repeated, subject=arm)
     seen: dict[float, str] = {}
     moved = 0
@@ -505,7 +540,7 @@ def _look(rows: Mapping[Any, Reading], arms: Sequence[str], tasks: Sequence[str]
         _add(
             facts,
             "shared_numbers",
-            f"{counted(moved - ties, 'number')} of many digits stand in more than one arm.",
+            f"{counted(moved - ties, 'number')} of many digits in more than one arm.",
             moved - ties,
         )
 
@@ -526,12 +561,12 @@ def _add(
     facts.append(Fact(code, words, subject, severity, {"count": float(count)} if count else {}))
 
 
-def _say_given(rows: int, arms: Sequence[str], tasks: Sequence[str], seeds: Sequence[int]) -> str:
+def _say_given(rows: int, arms: Sequence[str], tasks: Sequence[str], seeds: Sequence[int], paired: bool) -> str:
     named = ", ".join(arms[:6]) + (f" and {len(arms) - 6} more" if len(arms) > 6 else "")
     on = f", {counted(len(tasks), 'task')}" if len(tasks) > 1 else ""
     span = f" ({seeds[0]} to {seeds[-1]})" if len(seeds) > 1 and seeds[-1] - seeds[0] == len(seeds) - 1 else ""
     of = f"{counted(len(arms), 'arm')} ({named}){on}, {counted(len(seeds), 'seed')}{span}"
-    return f"Given: {counted(rows, 'row')}: {of}, paired by seed."
+    return f"Given: {counted(rows, 'row')}: {of}{', paired by seed' if paired else ''}."
 
 
 def _as_text(rows: Mapping[Any, Reading], metric: str) -> str:

@@ -29,7 +29,7 @@ from gradlab.audits.side_by_side import (
 )
 from gradlab.facts import Fact
 from gradlab.plans.plan import Plan
-from gradlab.words import listed
+from gradlab.words import join, listed
 
 Tree = Mapping[str, Any]
 TRACES = "traces"
@@ -65,6 +65,7 @@ UNSEEN = (
     "averaging, evaluation; after the first steps only learning rates and the number of steps.",
     "Batches that do not come from a DataLoader of PyTorch.",
 )
+NO_STEP = "No optimizer step of PyTorch was seen."
 UNDECLARED_NOTE = Fact(
     "no_factor_declared",
     "What may differ was not declared (--factor): every difference that the traces show is listed, and none is judged.",
@@ -123,8 +124,9 @@ def audit_traces(plan: Plan, traces: Mapping[str, bytes], given: Sequence[str] |
     if seed is None or len(names) < 2:
         return None
     seen = {name: trees[name, seed] for name in names}
+    astray = tuple(_find_astray(seen))
     if not any(tree.get("steps") for tree in seen.values()):
-        return None
+        return _audit_imports(plan, names, seed, astray) if astray else None
     declared = declared_factors(plan, given)
     results = [_compare((names[0], other), seen[names[0]], seen[other], declared) for other in names[1:]]
     undeclared = find_undeclared(results)
@@ -137,13 +139,31 @@ def audit_traces(plan: Plan, traces: Mapping[str, bytes], given: Sequence[str] |
         f"what {len(names)} commands did in their first optimizer steps under seed {seed}, without editing them",
         names,
         pair_rows(results),
-        (*undeclared, *remarks, *([UNDECLARED_NOTE] if declared is None else [])),
+        (*undeclared, *astray, *remarks, *([UNDECLARED_NOTE] if declared is None else [])),
         None if undeclared else differences or "none, in anything that was seen",
         pair_hashes(names, results),
         cannot_see=tuple(unseen),
         identical=not differences and not undeclared,
         caveats=tuple(remark.words.rstrip(".") for remark in remarks),
     )
+
+
+def _audit_imports(plan: Plan, names: tuple[str, ...], seed: int, astray: tuple[Fact, ...]) -> Audit:
+    """Of scripts that made no step of PyTorch: only which modules they imported is known."""
+    compared = f"which modules {len(names)} commands imported under seed {seed}"
+    return Audit(plan.study.name, plan.study.factor, compared, names, (), astray, None, {}, cannot_see=(NO_STEP,))
+
+
+def _find_astray(seen: Mapping[str, Tree]) -> Iterator[Fact]:
+    """Commits that ran the checkout's code, because a package is installed from there."""
+    names = [name for name, tree in seen.items() if tree.get("elsewhere")]
+    files = list(dict.fromkeys(file for name in names for file in seen[name]["elsewhere"]))
+    if files:
+        words = (
+            f"{join(names)} imported {listed(files, 3)} of your checkout and not of the commit, because the package is "
+            "installed from there: put the commit's own folder first, such as env PYTHONPATH=src python …"
+        )
+        yield Fact("commit_not_run", words, names[0], "problem", {"files": len(files)})
 
 
 def _compare(names: tuple[str, str], a: Tree, b: Tree, declared: Sequence[str] | None) -> PairResult:
@@ -251,7 +271,7 @@ def _rates(tree: Tree) -> Trait:
     value = json.dumps([one["rates"] for one in tree.get("optimizers", ())])
     first = ", ".join(f"{piece[0]:.4g}" for piece in pieces if len(piece)) or "–"
     changes = max((len(one["rates"]) - 1 for one in tree.get("optimizers", ())), default=0)
-    return Trait(RATE, value, first + (f", {changes:,} changes" if changes else ""), sequence=sequence)
+    return Trait(RATE, value, first + (f" with {changes:,} changes" if changes else ""), sequence=sequence)
 
 
 def _batches(tree: Tree) -> Trait:
@@ -280,7 +300,7 @@ def _remarks(seen: Mapping[str, Tree], trees: Mapping[tuple[str, int], Tree], se
 
 def _failures(tree: Tree) -> Iterator[str]:
     if not tree.get("steps"):
-        yield "no optimizer step of PyTorch was seen."
+        yield NO_STEP[0].lower() + NO_STEP[1:]
     elif not tree.get("loaders"):
         yield "no batch was seen, because none came from a DataLoader."
     if tree.get("processes", 1) > 1:

@@ -135,6 +135,11 @@ class Plan:
         return self.study.code is not None
 
     @property
+    def of_table(self) -> bool:
+        """Whether its trials are rows of results that exist."""
+        return self.study.code is not None and self.study.code.kind == "table"
+
+    @property
     def code(self) -> Code:
         """The user's code that its trials call."""
         assert self.study.code is not None, f"{self.study.name} trains networks of the lab"

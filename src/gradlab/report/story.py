@@ -309,10 +309,13 @@ def _theory(measured: Measured, name: str, group: str) -> dict[str, list[float |
 # computed when it is first asked for: the answer alone needs no figures.
 
 QUICK_NOTE = "Reduced budget (--quick): a look at the machinery, not a test of the claims."
-UNAUDITED_NOTE = (
-    "Not audited: that the arms differ in nothing else is for their code to keep; gradlab.audit compares what "
-    "they build."
-)
+UNAUDITED_NOTES = {
+    "function": "Not audited: that the arms differ in nothing else is for their code to keep; gradlab.audit compares "
+    "what they build.",
+    "command": "Not audited: no optimizer step of PyTorch was seen, so that the arms differ in nothing else is for the "
+    "commands to keep.",
+    "table": "Not audited: whether the arms differ in anything else, these numbers cannot say.",
+}
 UNFINISHED_NOTE = "Unfinished: only the trials that are done so far are in this report."
 
 
@@ -441,7 +444,7 @@ class Story:
         plan = self.measured.plan
         notes = [*self.remarks, *([QUICK_NOTE] if plan.quick else [])]
         if self.audit is None and len(self.measured.group_names) > 1 and plan.own_code:
-            notes.append(UNAUDITED_NOTE)
+            notes.append(UNAUDITED_NOTES[plan.code.kind])
         notes += describe_edges(self.tuning) if self.tuning is not None else []
         notes += [UNFINISHED_NOTE] if self.unfinished else []
         mixed = mixed_note(self.environment)

@@ -16,7 +16,7 @@ from gradlab.analysis.measured import Measured
 from gradlab.analysis.theory import agreements, predictions_of
 from gradlab.audits.audit import Audit
 from gradlab.spec.paths import label
-from gradlab.tell.answers import ALL_ON, judge_parts
+from gradlab.tell.answers import ALL_ON, NEITHER, NO_DIGIT, OPEN, judge_parts
 from gradlab.tell.findings import fit_measures
 from gradlab.theory.prediction import Forecast
 from gradlab.words import bracket, capital, rounded, written
@@ -188,10 +188,15 @@ def tabulate_parts(measured: Measured) -> Table | None:
         return None
     rows = tuple((part.group, interval(part.apart), part.outcome) for part in parts)
     against = f"{'times' if parts[0].ratio else 'minus'} {ALL_ON}"
-    notes = (
-        "Median and 95 % interval. Neither helps nor hurts: the difference is shown to be less than what matters.",
-    )
-    return Table("What each part is worth", ("arm", against, "the part"), rows, notes, numbers=(1,))
+    outcomes = {part.outcome for part in parts}
+    notes = ["Median and 95 % interval."]
+    if NEITHER in outcomes:
+        notes.append("Neither helps nor hurts: the difference is shown to be less than what matters.")
+    if NO_DIGIT in outcomes:
+        notes.append("Changes no digit: the numbers are equal under every seed; does the command read the switch?")
+    if OPEN in outcomes and measured.study.matters is None:
+        notes.append("With --matters, a small difference can be shown not to matter: neither helps nor hurts.")
+    return Table("What each part is worth", ("arm", against, "the part"), rows, tuple(notes), numbers=(1,))
 
 
 def tabulate_published(measured: Measured) -> Table | None:

@@ -60,6 +60,8 @@ class RunOptions:
     """Trackers (`mlflow`, `tensorboard`, `wandb`) that show the trials as they finish, in folders inside `out`."""
     fail_fast: bool = False
     """Stop at the first trial that ends in an error."""
+    give_up: int | None = None
+    """Stop once so many trials have ended, all of them in an error."""
     force: bool = False
     """Start over; an existing run is kept beside the new one."""
     mixed: bool = False
@@ -196,7 +198,9 @@ def _train_until_settled(
         chunks, environments = [*chunks, *ended.records.chunks], [*environments, *ended.environments]
         measured = Measured(plan, ended.records if folder is not None else Records(chunks))
         settling = plan.study.until_settled is not None and not plan.quick
-        if ended.stopped or not settling or (options.fail_fast and measured.counts()["failed"]):
+        failed = measured.counts()["failed"]
+        hopeless = options.give_up is not None and failed == len(measured.trials)
+        if ended.stopped or not settling or (options.fail_fast and failed) or hopeless:
             return _Trained(measured, ended.stopped, tuple(environments), fair)
         number += 1
         following = next_round(measured, number)
@@ -234,6 +238,7 @@ def _run_trials(
         earlier=Records(earlier),
         phase=phase,
         fail_fast=options.fail_fast,
+        give_up=options.give_up,
         on_start=options.on_start,
         on_results=options.on_results,
         on_stop=options.on_stop,

@@ -128,14 +128,16 @@ def run_trials(
     phase: str | None = None,
     earlier: Records | None = None,
     fail_fast: bool = False,
+    give_up: int | None = None,
     on_start: Callable[[Tally], None] | None = None,
     on_results: Callable[[Sequence[TrialResult]], None] | None = None,
     on_stop: Callable[[], None] | None = None,
 ) -> TrialsResult:
     """Run every trial of the plan that has no result yet. With a folder, results are committed as they arrive.
 
-    `phase` names the phase of a run that has several, for whoever watches it; `earlier` are results of earlier phases
-    of a run without a folder.
+    With `fail_fast` the first failure ends it; with `give_up`, so many failures without any other trial. `phase` names
+    the phase of a run that has several, for whoever watches it; `earlier` are results of earlier phases of a run
+    without a folder.
     """
     before = folder.records if folder is not None else earlier or Records(())
     finished = before.finished
@@ -169,7 +171,8 @@ def run_trials(
                 tally.add(results)
                 if on_results is not None:
                     on_results(results)
-                if fail_fast and tally.failed:
+                hopeless = give_up is not None and tally.failed >= max(give_up, tally.counts.total())
+                if (fail_fast and tally.failed) or hopeless:
                     monitor.stop()
         except KeyboardInterrupt:  # from a callback, or in a thread that receives no signals
             stop()

@@ -6,6 +6,7 @@ carry only a name; `infer` is the one place that reads a kind off a name.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 from functools import cache
 from math import inf
@@ -128,12 +129,18 @@ _ENDS: tuple[tuple[Kind, tuple[str, ...]], ...] = (
         "score",
         (
             "score", "f1", "auc", "bleu", "rouge", "reward", "return", "precision", "recall", "r2", "iou", "dice",
-            "map", "psnr", "ssim", "success_rate",
+            "map", "psnr", "ssim", "success_rate", "win_rate", "ndcg", "mrr", "rsquared",
         ),
     ),
     ("loss", ("loss",)),
-    ("error", ("error", "perplexity", "mse", "rmse", "mae", "nll", "wer", "cer", "fid", "regret")),
-    ("time", ("seconds", "seconds_per_epoch")),
+    (
+        "error",
+        (
+            "error", "perplexity", "ppl", "bpb", "bpc", "bits_per_byte", "cross_entropy", "xent", "mse", "rmse", "mae",
+            "mape", "nll", "wer", "cer", "err", "fid", "brier", "ece", "regret",
+        ),
+    ),
+    ("time", ("seconds", "seconds_per_epoch", "latency", "runtime")),
     ("steps", ("to_target",)),
     (
         "size",
@@ -153,8 +160,9 @@ def infer(name: str) -> Metric:
     """The metric behind a name that nobody declared: user code returns numbers by name only."""
     if name in _FLAGS:
         return Metric.of(name, "flag")
+    plain = re.sub(r"[\s_]*[\[(][^\])]*[\])]\s*$|%", "", name).strip().lower().replace(" ", "_").replace("-", "_")
     for kind, ends in _ENDS:
-        if name.endswith(ends):
+        if plain.endswith(ends):
             found = Metric.of(name, kind)
             # user code may give an accuracy in percent
             return replace(found, bounds=(0.0, PERCENT)) if kind == "accuracy" else found

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from gradlab.analysis.claims import judge
+from gradlab.analysis.claims import TOO_SMALL, judge
 from gradlab.analysis.claims.kinds import theory_says
 from gradlab.analysis.claims.reading import Reading, Side, against, instances, name_groups
 from gradlab.analysis.claims.verdict import Outcome, Verdict
@@ -128,7 +128,8 @@ def tell_two(measured: Measured, metric: str, at: At, a: str, b: str) -> str | N
     rule, reading = found
     told = _tell_pair(_Scene(measured, measured.metric(metric), (a, b)), first, second, reading)
     lost = f" {counted(reading.unknown, 'pair')} without a number." if reading.unknown else ""
-    return told + lost + ("" if reading.estimate.excludes(rule.nothing) else " That is not settled.")
+    settled = reading.equal or reading.estimate.excludes(rule.nothing)
+    return told + lost + ("" if settled else " That is not settled.")
 
 
 def name_metric(metric: Metric) -> str:
@@ -241,7 +242,7 @@ def _tell_pair(scene: _Scene, first: Side, second: Side, reading: Reading) -> st
         whose = f"for {_said(first)}, " if measured.names.arms or not scene.opening else ""
         places = [describe_layer(side.at.layer) for side in (first, second)]
         far = _apart(reading)
-        same = far in ("about the same", SAME_MEDIAN)
+        same = far in ("about the same", "equal to the last digit", SAME_MEDIAN)
         beyond = f"{far} in {places[0]} {'as' if same else 'than'}"
         return f"{scene.begin(f'{whose}{scene.noun} is {beyond} in {places[1]}')} {_sure(reading)}."
     if first.groups == second.groups or first.over is not None or len(first.groups) > 1:
@@ -251,7 +252,8 @@ def _tell_pair(scene: _Scene, first: Side, second: Side, reading: Reading) -> st
         first, second, reading = second, first, _turned(reading)
     values = [rounded(measured.summary(metric.name, side.groups[0], side.at).value) for side in (first, second)]
     place = "" if first.at.layer is None else f" at {describe_layer(first.at.layer)}"
-    if measured.names.arms and (metric.name in VERBS or metric.of_outcome):
+    # names of a user's own, such as branches, keep their letters: they never begin a sentence
+    if measured.names.arms and not measured.plan.own_code and (metric.name in VERBS or metric.of_outcome):
         verb, again = VERBS.get(metric.name) or _verb(metric)
         again = f"{again} " if again else ""
         return (
@@ -285,15 +287,16 @@ def _medians(e: Estimate) -> str:
 
 def _sure(reading: Reading) -> str:
     e, seeds = reading.estimate, counted(reading.estimate.n, "seed")
-    if e.low is None or e.high is None or e.bounded:
+    if e.low is None or e.high is None or e.bounded or reading.equal:
         return f"({seeds})"
-    low, high = e.low, e.high
-    if reading.ratio and not _is_above(reading):
+    low, high, below = e.low, e.high, not _is_above(reading)
+    if reading.ratio and e.value is not None and abs(e.value - 1) < CLOSE:  # in percent of the second, as `_apart`
+        low, high = (100 * (1 - high), 100 * (1 - low)) if below else (100 * (low - 1), 100 * (high - 1))
+        return f"(95 %: {written(low, 2)} % to {written(high, 2)} %, {seeds})"
+    if reading.ratio and below:
         low, high = (math.inf if end == 0 else 1 / end for end in (high, low))
     elif (e.value or 0) < 0:
         low, high = -high, -low
-    if reading.ratio and e.value is not None and abs(e.value - 1) < CLOSE:
-        return f"(95 %: {written(100 * (low - 1), 2)} % to {written(100 * (high - 1), 2)} %, {seeds})"
     write = rounded if reading.ratio else written
     return f"(95 %: {write(low)} to {write(high)}, {seeds})"
 
@@ -313,6 +316,8 @@ def _apart(reading: Reading) -> str:
     value = reading.estimate.value
     if value is None:
         return "no number"
+    if reading.equal:
+        return "equal to the last digit"
     if reading.ratio:
         if abs(value - 1) < SAME:
             return "about the same" if _is_narrow(reading.estimate) else SAME_MEDIAN
@@ -353,11 +358,16 @@ def answer(measured: Measured) -> Answer:
     """From the claims that the study's question hangs on; else every group's headline number."""
     counts = measured.counts()
     if measured.trials and counts["failed"] == len(measured.trials):
-        return Answer("", (f"All {counts['failed']} trials failed: {next(iter(measured.errors()))}",))
+        left = len(measured.plan.trials) - len(measured.trials)
+        others = f", so the other {left} were not begun" if left else ""
+        return Answer("", (f"All {counts['failed']} trials failed{others}: {next(iter(measured.errors()))}",))
     asked = measured.study.answers
     found = None if asked is None or measured.plan.quick else _from_claims(measured, asked)
+    if parts := judge_parts(measured):
+        found = "", _tell_parts(parts)
     word, sentences = ("", describe_headline(measured)) if found is None else found
-    lost = [f"{counted(counts[how], 'trial')} {how}" for how in ("diverged", "failed") if counts[how]]
+    ended = ("diverged",) if measured.plan.of_table else ("diverged", "failed")
+    lost = [f"{counted(counts[how], 'trial')} {how}" for how in ended if counts[how]]
     if lost:
         sentences = [*sentences, f"{join(lost)}."]
     return Answer(word, tuple(sentences))
@@ -495,9 +505,12 @@ def _inverse_or_inf(value: float | None) -> float:
 
 # An ablation: the first arm has every part, each other arm lacks one.
 
+WITHOUT = "without "
 ALL_ON = "all on"
 """The name of the arm that has every part."""
 CARRIES, HURTS, NEITHER, OPEN = "carries the result", "hurts the result", "neither helps nor hurts", "not settled"
+NO_DIGIT = "changes no digit"
+"""Of a switch that the command may not read at all."""
 
 
 @dataclass(frozen=True)
@@ -510,16 +523,33 @@ class PartVerdict:
     outcome: str
 
 
+def _part_outcome(verdict: Verdict) -> str:
+    if TOO_SMALL in verdict.codes:
+        return NEITHER
+    said = {"reproduced": CARRIES, "not reproduced": HURTS, "no difference": NEITHER}
+    return said.get(verdict.outcome, OPEN)
+
+
+def _tell_parts(parts: Sequence[PartVerdict]) -> list[str]:
+    """`Carries the result: ema, warmup. Neither helps nor hurts: wd.`"""
+    told = []
+    for outcome in (CARRIES, HURTS, NEITHER, NO_DIGIT, OPEN):
+        names = [part.group.removeprefix(WITHOUT) for part in parts if part.outcome == outcome]
+        told += [f"{capital(outcome)}: {', '.join(names)}."] if names else []
+    return told
+
+
 def judge_parts(measured: Measured) -> tuple[PartVerdict, ...]:
     """Every part of an ablation, by the verdict on the claim that it helps; nothing of any other comparison."""
     headline, groups = measured.headline, measured.group_names
     if headline is None or groups[0] != ALL_ON or len(groups) < 2:
         return ()
-    found, claims = [], {verdict.claim.selectors[-1]: verdict.outcome for verdict in verdicts_of(measured)}
-    said = {"reproduced": CARRIES, "not reproduced": HURTS, "no difference": NEITHER}
+    found, claims = [], {verdict.claim.selectors[-1]: _part_outcome(verdict) for verdict in verdicts_of(measured)}
     for group in groups[1:]:
         compared = compare(measured, headline.metric, ALL_ON, group)
         if compared is not None:
-            shown, outcome = compared.ratio or compared.difference, said.get(claims.get(group, ""), OPEN)
+            shown, outcome = compared.ratio or compared.difference, claims.get(group, OPEN)
+            if compared.identical and compared.n > 1 and not compared.unknown:
+                outcome = NO_DIGIT
             found.append(PartVerdict(group, shown, compared.ratio is not None, outcome))
     return tuple(found)

@@ -53,7 +53,8 @@ def tell_unfinished(measured: Measured) -> Iterator[Fact]:
     done, planned = {trial.id for trial in measured.trials}, len(measured.plan.trials)
     left = [trial.name for trial in measured.plan.trials if trial.id not in done]
     failed = [trial.name for trial in measured.trials if measured.status(trial) == "failed"]
-    for names, code, how in ((left, "trials_unfinished", "without a result"), (failed, "trials_failed", "failed")):
+    lost = "without a number" if measured.plan.of_table else "failed"
+    for names, code, how in ((left, "trials_unfinished", "without a result"), (failed, "trials_failed", lost)):
         if names:
             words = f"{len(names):,} of {planned:,} planned trials {how}: {_list(names)}."
             yield Fact(code, words, numbers={"trials": len(names), "planned": planned})

@@ -152,6 +152,10 @@ def _decided(test: Test, condition: str, level: Level) -> tuple[Outcome, str, Ne
     return "not settled", f"{reason}{held}{family}{lost}{why and f'; {why}'}{test.remarks}{far}", wanted
 
 
+TOO_SMALL = "too_small_to_matter"
+"""Code of a difference that is shown, and shown to be less than what matters."""
+
+
 def _codes(test: Test, outcome: Outcome, level: Level, needs: Needed | None) -> tuple[str, ...]:
     """Why it came out so, for programs: what the reason says in words."""
     is_open = outcome == "not settled"
@@ -163,6 +167,7 @@ def _codes(test: Test, outcome: Outcome, level: Level, needs: Needed | None) -> 
         "same_under_every_seed": is_open and bool(test.copies),
         "equal_in_every_seed": is_open and bool(test.equal),
         "more_seeds_would_settle": needs is not None,
+        TOO_SMALL: outcome != "no difference" and 2 * test.same <= level.claim,
         "one_side_diverged": any(reading.diverged_cells for reading in test.readings),
         "one_side_constant": any(reading.constant and not reading.copies for reading in test.readings),
     }

@@ -43,7 +43,7 @@ from gradlab.analysis.rules.component import Component
 from gradlab.analysis.sample import divided, subtracted
 from gradlab.analysis.theory import predictions_of
 from gradlab.spec.claims import BEST, NEAR, RATIO, THEORY, At, Claim
-from gradlab.spec.metric import MATTERS
+from gradlab.spec.metric import MATTERS, PERCENT
 from gradlab.spec.selection import list_contenders, path_of
 from gradlab.theory.prediction import FACTOR, SIGMAS, Forecast
 from gradlab.words import written
@@ -192,7 +192,10 @@ def margin_of(measured: Measured, claim: Claim, rule: Paired) -> Margin | None:
     # 5 % of a loss are little in a small network and a year's work in a language model: of code of the user's own
     # only the user can say what matters
     known = metric.kind == "accuracy" or not measured.plan.own_code
-    matters = claim.matters or measured.study.matters or (MATTERS.get(metric.kind) if known else None)
+    usual = MATTERS.get(metric.kind) if known else None
+    if usual is not None and metric.kind == "accuracy" and measured.in_percent(metric.name):
+        usual *= PERCENT
+    matters = claim.matters or measured.study.matters or usual
     if matters is None or metric.on_logs > rule.logs:  # a fraction of a quantity with a sign means nothing
         return None
     if rule.logs:

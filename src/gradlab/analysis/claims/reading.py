@@ -53,6 +53,8 @@ class Reading:
     """Of a pool or a grid: where networks (of two sides, those of one) diverged, and so count as the worst there is."""
     copies: int = 0
     """Seeds whose network is a copy of another's; they are not counted."""
+    copied: str = ""
+    """Of two sides the one that is the same under several seeds, if only one is."""
     constant: bool = False
     """Whether one of two sides is the same network under several seeds, and the other is not."""
     equal: bool = False
@@ -96,7 +98,7 @@ class Test:
         copied = [reading for reading in self.readings if reading.copies]
         if not copied:
             return ""
-        labels = ", ".join(dict.fromkeys(reading.label for reading in copied))
+        labels = ", ".join(dict.fromkeys(reading.copied or reading.label for reading in copied))
         most = max(reading.copies for reading in copied)
         if min(reading.estimate.n for reading in copied) > 1:
             return f"{most} seeds gave the same numbers as an earlier one ({labels}) and count as one network with it"
@@ -308,6 +310,8 @@ def against(
     if first.groups == second.groups:
         names = (describe_layer(first.at.layer), describe_layer(second.at.layer))
     reading = read_two(f" {'/' if rule.logs else '−'} ".join(names), rule, *samples)
+    if reading.constant:
+        reading = replace(reading, copied=names[0] if samples[0].copies else names[1])
     if len(cells) > 1:
         lost = _cells(measured, first, second, cells, lambda low, high: low != high)
         one_sided = _cells(measured, first, second, cells, lambda low, high: low == high and isinf(low))

@@ -75,6 +75,7 @@ Force = Annotated[bool, Option("--force", help="Start over; an old run is moved 
 Check = Annotated[bool, Option("--check", help="Exit with 4 if a claim is not reproduced.")]
 To = Annotated[str | None, Option(metavar="comment", help="Print a Markdown comment for a pull request.")]
 
+AA_SEEDS = 3
 SWITCHED = {"0": "1", "false": "true", "False": "True", "off": "on", "no": "yes", "none": "default"}
 """Off -> on, where a switch names only what it is when it is off."""
 
@@ -98,7 +99,7 @@ def ab(
     link: Annotated[
         list[str] | None, Option(metavar="PATH", help="A path that git does not hold (data), linked into both.")
     ] = None,
-    aa: AA = 3,
+    aa: AA = AA_SEEDS,
     jobs: Jobs = 1,
     timeout: Timeout = None,
     budget: Budget = None,
@@ -132,7 +133,8 @@ def ab(
     states = worktrees.find_states(repository, refs)
     with worktrees.checked_out(repository, states, made, link or ()) as arms:
         make_arms(made, {"any": {}}, next(iter(arms.values())).cwd)  # refuses a command that has no seed
-        question = f"Is {states[1].name} better than {states[0].name}?"
+        second = states[1].name if states[1].name != worktrees.UNCOMMITTED else "the uncommitted state"
+        question = f"Is {second} better than {states[0].name}?"
         notes = worktrees.describe(repository, states)
         _run(made, arms, options, ["ab", *refs], question=question, notes=notes, name="ab")
 
@@ -152,7 +154,7 @@ def ablate(
     higher: Higher = False,
     matters: Matters = None,
     factor: Factor = None,
-    aa: AA = 3,
+    aa: AA = AA_SEEDS,
     jobs: Jobs = 1,
     timeout: Timeout = None,
     budget: Budget = None,
@@ -173,13 +175,13 @@ def ablate(
     gradlab ablate --switch ema=0 --switch wd=0.1:0 -- python train.py --seed {seed} ema={ema} wd={wd}
     """
     from gradlab.comparing.commands import make_arms
-    from gradlab.tell.answers import ALL_ON
+    from gradlab.tell.answers import ALL_ON, WITHOUT
 
     options = Options.of(locals())
     made = options.command(words)
     pairs = dict(_parse_switch(text) for text in switch)
     on = {name: values[0] for name, values in pairs.items()}
-    settings = {ALL_ON: on, **{f"without {name}": {**on, name: off} for name, (_, off) in pairs.items()}}
+    settings = {ALL_ON: on, **{f"{WITHOUT}{name}": {**on, name: off} for name, (_, off) in pairs.items()}}
     typed = ["ablate", *(word for text in switch for word in ("--switch", text))]
     _run(made, make_arms(made, settings), options, typed, question="Which parts carry the result?", name="ablate")
 
@@ -281,6 +283,7 @@ class Options:
     claims: Path | None = None
     matters: float | None = None
     factor: str | None = None
+    link: Sequence[str] | None = None
     aa: int = 0
     jobs: int = 1
     timeout: str | None = None
@@ -342,23 +345,40 @@ class Options:
             "--from": self.source,
             "--timeout": self.timeout,
         }
+        pairs |= {"--matters": self.matters, "--aa": self.aa if self.aa != AA_SEEDS else None, "--claims": self.claims}
         pairs |= {"--take": None if self.take == "last" else self.take, "--factor": self.factor, "--out": self.out}
         pairs |= {"--until": self.until, "--most-seeds": self.most_seeds if self.until else None}
         flags = {None: [], "lower": ["--lower"], "higher": ["--higher"]}[self.better]
         claims = [word for text in self.claim or () for word in ("--claim", text)]
-        return [*(str(w) for k, v in pairs.items() if v is not None for w in (k, v)), *flags, *claims]
+        links = [word for path in self.link or () for word in ("--link", path)]
+        traced = {None: [], True: ["--trace"], False: ["--no-trace"]}[self.trace]
+        plain = (str(word) for pair in pairs.items() if pair[1] is not None for word in pair)
+        return [*plain, *flags, *claims, *links, *traced]
 
 
 def compare_command(words: Sequence[str], arm: Sequence[str] | None, question: str | None, options: Options) -> None:
     """`gradlab compare` with a command."""
-    from gradlab.cli.commands.training import parse_arms
     from gradlab.comparing.commands import make_arms
 
     if not arm:
         raise InvalidInput("give the arms with --arm 'NAME: --option value' or --arm 'NAME: {place: value}'")
     made = options.command(words)
     typed = ["compare", *(word for text in arm for word in ("--arm", text))]
-    _run(made, make_arms(made, parse_arms(list(arm))), options, typed, question=question, name="compare")
+    _run(made, make_arms(made, _parse_arms(arm)), options, typed, question=question, name="compare")
+
+
+def _parse_arms(texts: Sequence[str]) -> dict[str, Any]:
+    """`NAME: further words` as they are typed, or `NAME: {place: value}`."""
+    from gradlab.cli.commands.training import parse_arms
+
+    arms: dict[str, Any] = {}
+    for text in texts:
+        name, colon, words = (piece.strip() for piece in text.partition(":"))
+        parsed = {name: words if colon else name} if name and not words.startswith("{") else parse_arms([text])
+        if set(parsed) & set(arms):
+            raise InvalidInput(f"--arm {text!r}: there are two arms {name!r}")
+        arms |= parsed
+    return arms
 
 
 def _run(
@@ -438,17 +458,13 @@ def _print(result: Result, folder: Path | None, tables: bool, to: str | None) ->
     from gradlab.cli import show
     from gradlab.comparing.commands import last_lines
     from gradlab.report.comment import render_comment
-    from gradlab.report.tables import tabulate_parts
 
     if to is not None:
         if to != "comment":
             raise InvalidInput(f"--to {to!r}: a result is printed as a comment, or as ever")
         typer.echo(render_comment(result.story))
         return
-    parts = tabulate_parts(result.measured)
-    show.result(result, folder, tables=tables, verdicts=parts is None)
-    if parts is not None and not tables:
-        show.print_table(show.Terminal(), parts)
+    show.result(result, folder, tables=tables, verdicts=True)
     show.Terminal(sys.stderr).say(*last_lines(result), soft_wrap=True)
 
 

@@ -66,7 +66,6 @@ class Trace:
         """Hook the steps of all optimizers, the batches of all loaders and `backward`."""
         self.torch = torch
         self.seen["torch"] = str(torch.__version__)
-        atexit.register(lambda: self.guard(self.write))
         steps = importlib.import_module("torch.optim.optimizer")
         steps.register_optimizer_step_pre_hook(lambda optimizer, args, kwargs: self.guard(self.before_step, optimizer))
         backward = torch.Tensor.backward
@@ -225,9 +224,24 @@ class Trace:
         left = [name for own, name in self.names.items() if own not in self.held and tensors[name].get("trained")]
         self.seen["in no optimizer"] = left
 
+    def note_elsewhere(self) -> None:
+        """Modules of the user's checkout, where another state of it was to run: an installed package leads there."""
+        checkout, _, worktree = os.environ.get("GRADLAB_INSTEAD_OF", "").partition(os.pathsep)
+        if not worktree:
+            return
+        found = set()
+        for module in list(sys.modules.values()):
+            path = os.path.abspath(str(vars(module).get("__file__") or "."))
+            inside = path.startswith(checkout + os.sep) and not path.startswith(worktree + os.sep)
+            if inside and not {"site-packages", "dist-packages"} & set(path.split(os.sep)):
+                found.add(os.path.relpath(path, checkout))
+        if found:
+            self.seen["elsewhere"] = sorted(found)
+
     def write(self) -> None:
         """Write the file of this process, whole."""
-        if not self.optimizers and os.path.exists(f"{self.path}.json"):
+        self.guard(self.note_elsewhere)
+        if not self.optimizers and not self.seen.get("elsewhere") and os.path.exists(f"{self.path}.json"):
             return  # a worker of the loader, or a helper process
         if self.seen["steps"] == 1:
             self.guard(self.note_held)
@@ -277,6 +291,7 @@ if _place:
     try:
         _trace = Trace(_place)
         sys.meta_path.insert(0, _AfterTorch(_trace))
+        atexit.register(lambda: _trace.guard(_trace.write))
         if not os.path.exists(f"{_place}.json"):
             _trace.write()  # says that this Python was looked at, also if it never imports torch
     except Exception:  # the training is none of our business
