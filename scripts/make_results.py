@@ -10,15 +10,16 @@ allows (chosen before the results), the cheapest first. The others run with thei
 Kept tables are judged by the studies of this version, as far as these need no further trial; the ledger beside the
 tables records what changed.
 
-Of every run, the folder without weights goes to docs/results/STUDY/run, so that its report can be rebuilt by
-`gradlab report`; the report (Markdown and figures) and the scoreboard lie beside it. Verdicts and run times go to the
-package (`studies/index`): `gradlab reproduce --quick` shows them for claims that it leaves untested. The index gives
-the command, versions and machine of each report.
+Of every run, the folder without weights goes to docs/results/STUDY/run, with the rows and digits that its report
+shows, so that it can be rebuilt by `gradlab report`; the report (Markdown and figures) and the scoreboard lie beside
+it. Verdicts and run times go to the package (`studies/index`): `gradlab reproduce --quick` shows them for claims that
+it leaves untested. The index gives the command, versions and machine of each report.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import shutil
 import sys
 import tempfile
@@ -26,6 +27,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 from PIL import Image
 
 import gradlab
@@ -45,8 +48,10 @@ from gradlab.words import rounded
 
 ROOT = Path(__file__).parent.parent
 RESULTS, RUNS = ROOT / "docs/results", ROOT / "runs"
-MOST_BYTES = 10_000_000
-"""Of the tables of one run in the repository: the loss of every step of some studies takes far more."""
+BITS, MOST_STEPS = 14, 300
+"""Of a number by layer that is kept in the repository (four digits), and of the steps of a loss curve."""
+COLORS = 64
+"""Of a figure."""
 
 
 FURTHER = """# What every built-in report says besides
@@ -65,14 +70,39 @@ published number matches if one more seed of ours could have given it. Made by
 
 
 def keep_tables(name: str) -> None:
-    """Copy a run without its weights, figures and reports, unless it is very large: what a report is rebuilt from."""
+    """Copy a run without its weights, figures and reports: what a report is rebuilt from."""
     folder = RESULTS / name / "run"
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(RUNS / name, folder, ignore=shutil.ignore_patterns("figures", "report.*", "tables.tex", "lock"))
-    condense(folder)
+    make_small(folder)
+
+
+def make_small(folder: Path) -> None:
+    """Keep of the tables what reports need, unless that was done before: the ledger says so."""
+    ledger = read_ledger(folder)
+    assert ledger is not None
+    if ledger.of("trials")[-1].data.get("found") == "thinned":
+        return
+    study = gradlab.open_run(folder).study
+
+    def thin(table: str, rows: pa.Table) -> pa.Table:
+        if table == "layers":
+            place, values = rows.column_names.index("value"), rows["value"].to_numpy()
+            mantissa, exponent = np.frexp(values)
+            short = np.ldexp(np.round(mantissa * 2**BITS) / 2**BITS, exponent)
+            return rows.set_column(place, rows.schema.field(place), pa.chunked_array([pa.array(short)]))
+        if any(claim.metric == "loss_rises" for claim in study.claims):
+            return rows  # it counts every step
+        of_steps = np.array(rows["metric"].to_pylist(), object) == "loss"
+        wanted = ~of_steps
+        if "training_loss" in (study.figures or ()) and of_steps.any():
+            steps = rows["step"].to_numpy()
+            every = max(1, math.ceil(steps[of_steps].max() / MOST_STEPS))
+            wanted |= (steps % every == 0) | (steps == steps[of_steps].max()) | (steps == 1)
+        return rows.filter(pa.array(wanted))
+
+    condense(folder, thin)
     (folder / "lock").unlink(missing_ok=True)
-    if sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) > MOST_BYTES:
-        shutil.rmtree(folder)
 
 
 def keep(result: gradlab.Result, name: str) -> None:
@@ -84,7 +114,7 @@ def keep(result: gradlab.Result, name: str) -> None:
     shutil.copy(result.folder / "report.md", folder / "report.md")
     for figure in (result.folder / "figures").glob("*.png"):
         with Image.open(figure) as picture:  # fewer colors: a quarter of the size without a visible difference
-            picture.convert("RGB").quantize(128).save(folder / "figures" / figure.name, optimize=True)
+            picture.convert("RGB").quantize(COLORS).save(folder / "figures" / figure.name, optimize=True)
 
 
 def entry(result: gradlab.Result, name: str) -> str:
@@ -162,7 +192,10 @@ def rejudge(name: str) -> bool:
 
     A run without weights cannot be continued, which `renew` would do, so its papers and its ledger are written here.
     """
-    folder, plan = RESULTS / name / "run", gradlab.plan(name)
+    folder, plan = RESULTS / name / "run", gradlab.plan(name, seeds=seeds_of(name))
+    if plan.study.until_settled is not None:
+        kept = gradlab.open_run(folder).measured.plan
+        plan = plan.with_seeds({planned.group.name: kept.seed_count(planned) for planned in kept.groups})
     run = RunFolder.open(folder)
     ledger = read_ledger(folder)
     assert ledger is not None
@@ -221,7 +254,9 @@ def main() -> None:
         if source == RUNS / name:
             renew(name)
             keep_tables(name)
-        elif not rejudge(name):
+            continue
+        make_small(source)
+        if not rejudge(name):
             print(f"{name}: its study has trials that are not kept; judged as it was run. gradlab run {name} runs them")
     results, entries, kept = {}, [], {}
     times = {name: float(f"{estimate_seconds(name):.2g}") for name in gradlab.list_studies()}
@@ -245,7 +280,7 @@ def main() -> None:
         "Made by `python scripts/make_results.py`. [The scoreboard](scoreboard.md) has every sentence and number of",
         "the four write-ups with its verdict. Every report has its figures, its numbers with intervals, the published",
         "numbers against them, and the command to reproduce it. The tables of each run, without weights, are in its",
-        "folder `run` (unless they take more than 10 MB, the loss of every step included):",
+        "folder `run`, reduced to what its report shows (numbers by layer to four digits, the loss of some steps):",
         "`gradlab report docs/results/identity/run` rebuilds the report without training.",
         "",
     ]

@@ -406,6 +406,22 @@ def test_a_condensed_run_has_one_chunk_without_weights_and_gives_the_same_report
     assert gradlab.verify(run, sample=0).findings == ()
 
 
+def test_a_thinned_run_keeps_its_trials_and_says_so_in_the_ledger(run: Path) -> None:
+    from gradlab.runs.store.folder import condense
+    from gradlab.runs.store.ledger import read_ledger
+
+    before = gradlab.open_run(run)
+    condense(run, lambda name, table: table.slice(0, 1) if name == "curves" else table)
+    after = gradlab.open_run(run)
+    assert after.measured.hash == before.measured.hash
+    assert [v.to_json() for v in after.verdicts] == [v.to_json() for v in before.verdicts]
+    assert (len(after.curves()), len(after.layers())) == (1, len(before.layers()))
+    ledger = read_ledger(run)
+    assert ledger is not None
+    assert ledger.of("trials")[-1].data["found"] == "thinned"
+    assert gradlab.verify(run, sample=2, trust=True).findings == ()
+
+
 def test_an_edited_number_in_a_condensed_run_is_seen_by_the_ledger(run: Path) -> None:
     import pyarrow as pa
     import pyarrow.compute as pc

@@ -54,6 +54,8 @@ from gradlab.trials.outcome import TrialResult
 from gradlab.trials.trial import trial_id
 
 T = TypeVar("T")
+Thin = Callable[[str, Any], Any]
+"""Name and content of a table -> what is kept of it."""
 FORMAT = 5
 MOST_KEPT_ROWS = 5_000_000
 """Rows of committed tables that stay in memory, so that the report does not read back what was just written."""
@@ -423,24 +425,28 @@ class RunFolder:
     def _next_chunk(self) -> Path:
         return self.path / RESULTS / f"{self._number + 1:06d}"
 
-    def condense(self) -> None:
+    def condense(self, thin: Thin | None = None) -> None:
         """Write all results as one chunk without weights; the ledger says which chunks it replaces."""
         records = self.records
         tables = {"trials": records.trials, "curves": records.curves(), "layers": records.layers()}
+        if thin is not None:
+            tables |= {name: thin(name, tables[name]) for name in ("curves", "layers")}
         chunk = commit(self._next_chunk(), MemoryChunk(tables, {}), self.path / WRITING, without_weights=True)
-        self._ledger.commit(chunk, "condensed", replaces=[old.path.name for old in self._chunks])
+        origin = "condensed" if thin is None else "thinned"
+        self._ledger.commit(chunk, origin, replaces=[old.path.name for old in self._chunks])
         for old in self._chunks:
             shutil.rmtree(old.path)
 
 
-def condense(path: Path) -> None:
+def condense(path: Path, thin: Thin | None = None) -> None:
     """Write the results of a run as one chunk without weights, for keeping.
 
+    `thin` makes the tables `curves` and `layers` smaller, from their name and content; trials are kept as they are.
     A process that dies in between leaves both, which hold the same results; the next call removes what it replaced.
     """
     with RunFolder(path.absolute()) as folder:
         folder._take()
-        folder.condense()
+        folder.condense(thin)
 
 
 def move_aside(path: Path) -> Path:

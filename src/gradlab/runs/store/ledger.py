@@ -379,7 +379,8 @@ class LedgerWriter:
     def commit(self, chunk: Chunk, origin: str | None = None, replaces: Sequence[str] = ()) -> None:
         """A chunk was committed; `origin` says where its results come from, if trials were not just run.
 
-        `adopted`: they were there before the plan was frozen; `condensed`: they are those of the chunks it replaces.
+        `adopted`: they were there before the plan was frozen; `condensed`: they are those of the chunks it replaces;
+        `thinned`: so are they, but curves and layers have fewer rows or digits.
         """
         kind, data = _chunk_note(chunk, origin)
         self.append([(kind, {**data, **({"replaces": list(replaces)} if replaces else {})})])
