@@ -304,3 +304,8 @@ def test_large_networks_are_compared_at_fewer_seeds_and_a_long_audit_is_announce
     monkeypatch.setattr(auditing, "LONG", 0.0)
     audit_plan(plan)
     assert "audit: 1 pair at 2 seeds, about" in capsys.readouterr().err
+
+
+def test_many_steps_count_like_parameters_in_the_cost_of_an_audit() -> None:
+    plan = gradlab.plan(study(seeds=5), overrides={"train.epochs": 10**7})
+    assert auditing._count_numbers(plan, ()) > 2 * 10**7

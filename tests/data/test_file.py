@@ -238,7 +238,7 @@ def test_a_pipe_or_a_folder_is_refused_without_blocking(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("y", "kind", "message"),
     [
-        (np.array([["a", "b"], ["c", "d"]] * 20), "infer", "neither numbers nor"),
+        (np.array([["a", "b"], ["c", "d"]] * 20), "infer", "such as 'a' are neither numbers nor"),
         (np.empty((40, 0)), "infer", "do not fit"),
         (np.array([1.0, np.inf] * 20), "classification", "NaN or infinite"),
     ],

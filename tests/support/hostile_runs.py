@@ -23,6 +23,7 @@ from gradlab.runs.store.files import KEY, checksum, sealed
 from gradlab.runs.store.ledger import GENESIS, _line
 from gradlab.runs.store.records import MANIFEST
 from gradlab.runs.store.tables import NAMES
+from gradlab.spec.base import plain_json
 from gradlab.testing.base import small_tree
 from gradlab.web.runs import Runs
 
@@ -38,11 +39,11 @@ JSON_FILES = (
 )  # fmt: skip
 
 
-KINDS = ("deep", "tuned", "code", "watched")
+KINDS = ("deep", "tuned", "code", "watched", "judged")
 
 
 def make_runs(folder: Path) -> dict[str, Path]:
-    """Small runs of every kind: with a micro-world and weights, tuned, of a user's function, and a watched one."""
+    """Small runs of every kind: with a micro-world, tuned, of a user's function, watched, and of a table."""
     deep = small_tree(depth=5) | {"measure": {"layers": ["start", "log", "end"], "weights": ["end"]}}
     deep["claims"] = [{"text": "The skip ends lower", "metric": "final_loss", "arms": ["residual", "plain"], "op": "<"}]
     tuned = small_tree() | {"tune": {"train.lr": [1e-3, 1e-2], "seeds": 2, "by": "final_loss"}}
@@ -51,6 +52,9 @@ def make_runs(folder: Path) -> dict[str, Path]:
     gradlab.compare(_train, {"slow": {"rate": 0.1}, "fast": {"rate": 0.3}}, 2, metric="miss", out=folder / "code")
     write_watch(folder / "watch")
     save_live(folder / "watch", folder / "watched")
+    rows = [f"{arm},{seed},{3.3 - 0.1 * (arm == 'new') + 0.01 * seed}" for arm in ("old", "new") for seed in range(4)]
+    (folder / "results.csv").write_text("\n".join(["arm,seed,val_loss", *rows, ""]))
+    gradlab.judge(folder / "results.csv", arm="arm", metric="val_loss", claims=["new < old"], out=folder / "judged")
     return {name: folder / name for name in KINDS}
 
 
@@ -258,7 +262,7 @@ def read_all(run: Path) -> Iterator[tuple[str, GradlabError | None]]:
     """Let everything read a run that reads one: gives how each reader ended, with a result or with a typed error."""
     opened: list[Any] = []
     for name, read in _readers(run, opened).items():
-        if name in ("report", "export", "weights") and not opened:
+        if name in ("report", "figures", "export", "weights") and not opened:
             continue
         try:
             json.dumps(str(read()))
@@ -272,7 +276,11 @@ def read_all(run: Path) -> Iterator[tuple[str, GradlabError | None]]:
 def _readers(run: Path, opened: list[Any]) -> dict[str, Callable[[], Any]]:
     def report() -> Any:
         (result,) = opened
-        return result.answer, result.to_json(), result.report(), result._repr_html_(), result.remarks
+        told = result.answer, result.report(), result._repr_html_(), result.remarks, result.export("latex")
+        return told, json.dumps(plain_json(result.to_json()), allow_nan=False)
+
+    def figures() -> Any:
+        return [opened[0].chart(name).table() for name in opened[0].figure_names()]
 
     def exports() -> Any:
         return [opened[0].export("csv", table) for table in ("summary", "trials", "curves", "layers")]
@@ -294,4 +302,4 @@ def _readers(run: Path, opened: list[Any]) -> dict[str, Callable[[], Any]]:
         "listing": listing,
         "open": lambda: opened.append(gradlab.open_run(run)),
     }
-    return {**alone, "report": report, "export": exports, "weights": kept}
+    return {**alone, "report": report, "figures": figures, "export": exports, "weights": kept}

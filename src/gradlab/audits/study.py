@@ -210,7 +210,7 @@ Item = TypeVar("Item")
 MOST_COLUMNS = 4
 """Arms that get a column of their own in the table."""
 MOST_NUMBERS = 10**8
-"""Parameters that an audit draws and updates, in some 10 s; one seed is compared however large the networks are."""
+"""Parameters and steps that an audit realizes, in some 10 s; one seed is compared however many they are."""
 SECONDS_PER_NUMBER = 1.5e-7
 """On a typical machine, for Adam; good enough for an announcement."""
 LONG = 5.0
@@ -274,8 +274,8 @@ def audit_plan(plan: Plan, *, seeds: int | None = None, pairs: int | None = None
 
 
 def _count_numbers(plan: Plan, pairs: Sequence[Pair]) -> int:
-    """How many parameters are drawn and updated at one seed: of every group, and twice of a pair's exchange."""
-    sizes = {planned.group.name: planned.cost.parameters for planned in plan.groups}
+    """How many parameters and learning rates one seed takes: those of every group, and both of a pair's exchange."""
+    sizes = {planned.group.name: planned.cost.parameters + planned.cost.steps for planned in plan.groups}
     return sum(sizes.values()) + sum(sizes[pair.a.name] + sizes[pair.b.name] for pair in pairs)
 
 

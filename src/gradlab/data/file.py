@@ -298,7 +298,10 @@ def _check_targets(path: str, target: str, y: Any, kind: str) -> tuple[Array, in
             raise DataError(f"data file {path}: all targets ({target}) are {only}; a classification needs two classes")
         return np.searchsorted(classes, y.astype(classes.dtype)), len(classes)
     if y.dtype.kind not in "biuf":
-        raise DataError(f"data file {path}: targets are {y.dtype}, neither numbers nor at most {MAX_CLASSES} classes")
+        raise DataError(
+            f"data file {path}: targets ({target}) such as {shortened(y.ravel()[0].item())} are neither numbers nor at "
+            f"most {MAX_CLASSES:,} classes"
+        )
     y = y.reshape(len(y), -1).astype(np.float64)
     if not np.isfinite(y).all():
         raise DataError(f"data file {path}: {int((~np.isfinite(y)).sum())} targets are NaN or infinite")
