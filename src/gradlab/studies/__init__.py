@@ -11,14 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from gradlab.analysis.claims.numbers import Comparison
-from gradlab.analysis.estimate import where
 from gradlab.errors import StudyError, offer, shortened
-from gradlab.spec import yaml_text
-from gradlab.spec.base import content_id
-from gradlab.spec.claims import Claim
+
+if TYPE_CHECKING:
+    from gradlab.analysis.claims.numbers import Comparison
+    from gradlab.spec.claims import Claim
 
 FOLDER = Path(__file__).parent
 INDEX = FOLDER / "index"
@@ -78,6 +77,15 @@ def names() -> list[str]:
     return sorted(path.stem for path in FOLDER.glob("*.yaml"))
 
 
+def question(name: str) -> str:
+    """Return the question of a built-in study: all of `gradlab list` should take less time than one study to check."""
+    import yaml
+
+    events = yaml.parse((FOLDER / f"{name}.yaml").read_text(encoding="utf8"))
+    scalars = (event.value for event in events if isinstance(event, yaml.ScalarEvent))
+    return next(next(scalars) for value in scalars if value == "question")
+
+
 @cache
 def collections() -> dict[str, Collection]:
     """Return the built-in collections by name."""
@@ -112,6 +120,8 @@ def _claims(by_study: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
 
 
 def _read(name: str) -> dict[str, Any]:
+    from gradlab.spec import yaml_text
+
     path = INDEX / f"{name}.yaml"
     found: dict[str, Any] = yaml_text.parse(path.read_text(encoding="utf8"), str(path))
     return found
@@ -119,11 +129,16 @@ def _read(name: str) -> dict[str, Any]:
 
 def claim_key(claim: Claim) -> str:
     """Hash a claim, so that a stored verdict applies to exactly this claim; fields it does not use have no part."""
+    from gradlab.spec.base import content_id
+
     return content_id(claim.model_dump(mode="json", exclude_defaults=True))
 
 
 def number_key(row: Comparison) -> str:
     """Hash a published number with its place, so that a stored answer applies to exactly this number."""
+    from gradlab.analysis.estimate import where
+    from gradlab.spec.base import content_id
+
     return content_id([row.group, where(row.metric, row.at), row.published.text, row.origin])
 
 

@@ -24,12 +24,13 @@ def list_(
     as_json: PlainJson = False,
 ) -> None:
     """List the built-in studies, with question and run time."""
-    from gradlab import api, studies
+    from gradlab import studies
     from gradlab.cli.output import duration, emit_json, hang
     from gradlab.parts import BUILT_IN, HOMES
 
-    questions = {name: api.load(name).study.question for name in api.list_studies()}
-    summaries = {kind: {name: BUILT_IN.get(kind, name).summary() for name in BUILT_IN.names(kind)} for kind in HOMES}
+    questions = {name: studies.question(name) for name in studies.names()}
+    kinds = HOMES if parts else ()
+    summaries = {kind: {name: BUILT_IN.get(kind, name).summary() for name in BUILT_IN.names(kind)} for kind in kinds}
     collections = studies.collections()
     seconds = studies.run_times()
     if as_json:
@@ -55,7 +56,7 @@ def list_(
         total = sum(seconds.get(member, 0.0) for member in collection.studies)
         print_line(name, total or None, collection.question)
     typer.echo("\nTimes are estimates for one core; --quick takes seconds to a minute.")
-    for kind, descriptions in summaries.items() if parts else ():
+    for kind, descriptions in summaries.items():
         typer.echo(f"\n{kind}")
         for name, summary in descriptions.items():
             typer.echo(hang(f"  {name:<26} ", summary))
@@ -70,11 +71,15 @@ def show(
 
     Prints the file as written, or (--resolved) every group with every field.
     """
-    from gradlab import api, studies
+    from gradlab import studies
     from gradlab.cli.output import emit_json, visible
-    from gradlab.spec.yaml_text import dump
 
-    loaded = api.load(study)
+    as_written = not resolved and not as_json
+    if not as_written or study not in studies.names():  # a built-in study is known to be valid
+        from gradlab.spec.yaml_text import dump
+        from gradlab.studies.loading import load
+
+        loaded = load(study)
     if resolved:
         groups = {group.name: group.config.model_dump(mode="json") for group in loaded.groups}
         emit_json(groups) if as_json else typer.echo(visible(dump(groups)), nl=False)
