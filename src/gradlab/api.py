@@ -36,7 +36,8 @@ from gradlab.running.start import RunOptions, run_plan
 from gradlab.running.verify import Sample, Verification, verify_run
 from gradlab.runs.coordinator import Runner
 from gradlab.runs.executors.base import Executor, named_executor
-from gradlab.runs.store.status import RunStatus, find_runs
+from gradlab.runs.store.status import RunStatus
+from gradlab.runs.store.status import list_runs as runs_below
 from gradlab.runs.store.status import status as read_status
 from gradlab.runs.worker import call_isolated
 from gradlab.studies import reproduce as write_ups
@@ -224,7 +225,7 @@ def status(folder: str | Path) -> RunStatus:
 
 def list_runs(below: str | Path = ".") -> tuple[RunStatus, ...]:
     """Return the state of every run in this folder and up to three folders below it, by name."""
-    return tuple(read_status(path) for path in find_runs(Path(below)))
+    return runs_below(Path(below))
 
 
 def export(run: Result | str | Path, to: str, out: str | Path | None = None) -> Exported:

@@ -15,7 +15,7 @@ from commands import gradlab
 
 from gradlab import open_run
 from gradlab.cli.running import headline
-from gradlab.cli.show import running_lines
+from gradlab.cli.states import running_lines
 from gradlab.spec.yaml_text import dump
 
 

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
-from gradlab.cli import show
+from gradlab.cli import show, terminal
 from gradlab.cli.output import hang
 from gradlab.cli.show import print_table
 from gradlab.report.tables import Table
@@ -77,7 +77,7 @@ def test_columns_of_a_frame_that_are_empty_are_left_out_and_powers_of_ten_stay_w
     rows = [(f"encoder.layers.{n}", "TransformerEncoderLayer", 1.234e-12 * n, 5.6e-11 * n, 7.8e9, None) for n in (1, 2)]
     frame = pd.DataFrame(rows, columns=["name", "kind", "delta", "spread", "grad_l2", "update_ratio"])
     text = io.StringIO()
-    monkeypatch.setattr(show, "WIDE", 80)
+    monkeypatch.setattr(terminal, "WIDE", 80)
     with redirect_stdout(text):
         show.frames([("Blocks", frame)], "Quiet.")
     printed = text.getvalue()

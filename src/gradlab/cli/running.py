@@ -23,7 +23,8 @@ from gradlab.analysis.settling import Round
 from gradlab.analysis.tuning import settle
 from gradlab.cli import show
 from gradlab.cli.output import drop_stdout, duration, say_all
-from gradlab.cli.show import escape, running_lines
+from gradlab.cli.states import running_lines
+from gradlab.cli.terminal import escape
 from gradlab.errors import INTERRUPTED, InvalidInput
 from gradlab.notices import say
 from gradlab.plans.cost import measure_speed

@@ -34,19 +34,19 @@ def status(
     crash: finished trials are counted from the files; only a living process knows what is running. Of a watch with
     `out=RUN` it shows the latest step that was probed: its loss, and what was found.
     """
-    from gradlab import api
-    from gradlab.cli import show
+    from gradlab.cli import states
     from gradlab.cli.output import answer, emit_json
     from gradlab.comparing.live import is_live, read_live
+    from gradlab.runs.store.status import list_runs, status
 
     if run is not None and is_live(run):
-        answer(read_live(run), show.live, as_json)
+        answer(read_live(run), states.live, as_json)
     elif run is not None:
-        answer(api.status(run), show.status, as_json)
+        answer(status(run), states.status, as_json)
     elif as_json:
-        emit_json({"runs": [state.to_json() for state in api.list_runs()]})
+        emit_json({"runs": [state.to_json() for state in list_runs(Path())]})
     else:
-        show.runs(api.list_runs())
+        states.runs(list_runs(Path()))
 
 
 def report(

@@ -456,6 +456,7 @@ def _run(
 
 def _print(result: Result, folder: Path | None, tables: bool, to: str | None) -> None:
     from gradlab.cli import show
+    from gradlab.cli.terminal import Terminal
     from gradlab.comparing.commands import last_lines
     from gradlab.report.comment import render_comment
 
@@ -465,7 +466,7 @@ def _print(result: Result, folder: Path | None, tables: bool, to: str | None) ->
         typer.echo(render_comment(result.story))
         return
     show.result(result, folder, tables=tables, verdicts=True)
-    show.Terminal(sys.stderr).say(*last_lines(result), soft_wrap=True)
+    Terminal(sys.stderr).say(*last_lines(result), soft_wrap=True)
 
 
 def _better(lower: bool, higher: bool) -> Literal["higher", "lower"] | None:

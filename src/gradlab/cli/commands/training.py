@@ -105,6 +105,7 @@ def run(
     from gradlab import api, studies
     from gradlab.cli import running, show
     from gradlab.cli.output import emit_json
+    from gradlab.cli.terminal import Terminal
 
     collections = studies.collections()
     members = collections[study].studies if study in collections else (study,)
@@ -127,7 +128,7 @@ def run(
             if as_json:
                 reports.append({**show.plan_json(work.plan, work.done), "expected": expected})
             else:
-                show.Terminal().say(*running.describe_expectation(expected))
+                Terminal().say(*running.describe_expectation(expected))
             continue
         words = ["gradlab", "run", member, *(["--seeds", str(seeds)] if seeds else []), *["--quick"] * quick]
         words += ["--until", "settled", "--most-seeds", str(most_seeds)] if until else []

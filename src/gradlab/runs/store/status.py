@@ -165,6 +165,11 @@ def find_runs(below: Path, depth: int = DEPTH) -> list[Path]:
     return runs
 
 
+def list_runs(below: Path) -> tuple[RunStatus, ...]:
+    """The state of every run in this folder and up to three folders below it, by name."""
+    return tuple(status(path) for path in find_runs(below))
+
+
 def is_run(folder: Path) -> bool:
     """Whether a folder holds a run whose plan can be read."""
     try:
