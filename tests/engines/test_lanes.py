@@ -12,13 +12,16 @@ from agreement import difference, losses
 
 import gradlab
 from gradlab.engines.fused import LANES, Fused, lanes
+from gradlab.engines.fused.kernels import supported
 from gradlab.engines.fused.kernels.lanes import NETS
 from gradlab.engines.reference import Reference
 from gradlab.parts import BUILT_IN
 from gradlab.runs.worker import Monitor, group_trials, run_bundle, run_trial
 from gradlab.trials import Setup, prepare
 
-ACTIVATIONS, OPTIMIZERS = (BUILT_IN.names(kind) for kind in ("activation", "optimizer"))
+ACTIVATIONS, OPTIMIZERS = BUILT_IN.names("activation"), tuple(supported.OPTIMIZERS)
+SOME = ("relu", "tanh", "sigmoid", "selu")
+"""Activations that meet every optimizer."""
 
 
 def study(model: dict[str, Any] | None = None, data: dict[str, Any] | None = None, **train: Any) -> dict[str, Any]:
@@ -51,7 +54,10 @@ def assert_agrees(setup: Setup, tolerance: float = 1e-10) -> None:
     assert [kept.step for kept in ours.snapshots] == [0, 7, 20]
 
 
-@pytest.mark.parametrize(("activation", "optimizer"), list(itertools.product(ACTIVATIONS, OPTIMIZERS)))
+@pytest.mark.parametrize(
+    ("activation", "optimizer"),
+    [(a, o) for a, o in itertools.product(ACTIVATIONS, OPTIMIZERS) if a in SOME or o in ("adam", "momentum")],
+)
 def test_every_activation_and_optimizer_agrees_with_the_reference(activation: str, optimizer: str) -> None:
     decay = {"kind": optimizer, "weight_decay": 0.01}
     (setup,) = setups(study({"activation": activation}, optimizer=decay, lr=0.01, schedule="cosine", warmup=3))

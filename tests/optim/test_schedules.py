@@ -38,12 +38,42 @@ def test_schedules_match_their_closed_forms() -> None:
     np.testing.assert_allclose(rates("fixed"), LR)
     np.testing.assert_allclose(rates("step", every=3, gamma=0.5), LR * 0.5 ** (t // PER_EPOCH // 3))
     np.testing.assert_allclose(rates("exponential", gamma=0.9), LR * 0.9 ** (t // PER_EPOCH))
+    np.testing.assert_allclose(rates("exponential", gamma=0.9, per="step"), LR * 0.9**t)
+    np.testing.assert_allclose(rates("step", every=7, gamma=0.5, per="step"), LR * 0.5 ** (t // 7))
+    np.testing.assert_allclose(rates("inverse_time", decay=0.1), LR / (1 + 0.1 * t))
+    np.testing.assert_allclose(rates("inverse_time", decay=0.1, per="epoch"), LR / (1 + 0.1 * (t // PER_EPOCH)))
+    np.testing.assert_allclose(rates("inverse_sqrt", scale=5), LR / np.sqrt(1 + t / 5))
+    np.testing.assert_allclose(
+        rates("piecewise", at=[2, 5], factors=[0.5, 0.1]), LR * np.where(t < 8, 1, np.where(t < 20, 0.5, 0.1))
+    )
     np.testing.assert_allclose(rates("cosine"), LR * (1 + np.cos(math.pi * t / STEPS)) / 2)
     np.testing.assert_allclose(rates("cosine", floor=0.1)[0], LR)
     np.testing.assert_allclose(rates("linear"), LR * (1 - t / STEPS))
     assert rates("one_cycle").max() == pytest.approx(LR)
     assert rates("one_cycle")[0] == pytest.approx(LR / 25)
     assert rates("one_cycle")[-1] == pytest.approx(LR / 25e4)
+
+
+@pytest.mark.parametrize("multiply", [1, 2])
+def test_warm_restarts_are_torchs(multiply: int) -> None:
+    def make(optimizer: Any) -> Any:
+        return torch.optim.lr_scheduler.CosineAnnealingWarmRestarts(optimizer, 12, multiply, eta_min=0.1 * LR)
+
+    ours = rates("cosine_restarts", period=12, multiply=multiply, floor=0.1, per="step")
+    np.testing.assert_allclose(ours, torch_rates(make), rtol=1e-9)
+    in_epochs = rates("cosine_restarts", period=3, multiply=multiply, floor=0.1)
+    np.testing.assert_allclose(in_epochs, ours, rtol=1e-9)
+
+
+def test_inverse_sqrt_behind_a_warm_up_is_the_transformers_schedule() -> None:
+    t = np.arange(1, STEPS + 1)
+    np.testing.assert_allclose(rates("inverse_sqrt", warmup=10, scale=10)[9:-1], LR * np.sqrt(10 / t[9:-1]), rtol=0.06)
+
+
+def test_piecewise_needs_a_factor_for_every_rising_moment() -> None:
+    for parameters in ({"at": [1, 2], "factors": [0.5]}, {"at": [3, 2], "factors": [0.5, 0.1]}):
+        with pytest.raises(ValueError, match="rising"):
+            rates("piecewise", **parameters)
 
 
 @settings(max_examples=200, deadline=None)

@@ -16,6 +16,13 @@ ACTIVATIONS = {
     "gelu": F.gelu,
     "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
     "silu": F.silu,
+    "hard_tanh": F.hardtanh,
+    "softsign": F.softsign,
+    "elu": F.elu,
+    "selu": F.selu,
+    "softplus": F.softplus,
+    "mish": F.mish,
+    "square": torch.square,
 }
 
 
@@ -76,6 +83,15 @@ def forward(model: dict[str, Any], p: dict[str, torch.Tensor], x: torch.Tensor, 
                     h = f(i, norm(i, linear(i, h)))
                 gate = F.linear(entry, p[f"block{block}.gate_weight"].T, p[f"block{block}.gate_bias"]).sigmoid()
                 h = torch.lerp(entry, h, gate)
+            case "glu":
+                for i in numbers:
+                    h = f(i, norm(i, linear(i, h)))
+                h = h * F.linear(entry, p[f"block{block}.gate_weight"].T, p[f"block{block}.gate_bias"])
+            case "deep_norm":
+                for i in numbers:
+                    h = f(i, norm(i, linear(i, h)))
+                gain, shift = p[f"block{block}.gain"], p[f"block{block}.shift"]
+                h = F.layer_norm(alpha * entry + h, h.shape[1:], gain, shift, 1e-5)
             case "gated":
                 for i in numbers:
                     h = f(i, norm(i, linear(i, h)))

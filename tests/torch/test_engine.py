@@ -17,12 +17,13 @@ import gradlab
 from gradlab.engines.reference import Reference
 from gradlab.engines.torch import Torch
 from gradlab.engines.torch.require import MISSING
+from gradlab.engines.torch.trainer import NATIVE
 from gradlab.errors import StudyError
 from gradlab.parts import BUILT_IN
 from gradlab.trials.setup import prepare
 
 SKIPS, NORMS = BUILT_IN.names("skip"), BUILT_IN.names("norm")
-ACTIVATIONS, OPTIMIZERS = BUILT_IN.names("activation"), BUILT_IN.names("optimizer")
+ACTIVATIONS, OPTIMIZERS = BUILT_IN.names("activation"), tuple(NATIVE)
 EVERY = [
     (skip, activation, norm, optimizer)
     for skip, activation, norm, optimizer in product(SKIPS, ACTIVATIONS, NORMS, OPTIMIZERS)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from math import pi, sqrt
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from gradlab.parts import Part
 
@@ -105,6 +106,126 @@ class Tanh(Activation):
     def slope(self, x: Array, y: Array) -> Array:
         """1 − y²."""
         return 1 - y * y
+
+
+class HardTanh(Activation):
+    """f(x) = x between −1 and 1, and the nearer of both outside."""
+
+    name = "hard_tanh"
+    torch_name = "hardtanh"
+    called = "hard tanh"
+
+    def forward(self, x: Array) -> Array:
+        """Clipped."""
+        return np.clip(x, -1, 1)
+
+    def slope(self, x: Array, y: Array) -> Array:
+        """1 inside, else 0 (0 at the kinks, as in torch)."""
+        return (np.abs(x) < 1).astype(x.dtype)
+
+
+class Softsign(Activation):
+    """f(x) = x/(1 + |x|)."""
+
+    name = "softsign"
+    torch_name = "softsign"
+
+    def forward(self, x: Array) -> Array:
+        """x/(1 + |x|)."""
+        return x / (1 + np.abs(x))
+
+    def slope(self, x: Array, y: Array) -> Array:
+        """1/(1 + |x|)²."""
+        share = 1 / (1 + np.abs(x))
+        return share * share
+
+
+class Elu(Activation):
+    """f(x) = x for x > 0, else α (eˣ − 1)."""
+
+    name = "elu"
+    torch_name = "elu"
+    called = "ELU"
+    alpha: Annotated[float, Field(gt=0)] = 1.0
+
+    def forward(self, x: Array) -> Array:
+        """Of negative numbers the exponential, so that nothing overflows."""
+        return np.where(x > 0, x, x.dtype.type(self.alpha) * np.expm1(np.minimum(x, 0)))
+
+    def slope(self, x: Array, y: Array) -> Array:
+        """1 or y + α (the latter at 0, as in torch)."""
+        return np.where(x > 0, x.dtype.type(1), y + x.dtype.type(self.alpha))
+
+
+SELU_SCALE, SELU_ALPHA = 1.0507009873554805, 1.6732632423543772
+"""λ and α of SELU (Klambauer, Unterthiner, Mayr, Hochreiter 2017)."""
+
+
+class Selu(Activation):
+    """f(x) = λ x for x > 0, else λ α (eˣ − 1), with which mean 0 and variance 1 are a fixed point."""
+
+    name = "selu"
+    torch_name = "selu"
+    called = "SELU"
+
+    def forward(self, x: Array) -> Array:
+        """λ ELU(x)."""
+        scale, limit = x.dtype.type(SELU_SCALE), x.dtype.type(SELU_SCALE * SELU_ALPHA)
+        return np.where(x > 0, scale * x, limit * np.expm1(np.minimum(x, 0)))
+
+    def slope(self, x: Array, y: Array) -> Array:
+        """λ or y + λα (the latter at 0, as in torch)."""
+        return np.where(x > 0, x.dtype.type(SELU_SCALE), y + x.dtype.type(SELU_SCALE * SELU_ALPHA))
+
+
+class Softplus(Activation):
+    """f(x) = ln(1 + eˣ)."""
+
+    name = "softplus"
+    torch_name = "softplus"
+
+    def forward(self, x: Array) -> Array:
+        """ln(1 + eˣ), without overflow."""
+        return _softplus(x)
+
+    def slope(self, x: Array, y: Array) -> Array:
+        """σ(x)."""
+        return _sigmoid(x)
+
+
+def _softplus(x: Array) -> Array:
+    return np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
+
+
+class Mish(Activation):
+    """f(x) = x tanh ln(1 + eˣ)."""
+
+    name = "mish"
+    torch_name = "mish"
+    called = "Mish"
+
+    def forward(self, x: Array) -> Array:
+        """x tanh softplus x."""
+        return x * np.tanh(_softplus(x))
+
+    def slope(self, x: Array, y: Array) -> Array:
+        """t + x (1 − t²) σ(x) with t = tanh softplus x."""
+        t = np.tanh(_softplus(x))
+        return t + x * (1 - t * t) * _sigmoid(x)
+
+
+class Square(Activation):
+    """f(x) = x²."""
+
+    name = "square"
+
+    def forward(self, x: Array) -> Array:
+        """x²."""
+        return x * x
+
+    def slope(self, x: Array, y: Array) -> Array:
+        """2 x."""
+        return 2 * x
 
 
 class Sigmoid(Activation):

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from gradlab.network.inits import LecunNormal
 from gradlab.network.layout import Tensor
@@ -207,6 +208,66 @@ class GatedSkip(Skip):
     def backward(self, dy: Array, p: Mapping[str, Any], cache: Any) -> tuple[Array | None, Array, Gradients]:
         """dx = dy along the skip, dF = g ⊙ dy, dg = Σ dy ⊙ F."""
         return dy, p["gate"] * dy, {"gate": np.sum(dy * cache, 0)}
+
+
+class Glu(Skip):
+    """y = F(x) ⊙ (x V + c), V and c learned: gated linear units, with silu as activation SwiGLU (Shazeer 2020)."""
+
+    name = "glu"
+    called = "gated linear units"
+    formula = "f(Wx + b) ⊙ (V x + c), V and c learned"
+
+    def tensors(self, width: int, depth: int) -> Mapping[str, Tensor]:
+        """V ~ N(0, 1/h), and c = 0."""
+        return {
+            "gate_weight": Tensor((width, width), LecunNormal().weights, "gate weights"),
+            "gate_bias": Tensor((width,), 0.0, "gate biases"),
+        }
+
+    def forward(self, x: Array, branch: Array, p: Mapping[str, Any]) -> tuple[Array, Any]:
+        """F ⊙ (x V + c)."""
+        gate = x @ p["gate_weight"] + p["gate_bias"]
+        return branch * gate, (x, branch, gate)
+
+    def backward(self, dy: Array, p: Mapping[str, Any], cache: Any) -> tuple[Array | None, Array, Gradients]:
+        """dF = dy ⊙ (x V + c), dx = d Vᵀ with d = dy ⊙ F; dV = xᵀ d, dc = Σ d."""
+        x, branch, gate = cache
+        d = dy * branch
+        return d @ p["gate_weight"].T, dy * gate, {"gate_weight": x.T @ d, "gate_bias": np.sum(d, 0)}
+
+
+class DeepNorm(Skip):
+    """y = LN(α x + F(x)), α = depth^¼ unless given: post-norm with DeepNet's scale (Wang et al. 2022)."""
+
+    name = "deep_norm"
+    called = "DeepNorm skip"
+    formula = "LN(α x + f(Wx + b))"
+    alpha: Annotated[float, Field(gt=0)] | None = None
+    """Not given: depth^¼. DeepNet's encoder of N layers, each of two branches, has (2N)^¼."""
+    epsilon: Annotated[float, Field(gt=0)] = 1e-5
+
+    def constants(self, width: int, depth: int) -> Mapping[str, float]:
+        """α."""
+        return {"alpha": depth**0.25 if self.alpha is None else self.alpha}
+
+    def tensors(self, width: int, depth: int) -> Mapping[str, Tensor]:
+        """The norm's g = 1 and s = 0."""
+        return {"gain": Tensor((width,), 1.0, "norm gains"), "shift": Tensor((width,), 0.0, "norm shifts")}
+
+    def forward(self, x: Array, branch: Array, p: Mapping[str, Any]) -> tuple[Array, Any]:
+        """LN(α x + F)."""
+        total = p["alpha"] * x + branch
+        centered = total - total.mean(1, keepdims=True)
+        inverse = 1 / np.sqrt(np.mean(centered * centered, 1, keepdims=True) + self.epsilon)
+        x_hat = centered * inverse
+        return p["gain"] * x_hat + p["shift"], (x_hat, inverse)
+
+    def backward(self, dy: Array, p: Mapping[str, Any], cache: Any) -> tuple[Array | None, Array, Gradients]:
+        """d = (u − mean u − x̂ mean(u x̂))/σ with u = g ⊙ dy; dx = α d, dF = d."""
+        x_hat, inverse = cache
+        u = p["gain"] * dy
+        d = inverse * (u - u.mean(1, keepdims=True) - x_hat * np.mean(u * x_hat, 1, keepdims=True))
+        return p["alpha"] * d, d, {"gain": np.sum(dy * x_hat, 0), "shift": np.sum(dy, 0)}
 
 
 class Highway(Skip):

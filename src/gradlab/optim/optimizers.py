@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from gradlab.errors import StudyError
 from gradlab.parts import Part
 
 Array = NDArray[Any]
@@ -193,6 +194,173 @@ class AdamW(Optimizer):
         """Both terms use θ from before the step."""
         delta, state = adam_step(gradient, state, lr, self.beta1, self.beta2, self.epsilon)
         return delta - (lr * self.weight_decay) * theta, state
+
+
+class AmsGrad(Optimizer):
+    """Adam with the largest v̂ so far in place of v̂ (Reddi, Kale, Kumar 2018)."""
+
+    name = "amsgrad"
+    called = "AMSGrad"
+    beta1: Rate = 0.9
+    beta2: Rate = 0.999
+    epsilon: Positive = 1e-8
+    weight_decay: Decay = 0.0
+
+    def init(self, theta: Array) -> State:
+        """m = v = max v = 0, t = 0."""
+        return {**init_adam(theta), "largest": np.zeros_like(theta)}
+
+    def update(self, gradient: Array, state: State, theta: Array, lr: float) -> tuple[Array, State]:
+        """As in PyTorch, the maximum is taken before the bias correction."""
+        g, t = add_weight_decay(gradient, theta, self.weight_decay), state["t"] + 1
+        m = self.beta1 * state["m"] + (1 - self.beta1) * g
+        v = self.beta2 * state["v"] + (1 - self.beta2) * (g * g)
+        largest = np.maximum(state["largest"], v)
+        denominator = np.sqrt(largest) * (1 - self.beta2**t) ** -0.5 + self.epsilon
+        return (-lr / (1 - self.beta1**t)) * (m / denominator), {"m": m, "v": v, "largest": largest, "t": t}
+
+
+class NAdam(Optimizer):
+    """Adam with Nesterov momentum, μₜ = β₁ (1 − ½ 0.96^(ψ t)) (Dozat 2016)."""
+
+    name = "nadam"
+    called = "NAdam"
+    beta1: Rate = 0.9
+    beta2: Rate = 0.999
+    epsilon: Positive = 1e-8
+    momentum_decay: Annotated[float, Field(ge=0)] = 4e-3
+    """ψ."""
+    weight_decay: Decay = 0.0
+
+    def init(self, theta: Array) -> State:
+        """m = v = 0, t = 0, the product of all μ is 1."""
+        return {**init_adam(theta), "product": 1.0}
+
+    def update(self, gradient: Array, state: State, theta: Array, lr: float) -> tuple[Array, State]:
+        """PyTorch's form."""
+        g, t = add_weight_decay(gradient, theta, self.weight_decay), state["t"] + 1
+        now, after = (self.beta1 * (1 - 0.5 * 0.96 ** (step * self.momentum_decay)) for step in (t, t + 1))
+        product = state["product"] * now
+        m = self.beta1 * state["m"] + (1 - self.beta1) * g
+        v = self.beta2 * state["v"] + (1 - self.beta2) * (g * g)
+        denominator = np.sqrt(v / (1 - self.beta2**t)) + self.epsilon
+        ahead = ((1 - now) / (1 - product)) * g + (after / (1 - product * after)) * m
+        return -lr * (ahead / denominator), {"m": m, "v": v, "t": t, "product": product}
+
+
+class Adamax(Optimizer):
+    """m as in Adam, u ← max(β₂ u, |g| + ε), Δ = −η m/((1 − β₁ᵗ) u)."""
+
+    name = "adamax"
+    called = "Adamax"
+    beta1: Rate = 0.9
+    beta2: Rate = 0.999
+    epsilon: Positive = 1e-8
+    weight_decay: Decay = 0.0
+
+    def init(self, theta: Array) -> State:
+        """m = u = 0, t = 0."""
+        return {"m": np.zeros_like(theta), "u": np.zeros_like(theta), "t": 0}
+
+    def update(self, gradient: Array, state: State, theta: Array, lr: float) -> tuple[Array, State]:
+        """The infinity norm of past gradients."""
+        g, t = add_weight_decay(gradient, theta, self.weight_decay), state["t"] + 1
+        m = self.beta1 * state["m"] + (1 - self.beta1) * g
+        u = np.maximum(self.beta2 * state["u"], np.abs(g) + self.epsilon)
+        return (-lr / (1 - self.beta1**t)) * (m / u), {"m": m, "u": u, "t": t}
+
+
+class Adagrad(Optimizer):
+    """s ← s + g², Δ = −η g/(√s + ε)."""
+
+    name = "adagrad"
+    called = "Adagrad"
+    start: Annotated[float, Field(ge=0)] = 0.0
+    """s before the first step."""
+    epsilon: Positive = 1e-10
+    weight_decay: Decay = 0.0
+
+    def init(self, theta: Array) -> State:
+        """s = start."""
+        return {"s": np.full_like(theta, self.start)}
+
+    def update(self, gradient: Array, state: State, theta: Array, lr: float) -> tuple[Array, State]:
+        """All gradients so far count alike."""
+        g = add_weight_decay(gradient, theta, self.weight_decay)
+        s = state["s"] + g * g
+        return -lr * g / (np.sqrt(s) + self.epsilon), {"s": s}
+
+
+class Lion(Optimizer):
+    """Δ = −η (sign(β₁ m + (1 − β₁) g) + λ θ), m ← β₂ m + (1 − β₂) g (Chen et al. 2023)."""
+
+    name = "lion"
+    called = "Lion"
+    beta1: Rate = 0.9
+    beta2: Rate = 0.99
+    weight_decay: Decay = 0.0
+    """Decoupled, as in AdamW."""
+
+    def init(self, theta: Array) -> State:
+        """m = 0."""
+        return {"m": np.zeros_like(theta)}
+
+    def update(self, gradient: Array, state: State, theta: Array, lr: float) -> tuple[Array, State]:
+        """Every entry moves by η."""
+        sign = np.sign(self.beta1 * state["m"] + (1 - self.beta1) * gradient)
+        m = self.beta2 * state["m"] + (1 - self.beta2) * gradient
+        return -lr * (sign + self.weight_decay * theta if self.weight_decay else sign), {"m": m}
+
+
+class Muon(Optimizer):
+    """v ← μ v + (1 − μ) g, Δ = −η (√max(1, out/in) orthogonal((1 − μ) g + μ v) + λ W), for matrices only.
+
+    Keller Jordan's Muon (2024) with PyTorch's conventions; the orthogonal factor is approximated by Newton–Schulz
+    steps. Biases and gains need another optimizer: `train.groups: {biases: {optimizer: adam, lr: 1e-3}}`.
+    """
+
+    name = "muon"
+    called = "Muon"
+    by_tensor = True
+    momentum: Rate = 0.95
+    iterations: Annotated[int, Field(ge=1, le=50)] = 5
+    weight_decay: Decay = 0.0
+    """Decoupled, as in AdamW."""
+
+    def check_shapes(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
+        """Matrices only."""
+        others = [name for name, shape in shapes.items() if len(shape) != 2]
+        if others:
+            raise StudyError(
+                f"muon updates matrices, and {others[0]} is none; give the biases an optimizer of their own: "
+                "groups: {biases: {optimizer: adam, lr: 1e-3}}",
+                where="train.groups.biases",
+            )
+
+    def init(self, theta: Array) -> State:
+        """v = 0."""
+        return {"v": np.zeros_like(theta)}
+
+    def update(self, gradient: Array, state: State, theta: Array, lr: float) -> tuple[Array, State]:
+        """Nesterov momentum, then the nearest matrix whose singular values are about 1."""
+        v = self.momentum * state["v"] + (1 - self.momentum) * gradient
+        ahead = (1 - self.momentum) * gradient + self.momentum * v
+        fan_in, fan_out = theta.shape
+        size = max(1.0, fan_out / fan_in) ** 0.5
+        delta = size * orthogonalized(ahead, self.iterations)
+        return -lr * (delta + self.weight_decay * theta if self.weight_decay else delta), {"v": v}
+
+
+def orthogonalized(matrix: Array, iterations: int) -> Array:
+    """Return about U Vᵀ of the singular value decomposition, by a quintic iteration in the matrix's precision."""
+    tall = matrix.shape[0] > matrix.shape[1]
+    x = matrix.T if tall else matrix
+    x = x / max(float(np.linalg.norm(x)), 1e-7)
+    for _ in range(iterations):
+        gram = x @ x.T
+        x = 3.4445 * x + (-4.7750 * gram + 2.0315 * gram @ gram) @ x
+    x = x.astype(matrix.dtype)
+    return x.T if tall else x
 
 
 # Gradient clipping by global norm.

@@ -32,6 +32,10 @@ class Horizon:
         """Return the epoch (from 0) of a step (from 0)."""
         return step // self.steps_per_epoch
 
+    def count(self, step: int, per: Literal["epoch", "step"]) -> int:
+        """Return the step, or its epoch."""
+        return step if per == "step" else self.epoch(step)
+
 
 class Reaction(ABC):
     """The state of a schedule that reacts to a metric: it is told the metric after every epoch of one trial."""
@@ -81,28 +85,105 @@ class Fixed(Schedule):
         return 1.0
 
 
+Per = Literal["epoch", "step"]
+"""What a schedule counts."""
+
+
 class Step(Schedule):
-    """η = lr · gamma^⌊epoch/every⌋."""
+    """η = lr · gamma^⌊t/every⌋."""
 
     name = "step"
+    later = ("per",)
     every: Annotated[int, Field(ge=1)] = 100
-    """Epochs between drops."""
+    """Epochs (or steps) between drops."""
     gamma: Annotated[float, Field(gt=0)] = 0.5
+    per: Per = "epoch"
 
     def factor(self, step: int, horizon: Horizon) -> float:
-        """Counts epochs."""
-        return self.gamma ** (horizon.epoch(step) // self.every)
+        """Counts epochs or steps."""
+        return self.gamma ** (horizon.count(step, self.per) // self.every)
 
 
 class Exponential(Schedule):
-    """η = lr · gamma^epoch."""
+    """η = lr · gammaᵗ."""
 
     name = "exponential"
+    later = ("per",)
     gamma: Annotated[float, Field(gt=0)] = 0.99
+    per: Per = "epoch"
 
     def factor(self, step: int, horizon: Horizon) -> float:
-        """Counts epochs."""
-        return self.gamma ** horizon.epoch(step)
+        """Counts epochs or steps."""
+        return self.gamma ** horizon.count(step, self.per)
+
+
+class InverseTime(Schedule):
+    """η = lr/(1 + decay · t)."""
+
+    name = "inverse_time"
+    called = "1/t decay"
+    decay: Annotated[float, Field(ge=0)] = 1e-3
+    per: Per = "step"
+
+    def factor(self, step: int, horizon: Horizon) -> float:
+        """Counts steps or epochs; Keras's old `decay` counts steps."""
+        return 1 / (1 + self.decay * horizon.count(step, self.per))
+
+
+class InverseSqrt(Schedule):
+    """η = lr/√(1 + t/scale)."""
+
+    name = "inverse_sqrt"
+    called = "1/√t decay"
+    scale: Annotated[float, Field(gt=0)] = 1.0
+    """Steps (or epochs) after which η is lr/√2. Behind a warm-up of W steps, W gives the Transformer's schedule."""
+    per: Per = "step"
+
+    def factor(self, step: int, horizon: Horizon) -> float:
+        """Counts steps or epochs."""
+        return float((1 + horizon.count(step, self.per) / self.scale) ** -0.5)
+
+
+class Piecewise(Schedule):
+    """η = lr · factors[k] from at[k] on; lr before the first."""
+
+    name = "piecewise"
+    at: tuple[Annotated[int, Field(ge=0)], ...] = (10, 20)
+    """Epochs (or steps), rising."""
+    factors: tuple[Annotated[float, Field(ge=0)], ...] = (0.1, 0.01)
+    """As many factors on lr itself, not on the rate before."""
+    per: Per = "epoch"
+
+    def __post_init__(self) -> None:
+        if len(self.at) != len(self.factors) or list(self.at) != sorted(set(self.at)):
+            raise ValueError("at needs rising numbers, and factors as many")
+
+    def factor(self, step: int, horizon: Horizon) -> float:
+        """The last factor whose time has come."""
+        now = horizon.count(step, self.per)
+        come = [factor for at, factor in zip(self.at, self.factors, strict=True) if now >= at]
+        return float(come[-1]) if come else 1.0
+
+
+class CosineRestarts(Schedule):
+    """Cosine from lr to floor · lr over a period, then again; each period is `multiply` times as long (SGDR)."""
+
+    name = "cosine_restarts"
+    called = "cosine with warm restarts"
+    period: Annotated[int, Field(ge=1)] = 10
+    multiply: Annotated[int, Field(ge=1)] = 1
+    floor: Annotated[float, Field(ge=0, le=1)] = 0.0
+    """The lowest value, as a share of lr."""
+    per: Per = "epoch"
+    """What `period` counts; the rate changes every step."""
+
+    def factor(self, step: int, horizon: Horizon) -> float:
+        """The place in the current period."""
+        place = step / (horizon.steps_per_epoch if self.per == "epoch" else 1)
+        period = float(self.period)
+        while place >= period:
+            place, period = place - period, period * self.multiply
+        return self.floor + (1 - self.floor) * (1 + cos(pi * place / period)) / 2
 
 
 class Linear(Schedule):

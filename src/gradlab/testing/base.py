@@ -355,6 +355,8 @@ def _trial(part: Part, batch: int | str) -> Trial:
         base["model"] |= {"stem": "linear", "head": "linear"}
     section, field = SECTION[part.part]
     base[section][field] = {"kind": part.name, **part.parameters()}
+    if getattr(part, "by_tensor", False):
+        base["model"]["bias"] = False  # it may update matrices only
     if part.part == "noise":
         base["model"]["skip"] = "identity"
     catalog = BUILT_IN if part.name in BUILT_IN.names(part.part) else catalog_with(part)

@@ -17,7 +17,7 @@ from gradlab.engines import loop
 from gradlab.engines.base import Engine, Tick, Trainer
 from gradlab.engines.fused import lanes
 from gradlab.engines.fused.kernels.supported import explain_unsupported
-from gradlab.engines.fused.trainer import FusedTrainer
+from gradlab.engines.fused.trainer import FusedTrainer, negative_slopes
 from gradlab.parts import Catalog
 from gradlab.spec.config import Config, Model, Train
 from gradlab.trials.outcome import Outcome
@@ -106,8 +106,7 @@ def _explain_shape(model: Model) -> str | None:
         return "its kernels do not scale the output"
     if model.widths is not None and model.skip.name != "none":
         return "its kernels have no skips between layers of different widths"
-    slopes = {choice.parameters.get("negative_slope") for choice in (model.activation, model.head_activation)}
-    return "its kernels know one negative slope" if len(slopes - {None}) > 1 else None
+    return "its kernels know one negative slope" if len(negative_slopes(model)) > 1 else None
 
 
 def _explain_rule(train: Train) -> str | None:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradlab.engines.fused.kernels.arguments import Data, Log, Network, Nonzero, Parameters, Rule, Steps, Workspace
-from gradlab.engines.fused.kernels.supported import LOSSES, OPTIMIZERS
+from gradlab.engines.fused.kernels.supported import LOSSES, NEGATIVE, OPTIMIZERS
 from gradlab.engines.loop import State, Stretch, Trainer
 from gradlab.network.norms import Running
 from gradlab.spec.config import Model
@@ -151,10 +151,15 @@ class FusedTrainer(Trainer):
         return work[start : start + n * stride].reshape(n, stride)[:, : int(last[H])].copy()
 
 
+def negative_slopes(model: Model) -> set[float]:
+    """Return the numbers of a network's activations that kernels read (see supported.py: NEGATIVE)."""
+    given = [choice.parameters for choice in (model.activation, model.head_activation)]
+    return {float(own[name]) for own in given for name in NEGATIVE if name in own}
+
+
 def negative_slope(model: Model) -> float:
-    """Return the negative slope of the leaky ReLU in a network; 0 if there is none."""
-    slopes = [choice.parameters.get("negative_slope") for choice in (model.activation, model.head_activation)]
-    return float(next((slope for slope in slopes if slope is not None), 0.0))
+    """Return the only one of them; 0 if there is none."""
+    return next(iter(negative_slopes(model)), 0.0)
 
 
 def describe_data(setup: Setup) -> Data:

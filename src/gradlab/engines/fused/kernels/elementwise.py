@@ -15,23 +15,32 @@ from gradlab.engines.fused.kernels.compiled import kernel, window
 from gradlab.engines.fused.kernels.supported import (
     BATCH,
     CROSS_ENTROPY,
+    ELU,
     GELU,
     GELU_TANH,
+    HARD_TANH,
     IDENTITY,
     LAYER,
     LEAKY_RELU,
+    MISH,
     NONE,
     RELU,
     RMS,
+    SELU,
     SIGMOID,
+    SOFTPLUS,
+    SOFTSIGN,
+    SQUARE,
     TANH,
 )
+from gradlab.network.activations import SELU_ALPHA, SELU_SCALE
 
 # Activations and skips that no tile applies: one loop each.
 #
 # post = f(pre)          d_pre = d_post · f'(pre)
 
 _ROOT_HALF, _INVERSE_ROOT_2PI = math.sqrt(0.5), 1 / math.sqrt(2 * math.pi)
+SELU_LIMIT = SELU_SCALE * SELU_ALPHA
 _ROOT_2_OVER_PI, _CUBE = math.sqrt(2 / math.pi), 0.044715
 
 
@@ -86,6 +95,12 @@ def sigmoid(x):
 
 
 @kernel
+def softplus(x):
+    """ln(1 + eˣ) without overflow."""
+    return (x if x > 0 else np.float32(0)) + math.log1p(math.exp(-abs(x)))
+
+
+@kernel
 def activate(kind, slope, pre, post, size):
     """Post = f(pre), elementwise over `size` numbers."""
     if kind == IDENTITY:
@@ -110,6 +125,27 @@ def activate(kind, slope, pre, post, size):
         for i in range(size):
             x = pre[i]
             post[i] = 0.5 * x * (1 + math.tanh(_ROOT_2_OVER_PI * (x + _CUBE * x * x * x)))
+    elif kind == HARD_TANH:
+        for i in range(size):
+            post[i] = np.float32(1) if pre[i] > 1 else np.float32(-1) if pre[i] < -1 else pre[i]
+    elif kind == SOFTSIGN:
+        for i in range(size):
+            post[i] = pre[i] / (1 + abs(pre[i]))
+    elif kind == ELU:
+        for i in range(size):
+            post[i] = pre[i] if pre[i] > 0 else slope * math.expm1(pre[i])
+    elif kind == SELU:
+        for i in range(size):
+            post[i] = SELU_SCALE * pre[i] if pre[i] > 0 else SELU_LIMIT * math.expm1(pre[i])
+    elif kind == SOFTPLUS:
+        for i in range(size):
+            post[i] = softplus(pre[i])
+    elif kind == MISH:
+        for i in range(size):
+            post[i] = pre[i] * math.tanh(softplus(pre[i]))
+    elif kind == SQUARE:
+        for i in range(size):
+            post[i] = pre[i] * pre[i]
     else:
         for i in range(size):
             post[i] = pre[i] * sigmoid(pre[i])
@@ -149,6 +185,29 @@ def slope_times(kind, slope, pre, post, dy, dx, size):
             t = math.tanh(_ROOT_2_OVER_PI * (x + _CUBE * x * x * x))
             inner_slope = _ROOT_2_OVER_PI * (1 + 3 * _CUBE * x * x)
             dx[i] = dy[i] * (0.5 * (1 + t) + 0.5 * x * (1 - t * t) * inner_slope)
+    elif kind == HARD_TANH:
+        for i in range(size):
+            dx[i] = dy[i] if abs(pre[i]) < 1 else np.float32(0)
+    elif kind == SOFTSIGN:
+        for i in range(size):
+            share = 1 / (1 + abs(pre[i]))
+            dx[i] = dy[i] * (share * share)
+    elif kind == ELU:
+        for i in range(size):
+            dx[i] = dy[i] if pre[i] > 0 else dy[i] * (post[i] + slope)
+    elif kind == SELU:
+        for i in range(size):
+            dx[i] = dy[i] * SELU_SCALE if pre[i] > 0 else dy[i] * (post[i] + SELU_LIMIT)
+    elif kind == SOFTPLUS:
+        for i in range(size):
+            dx[i] = dy[i] * sigmoid(pre[i])
+    elif kind == MISH:
+        for i in range(size):
+            t = math.tanh(softplus(pre[i]))
+            dx[i] = dy[i] * (t + pre[i] * (1 - t * t) * sigmoid(pre[i]))
+    elif kind == SQUARE:
+        for i in range(size):
+            dx[i] = dy[i] * (2 * pre[i])
     else:
         for i in range(size):
             s = sigmoid(pre[i])

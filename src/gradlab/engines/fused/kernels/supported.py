@@ -14,6 +14,7 @@ from typing import Any
 from gradlab.parts import Catalog
 
 IDENTITY, RELU, LEAKY_RELU, TANH, SIGMOID, GELU, SILU, GELU_TANH = range(8)
+HARD_TANH, SOFTSIGN, ELU, SELU, SOFTPLUS, MISH, SQUARE = range(8, 15)
 NONE, LAYER, RMS, BATCH = range(4)
 CROSS_ENTROPY, MSE = range(2)
 SGD, MOMENTUM, NESTEROV, RMSPROP, ADAM, ADAMW = range(6)
@@ -39,6 +40,13 @@ ACTIVATIONS: Mapping[str, Kernel] = {
     "gelu": Kernel(GELU),
     "gelu_tanh": Kernel(GELU_TANH),
     "silu": Kernel(SILU),
+    "hard_tanh": Kernel(HARD_TANH),
+    "softsign": Kernel(SOFTSIGN),
+    "elu": Kernel(ELU, ("alpha",)),
+    "selu": Kernel(SELU),
+    "softplus": Kernel(SOFTPLUS),
+    "mish": Kernel(MISH),
+    "square": Kernel(SQUARE),
 }
 NORMS: Mapping[str, Kernel] = {
     "none": Kernel(NONE),
@@ -67,6 +75,9 @@ SKIPS: Mapping[str, Kernel] = {
     "rezero": Kernel(ADDS, ("start",)),
 }
 """ADDS: y = x + α F(x). The part itself defines its place and α: `place`; `alpha` of `tensors` or `constants`."""
+
+NEGATIVE = ("negative_slope", "alpha")
+"""The one number of an activation that kernels read: of leaky ReLU and of ELU."""
 
 _TABLES: Mapping[str, Mapping[str, Kernel]] = {
     "activation": ACTIVATIONS,
