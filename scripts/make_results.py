@@ -29,12 +29,15 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from PIL import Image
 
 import gradlab
 from gradlab import studies
 from gradlab.analysis.claims.numbers import compare_numbers
 from gradlab.analysis.scoreboard import Scoreboard
+from gradlab.analysis.theory import MEASURES
+from gradlab.parts import BUILT_IN
 from gradlab.plans.freezing import frozen
 from gradlab.plans.saving import saved, saved_files
 from gradlab.report.markdown import first_screen, further_sentences
@@ -48,8 +51,8 @@ from gradlab.words import rounded
 
 ROOT = Path(__file__).parent.parent
 RESULTS, RUNS = ROOT / "docs/results", ROOT / "runs"
-BITS, MOST_STEPS = 14, 300
-"""Of a number by layer that is kept in the repository (four digits), and of the steps of a loss curve."""
+BITS, MOST_STEPS, LAST_STEPS = 14, 300, 10
+"""Of a number by layer that is kept in the repository (four digits), and of the steps of a curve: the last ones all."""
 COLORS = 64
 """Of a figure."""
 
@@ -77,6 +80,16 @@ def keep_tables(name: str) -> None:
     make_small(folder)
 
 
+def list_measures(study: Any) -> list[str]:
+    """The measures by layer that reports and diagnoses of this study look at; empty: all of them are compared."""
+    if any(entry.guessed for entry in study.published):
+        return []
+    figures = [BUILT_IN.get("figure", name) for name in study.figures or ()]
+    shown = {str(getattr(figure, "measure", "")) for figure in figures} | {"grad_l2", "dead_share", "update_ratio"}
+    claimed = {str(claim.metric) for claim in study.claims} | {entry.metric for entry in study.published}
+    return sorted({*MEASURES, *shown, *claimed})
+
+
 def make_small(folder: Path) -> None:
     """Keep of the tables what reports need, unless that was done before: the ledger says so."""
     ledger = read_ledger(folder)
@@ -85,20 +98,26 @@ def make_small(folder: Path) -> None:
         return
     study = gradlab.open_run(folder).study
 
+    every_step = any(claim.metric == "loss_rises" for claim in study.claims)
+    looked_at = list_measures(study)
+
     def thin(table: str, rows: pa.Table) -> pa.Table:
         if table == "layers":
+            rows = rows.filter(pc.is_in(rows["measure"], pa.array(looked_at))) if looked_at else rows
             place, values = rows.column_names.index("value"), rows["value"].to_numpy()
             mantissa, exponent = np.frexp(values)
             short = np.ldexp(np.round(mantissa * 2**BITS) / 2**BITS, exponent)
             return rows.set_column(place, rows.schema.field(place), pa.chunked_array([pa.array(short)]))
-        if any(claim.metric == "loss_rises" for claim in study.claims):
-            return rows  # it counts every step
-        of_steps = np.array(rows["metric"].to_pylist(), object) == "loss"
-        wanted = ~of_steps
-        if "training_loss" in (study.figures or ()) and of_steps.any():
-            steps = rows["step"].to_numpy()
-            every = max(1, math.ceil(steps[of_steps].max() / MOST_STEPS))
-            wanted |= (steps % every == 0) | (steps == steps[of_steps].max()) | (steps == 1)
+        metrics, steps = np.array(rows["metric"].to_pylist(), object), rows["step"].to_numpy()
+        wanted = np.ones(len(steps), bool)
+        for metric in set(metrics.tolist()):
+            own = metrics == metric
+            if metric == "loss" and (every_step or "training_loss" not in (study.figures or ())):
+                wanted &= ~own | every_step  # a claim counts every step, or no figure shows them
+                continue
+            there = np.unique(steps[own])
+            kept = {*there[:: math.ceil(len(there) / MOST_STEPS)].tolist(), *there[-LAST_STEPS:].tolist()}
+            wanted &= ~own | np.isin(steps, list(kept))
         return rows.filter(pa.array(wanted))
 
     condense(folder, thin)
