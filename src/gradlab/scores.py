@@ -70,3 +70,58 @@ class CalibrationError(Score):
         place = np.minimum((confidence * self.bins).astype(int), self.bins - 1)
         gaps = np.bincount(place, right - confidence, self.bins)
         return float(np.abs(gaps).sum() / len(target))
+
+
+class Top5(Score):
+    """Share of samples whose class is among the five largest outputs."""
+
+    name = "top5_accuracy"
+    kind = "accuracy"
+    targets = "classes"
+
+    def value(self, output: Array, target: Array) -> float:
+        """Fewer than five outputs are larger than that of the target's class."""
+        own = np.take_along_axis(output, target.astype(np.intp)[:, None], 1)
+        return int(np.count_nonzero((output > own).sum(1) < 5)) / len(target)
+
+
+class Mae(Score):
+    """Mean absolute error."""
+
+    name = "mae"
+    kind = "error"
+    targets = "values"
+
+    def value(self, output: Array, target: Array) -> float:
+        """Over samples and outputs."""
+        return float(np.mean(np.abs(output.astype(np.float64) - target)))
+
+
+class Rmse(Score):
+    """Root of the mean squared error."""
+
+    name = "rmse"
+    called = "RMSE"
+    kind = "error"
+    targets = "values"
+
+    def value(self, output: Array, target: Array) -> float:
+        """Over samples and outputs."""
+        return float(np.sqrt(np.mean((output.astype(np.float64) - target) ** 2)))
+
+
+class R2(Score):
+    """Coefficient of determination, R² = 1 − Σ error²/Σ (target − mean)², averaged over the outputs that vary."""
+
+    name = "r2"
+    called = "R²"
+    kind = "score"
+    targets = "values"
+
+    def value(self, output: Array, target: Array) -> float:
+        """0 where no target varies."""
+        wide = target.astype(np.float64)
+        spread = np.sum((wide - wide.mean(0)) ** 2, 0)
+        error = np.sum((output.astype(np.float64) - wide) ** 2, 0)
+        varies = spread > 0
+        return float(np.mean(1 - error[varies] / spread[varies])) if varies.any() else 0.0

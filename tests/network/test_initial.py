@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+import gradlab
 from gradlab.errors import StudyError
 from gradlab.network.initial import initial_parameters
 from gradlab.network.mlp import MLP
@@ -13,6 +14,7 @@ from gradlab.parts import BUILT_IN
 from gradlab.spec.choice import InitChoice
 from gradlab.spec.config import Model
 from gradlab.streams import Streams
+from gradlab.trials.setup import prepare
 
 FAN_IN, FAN_OUT = 300, 200
 VARIANCES = {
@@ -23,6 +25,10 @@ VARIANCES = {
     "lecun_normal": 1 / FAN_IN,
     "torch_default": 1 / (3 * FAN_IN),
     "uniform": 0.25 / 3,
+    "normal": 0.01**2,
+    "lecun_uniform": 1 / FAN_IN,
+    "fixup": 2 / FAN_IN,
+    "lsuv": 1 / FAN_IN,
     "zeros": 0.0,
     "orthogonal": 1 / FAN_IN,
 }
@@ -135,3 +141,34 @@ def test_bias_same_is_refused_for_an_orthogonal_init() -> None:
     mlp = MLP.of(Model(depth=1, width=3), 3, 3, BUILT_IN)
     with pytest.raises(StudyError, match=r"init\.bias.*orthogonal.*zeros"):
         initial_parameters(mlp, choice, Streams(0, 0), BUILT_IN)
+
+
+def test_fixup_scales_inner_layers_and_starts_blocks_and_head_at_0() -> None:
+    mlp, fixup = parameters(init="fixup", depth=9, layers_per_block=2, skip="identity")
+    _, he = parameters(init="he_normal", depth=9, layers_per_block=2, skip="identity")
+    ours, plain = mlp.layout.named(fixup), mlp.layout.named(he)
+    np.testing.assert_array_equal(ours["layer1.weight"], plain["layer1.weight"])
+    np.testing.assert_allclose(ours["layer2.weight"], plain["layer2.weight"] * 4 ** (-1 / 2))
+    assert not ours["layer3.weight"].any()
+    assert not ours["layer10.weight"].any()
+
+
+@pytest.mark.parametrize("skip", ["none", "identity", "pre_activation"])
+def test_lsuv_gives_every_product_unit_variance_on_the_first_batch(skip: str) -> None:
+    tree = {
+        "question": "Is it unit?",
+        "base": {
+            "data": {"task": "identity", "dim": 12, "samples": 64},
+            "model": {"depth": 5, "width": 20, "skip": skip, "init": "lsuv", "activation": "tanh"},
+            "train": {"loss": "mse", "optimizer": "sgd", "lr": 0.1, "batch": 32, "steps": 3, "precision": "float64"},
+        },
+        "seeds": 1,
+    }
+    setup = prepare(gradlab.plan(tree).trials[0])
+    p, x = setup.mlp.layout.windows(setup.theta), setup.first_batch()[0]
+    _, tape = setup.mlp.forward(p, x, setup.mlp.initial_running(float))
+    sizes = [float(np.std(record.x @ own.weight)) for record, own in zip(tape.records, p.layers, strict=True)]
+    np.testing.assert_allclose(sizes, 1, rtol=1e-9)
+    found = next(iter(gradlab.predict(tree).groups.values()))
+    assert found.forecast("activation_std.pre", 3).kind == "simulated"
+    assert found.forecast("activation_std.pre", 3).center == pytest.approx(1, rel=0.2)

@@ -108,6 +108,13 @@ def forward(model: dict[str, Any], p: dict[str, torch.Tensor], x: torch.Tensor, 
 
 
 def loss(name: str, output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+    if name.startswith(("binary", "one_hot")):
+        one_hot = target[:, None] if output.shape[1] == 1 else F.one_hot(target, output.shape[1])
+        compare = F.mse_loss if name == "one_hot_mse" else F.binary_cross_entropy_with_logits
+        return compare(output, one_hot.to(output.dtype))
+    others = {"mae": F.l1_loss, "huber": F.huber_loss}
+    if name in others:
+        return others[name](output, target)
     if name == "mean_output":
         return output.mean()
     return F.cross_entropy(output, target) if name == "cross_entropy" else F.mse_loss(output, target)

@@ -27,7 +27,7 @@ from gradlab.arithmetic import require_denormals
 from gradlab.network.norms import Running
 from gradlab.spec.config import EpochMetric
 from gradlab.spec.metric import split_of
-from gradlab.trials.measuring import epoch_steps, evaluate, evaluation_is_due, evaluation_steps, measure
+from gradlab.trials.measuring import epoch_steps, evaluate, evaluation_is_due, evaluation_steps, measure, sharpness
 from gradlab.trials.outcome import Outcome
 from gradlab.trials.recorder import Recorder, Stopper
 from gradlab.trials.setup import Setup
@@ -224,6 +224,8 @@ class Course:
         if moment is not None:
             for number, measures in measure(setup, moment, state.theta, state.running, state.update):
                 self._record.add_layer(step, number, measures)
+            if setup.trial.config.measure.sharpness is not None:
+                self._record.add_evaluation({"sharpness": sharpness(setup, state.theta, state.running)})
         if keeps:
             self._record.add_snapshot(state.theta, state.running)
 

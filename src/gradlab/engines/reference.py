@@ -60,7 +60,7 @@ class ReferenceTrainer(Trainer):
             x, y = setup.dataset.gather(rows, setup.dtype)
             output, tape = mlp.forward(self._p, x, self._running, draws=setup.draws(step))
             loss, d_output = setup.loss.value_and_gradient(output, y)
-            correct = count_correct(output, y) if classes is not None else 0
+            correct = count_correct(setup.loss.class_outputs(output), y) if classes is not None else 0
             if not stretch.add(loss, correct, len(x)):
                 break
             mlp.backward(self._p, tape, d_output, self._g)

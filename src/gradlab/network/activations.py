@@ -194,7 +194,8 @@ class Softplus(Activation):
 
 
 def _softplus(x: Array) -> Array:
-    return np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
+    softplus: Array = np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
+    return softplus
 
 
 class Mish(Activation):

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradlab.errors import StudyError
-from gradlab.network.inits import Init
+from gradlab.network.inits import Init, Place
 from gradlab.network.mlp import MLP, PROJECTION, Layer
 from gradlab.parts import Catalog
 from gradlab.spec.base import scale_value
@@ -58,7 +58,8 @@ class LayerInit:
     @staticmethod
     def of(choice: InitChoice, mlp: MLP, layer: Layer, catalog: Catalog) -> LayerInit:
         """By the layer's place: stem, blocks or head."""
-        own = choice.at("stem" if layer is mlp.stem else "head" if layer is mlp.head else "blocks")
+        place = _place_of(mlp, layer)
+        own = choice.at(place.where)
         init: Init = own.build(catalog)
         bias: Init | float
         if own.bias == "same":
@@ -67,7 +68,14 @@ class LayerInit:
             bias = own.bias.build(catalog)
         else:
             bias = 0.0 if own.bias == "zeros" else float(own.bias)
-        return LayerInit(init, scale_value(own.scale, mlp.depth), bias)
+        return LayerInit(init, scale_value(own.scale, mlp.depth) * init.factor(place), bias)
+
+
+def _place_of(mlp: MLP, layer: Layer) -> Place:
+    if not layer.in_block:
+        return Place("stem" if layer is mlp.stem else "head", blocks=len(mlp.blocks), depth=mlp.depth)
+    block = next(block for block in mlp.blocks if layer in block)
+    return Place("blocks", 1 + block.index(layer), len(block), len(mlp.blocks), mlp.depth)
 
 
 def check_bias(choice: InitChoice, catalog: Catalog) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from math import sqrt
-from typing import Annotated, ClassVar
+from dataclasses import dataclass
+from math import inf, sqrt
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +15,24 @@ from gradlab.errors import StudyError
 from gradlab.parts import Part
 from gradlab.streams import standard_normal
 
+if TYPE_CHECKING:
+    from gradlab.network.mlp import MLP
+
 Draw = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a layer stands."""
+
+    where: Literal["stem", "blocks", "head"]
+    position: int = 1
+    """Of its block's layers, from 1."""
+    per_block: int = 1
+    """Layers of its block."""
+    blocks: int = 0
+    depth: int = 1
+    """Hidden layers of the network."""
 
 
 class Init(Part):
@@ -28,6 +46,20 @@ class Init(Part):
     part: ClassVar[str] = "init"
     elementwise: ClassVar[bool] = True
     """Entries are independent, so biases can be drawn from the same distribution (`bias: same`)."""
+
+    calibrates: ClassVar[bool] = False
+    """Whether `calibrate` changes the drawn network by what it computes on data."""
+
+    def factor(self, place: Place) -> float:
+        """What multiplies the matrix of a layer besides the study's `scale`; 1 unless it depends on the place."""
+        return 1.0
+
+    def calibrate(self, mlp: MLP, theta: NDArray[Any], x: NDArray[Any]) -> NDArray[Any]:
+        """The flat parameters, changed so that the network does with x what the init promises.
+
+        theta: as drawn. x: the inputs of the first batch, (n, d). Only called where `calibrates` says so.
+        """
+        return theta
 
     @abstractmethod
     def quantile(self, u: Draw, fan_in: int, fan_out: int) -> Draw:
@@ -123,6 +155,50 @@ class Uniform(Init):
         return self.a * (2 * u - 1)
 
 
+class Normal(Init):
+    """W ~ N(0, std²)."""
+
+    name = "normal"
+    std: Annotated[float, Field(gt=0)] = 0.01
+
+    def quantile(self, u: Draw, fan_in: int, fan_out: int) -> Draw:
+        """F⁻¹(u)."""
+        return self.std * standard_normal(u)
+
+
+class LecunUniform(Init):
+    """W ~ U(−√(3/fan_in), √(3/fan_in))."""
+
+    name = "lecun_uniform"
+    called = "LeCun init (uniform)"
+
+    def quantile(self, u: Draw, fan_in: int, fan_out: int) -> Draw:
+        """F⁻¹(u)."""
+        return sqrt(3 / fan_in) * (2 * u - 1)
+
+
+class Fixup(Init):
+    """He init times L^(−1/(2m − 2)) in L blocks of m layers; the last layer of a block and the head are 0.
+
+    Zhang, Dauphin, Ma 2019, without its scalar biases and multipliers. With m = 1 every block starts as 0.
+    """
+
+    name = "fixup"
+    called = "Fixup init"
+
+    def quantile(self, u: Draw, fan_in: int, fan_out: int) -> Draw:
+        """F⁻¹(u) of He init."""
+        return sqrt(2 / fan_in) * standard_normal(u)
+
+    def factor(self, place: Place) -> float:
+        """By place."""
+        if place.where == "stem":
+            return 1.0
+        if place.where == "head" or place.position == place.per_block:
+            return 0.0
+        return float(place.blocks ** (-1 / (2 * place.per_block - 2)))
+
+
 class Orthogonal(Init):
     """W = Q of the QR decomposition of a normal matrix, signs fixed so that W is Haar-distributed."""
 
@@ -140,6 +216,29 @@ class Orthogonal(Init):
         q, r = np.linalg.qr(tall)
         q *= np.where(np.diag(r) < 0, -1.0, 1.0)
         return q if normal.shape[0] >= normal.shape[1] else q.T
+
+
+class Lsuv(Orthogonal):
+    """Orthogonal, then every layer divided by the standard deviation of its product on the first batch.
+
+    Layer-sequential unit variance (Mishkin, Matas 2016).
+    """
+
+    name = "lsuv"
+    called = "LSUV init"
+    calibrates = True
+
+    def calibrate(self, mlp: MLP, theta: NDArray[Any], x: NDArray[Any]) -> NDArray[Any]:
+        """Layer by layer; each needs the forward pass through those before it."""
+        theta = theta.copy()
+        p = mlp.layout.windows(theta)
+        with np.errstate(all="ignore"):
+            for layer, own in zip(mlp.layers, p.layers, strict=True):
+                _, tape = mlp.forward(p, x, mlp.initial_running(theta.dtype))
+                size = float(np.std(tape.records[layer.number - 1].x @ own.weight, dtype=np.float64))
+                if 0 < size < inf:
+                    own.weight[:] /= size
+        return theta
 
 
 class Zeros(Init):

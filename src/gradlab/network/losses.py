@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from gradlab.errors import StudyError
 from gradlab.parts import Part
 
 Array = NDArray[Any]
@@ -26,6 +27,17 @@ class Loss(Part):
     """What it compares outputs with: class numbers (n,) or real values of the outputs' shape (n, k)."""
     for_training: ClassVar[bool] = True
     """Whether it can be minimized, and so be suggested."""
+
+    def outputs(self, width: int) -> int:
+        """How many outputs a network needs for a task of `width` classes or values; a `StudyError` if none fit."""
+        return width
+
+    def class_outputs(self, output: Array) -> Array:
+        """One number per class, (n, classes), whose largest is the answer and whose softmax is the confidence.
+
+        output: what the network gives, (n, outputs). Only asked where the task has classes.
+        """
+        return output
 
     @abstractmethod
     def value(self, output: Array, target: Array) -> float:
@@ -86,6 +98,130 @@ class CrossEntropy(Loss):
         if not self.label_smoothing:
             return picked
         return (1 - self.label_smoothing) * picked + self.label_smoothing * shifted.mean(1)
+
+
+class Mae(Loss):
+    """L = mean over samples and outputs of |output − target|."""
+
+    name = "mae"
+    targets = "values"
+
+    def value(self, output: Array, target: Array) -> float:
+        """L."""
+        return float(np.mean(np.abs(output - target)))
+
+    def value_and_gradient(self, output: Array, target: Array) -> tuple[float, Array]:
+        """dL/d output = sign(output − target)/(n k)."""
+        return self.value(output, target), np.sign(output - target) * output.dtype.type(1 / output.size)
+
+
+class Huber(Loss):
+    """L = mean of e²/2 where |e| ≤ δ, else δ (|e| − δ/2), with e = output − target."""
+
+    name = "huber"
+    called = "Huber loss"
+    targets = "values"
+    delta: Annotated[float, Field(gt=0)] = 1.0
+
+    def value(self, output: Array, target: Array) -> float:
+        """L."""
+        size = np.abs(output - target)
+        return float(np.mean(np.where(size <= self.delta, 0.5 * size * size, self.delta * (size - 0.5 * self.delta))))
+
+    def value_and_gradient(self, output: Array, target: Array) -> tuple[float, Array]:
+        """dL/d output = e, at most δ either way, over n k."""
+        error = np.clip(output - target, -self.delta, self.delta)
+        return self.value(output, target), error * output.dtype.type(1 / output.size)
+
+
+class BinaryCrossEntropy(Loss):
+    """L = mean of ln(1 + eᵒ) − o t: one output o for two classes t = 0, 1, behind a sigmoid that the loss contains."""
+
+    name = "binary_cross_entropy"
+    targets = "classes"
+
+    def outputs(self, width: int) -> int:
+        """One, for two classes."""
+        if width != 2:
+            raise StudyError(
+                f"binary_cross_entropy has one output for two classes, and the task has {width}; use cross_entropy, or "
+                "one_hot_cross_entropy",
+                where="train.loss",
+            )
+        return 1
+
+    def class_outputs(self, output: Array) -> Array:
+        """(0, o): its softmax is (1 − σ(o), σ(o))."""
+        return np.concatenate([np.zeros_like(output), output], 1)
+
+    def value(self, output: Array, target: Array) -> float:
+        """L, without overflow."""
+        return float(np.mean(softplus(output[:, 0]) - output[:, 0] * target))
+
+    def value_and_gradient(self, output: Array, target: Array) -> tuple[float, Array]:
+        """dL/do = (σ(o) − t)/n."""
+        gradient = (logistic(output) - target[:, None]) / len(target)
+        return self.value(output, target), gradient.astype(output.dtype)
+
+
+class OneHotLoss(Loss):
+    """A loss that compares every output with 1 at the target's class and 0 elsewhere."""
+
+    targets = "classes"
+    over_outputs: Literal["mean", "sum"] = "mean"
+    """Whether a sample's outputs are averaged (as in PyTorch and Keras) or summed (as in textbooks)."""
+
+    @abstractmethod
+    def entries(self, output: Array, one_hot: Array) -> tuple[Array, Array]:
+        """(loss, derivative) of every output."""
+
+    def value(self, output: Array, target: Array) -> float:
+        """L."""
+        return self.value_and_gradient(output, target)[0]
+
+    def value_and_gradient(self, output: Array, target: Array) -> tuple[float, Array]:
+        """Over samples, and over outputs as asked for."""
+        one_hot = np.zeros_like(output)
+        one_hot[np.arange(len(target)), target] = 1
+        losses, slopes = self.entries(output, one_hot)
+        count = output.size if self.over_outputs == "mean" else len(output)
+        return float(losses.sum(dtype=np.float64)) / count, slopes * output.dtype.type(1 / count)
+
+
+class OneHotCrossEntropy(OneHotLoss):
+    """L = Σ over outputs of ln(1 + eᵒ) − o t with one-hot t: a binary cross-entropy per class, behind sigmoids."""
+
+    name = "one_hot_cross_entropy"
+
+    def entries(self, output: Array, one_hot: Array) -> tuple[Array, Array]:
+        """dL/do = σ(o) − t."""
+        return softplus(output) - output * one_hot, logistic(output) - one_hot
+
+
+class OneHotMse(OneHotLoss):
+    """L = Σ over outputs of (o − t)² with one-hot t, halved if `half`: Nielsen's quadratic cost with `sum`."""
+
+    name = "one_hot_mse"
+    half: bool = False
+
+    def entries(self, output: Array, one_hot: Array) -> tuple[Array, Array]:
+        """dL/do = 2 (o − t), or without the 2."""
+        error = output - one_hot
+        factor = output.dtype.type(0.5 if self.half else 1.0)
+        return factor * error * error, 2 * factor * error
+
+
+def softplus(x: Array) -> Array:
+    """Return ln(1 + eˣ) without overflow."""
+    return np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
+
+
+def logistic(x: Array) -> Array:
+    """Return 1/(1 + e⁻ˣ) without overflow."""
+    from scipy.special import expit
+
+    y: Array = expit(x)
+    return y
 
 
 class MeanOutput(Loss):

@@ -26,7 +26,7 @@ from gradlab.spec.metric import Metric, split_of
 from gradlab.spec.selection import chosen
 from gradlab.spec.study import Code, Study, list_seeds
 from gradlab.streams import Streams
-from gradlab.trials.metrics import EVALUATED, FROM_CURVES, METRICS, OPTIONAL, epoch_metrics
+from gradlab.trials.metrics import AT_BEST_EPOCH, EVALUATED, FROM_CURVES, METRICS, OPTIONAL, WHOLE, epoch_metrics
 from gradlab.trials.setup import make_horizon, moments_of, snapshot_steps
 from gradlab.trials.trial import Job, Trial, group_content, group_id, trial_id
 from gradlab.words import join
@@ -354,7 +354,13 @@ def _check_metric_exists(where: Where, found: Metric, planned: PlannedGroup) -> 
         raise StudyError(f"{metric!r} needs measure.target", where=(*where, "metric"))
     if metric == "epochs_trained" and config.train.early_stopping is None:
         raise StudyError(f"{metric!r} needs train.early_stopping", where=(*where, "metric"))
-    if metric in OPTIONAL and metric != "epochs_trained" and config.measure.best is None:
+    if metric in WHOLE and not config.measure.train_set:
+        raise StudyError(f"{metric!r} needs measure.train_set: true", where=(*where, "metric"))
+    if metric == "sharpness" and config.measure.sharpness is None:
+        raise StudyError(
+            "'sharpness' needs measure.sharpness: the number of training samples", where=(*where, "metric")
+        )
+    if metric in AT_BEST_EPOCH and config.measure.best is None:
         raise StudyError(
             f"{metric!r} needs measure.best, the metric that chooses the best epoch", where=(*where, "metric")
         )
@@ -380,7 +386,7 @@ def _check_group(config: Config, task: Task, catalog: Catalog) -> tuple[Cost, in
     _check_probe_batch(config, facts, task)
     check_bias(config.model.init, catalog)
     _check_size(config, facts)
-    mlp = MLP.of(config.model, facts.input_width, facts.output_width, catalog)
+    mlp = MLP.of(config.model, facts.input_width, loss.outputs(facts.output_width), catalog)
     make_rule(config.train, mlp, Streams(0, 0), catalog)
     horizon, batch = make_horizon(config.train, facts.samples)
     _check_moments(config.train, mlp, horizon.steps)

@@ -374,7 +374,7 @@ class Measure(Frozen):
     """What is measured, on what, and when."""
 
     noun: ClassVar[str] = "measure"
-    later: ClassVar[frozenset[str]] = frozenset(("best", "scores"))
+    later: ClassVar[frozenset[str]] = frozenset(("best", "scores", "train_set", "sharpness"))
 
     layers: Moments = ("start", "end")
     """Steps after which the layers are measured; `log` is 1, 2, 4, 8, …"""
@@ -387,6 +387,10 @@ class Measure(Frozen):
     target: Target | None = None
     best: EpochMetric | None = None
     """The metric that chooses the best epoch, of those evaluated; `best_epoch`, `best_test_accuracy` … tell of it."""
+    train_set: bool = False
+    """At the end, loss and scores on all training samples in evaluation mode, and the generalization gap."""
+    sharpness: Count | None = None
+    """Training samples on which the largest eigenvalue of the Hessian is computed, whenever layers are measured."""
     weights: Kept = ("end",)
     """Steps after which the parameters are kept, as for `layers`, and `best`; empty: never."""
 

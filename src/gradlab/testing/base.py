@@ -16,7 +16,7 @@ from gradlab.analysis.measured import Measured
 from gradlab.analysis.tuning import settle
 from gradlab.engines.base import Engine
 from gradlab.engines.reference import Reference
-from gradlab.errors import described
+from gradlab.errors import StudyError, described
 from gradlab.network.layout import Tensor
 from gradlab.network.losses import Loss, Mse
 from gradlab.network.mlp import MLP
@@ -346,6 +346,14 @@ def _compare(engine: Engine, part: Part, batch: int | str) -> None:
     )
 
 
+def _needs_two_classes(part: Loss) -> bool:
+    try:
+        part.outputs(10)
+    except StudyError:
+        return True
+    return False
+
+
 def _trial(part: Part, batch: int | str) -> Trial:
     base: dict[str, Any] = copy.deepcopy(small_tree()["base"])
     # not Adam: it makes steps of the sign of gradients that are 0 but for rounding, as a bias has before batch norm
@@ -353,6 +361,8 @@ def _trial(part: Part, batch: int | str) -> Trial:
     if getattr(part, "targets", "values") == "classes":
         base["data"] = CLASSES
         base["model"] |= {"stem": "linear", "head": "linear"}
+        if isinstance(part, Loss) and _needs_two_classes(part):
+            base["data"] = {"task": "moons", "samples": 24, "test": 0}
     section, field = SECTION[part.part]
     base[section][field] = {"kind": part.name, **part.parameters()}
     if getattr(part, "by_tensor", False):

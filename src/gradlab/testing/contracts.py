@@ -18,7 +18,7 @@ from gradlab.audits.study import design_of
 from gradlab.data.base import Dataset, Task
 from gradlab.engines.base import Engine
 from gradlab.engines.reference import Reference
-from gradlab.errors import InvalidInput
+from gradlab.errors import InvalidInput, StudyError
 from gradlab.network.activations import Activation
 from gradlab.network.inits import Init
 from gradlab.network.layout import checked
@@ -125,8 +125,13 @@ def check_init(part: Init) -> Iterator[Check]:
 
 def check_loss(part: Loss) -> Iterator[Check]:
     """Purity, gradient, agreement of its two forms."""
-    output = random((5, 4))
-    target = np.array([0, 3, 1, 1, 2]) if part.targets == "classes" else random((5, 4), 1)
+    try:
+        width = part.outputs(4)
+    except StudyError:  # for two classes only
+        width = part.outputs(2)
+    output = random((5, width))
+    classes = np.array([0, 3, 1, 1, 2]) if width > 1 else np.array([0, 1, 1, 0, 1])
+    target = classes if part.targets == "classes" else random((5, width), 1)
 
     def gradient() -> None:
         _, analytic = part.value_and_gradient(output, target)

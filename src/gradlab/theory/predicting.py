@@ -70,9 +70,9 @@ def predict_config(config: Config, catalog: Catalog, root: int, group: str = "")
     """What should be measured before training, from the configuration and the task's inputs."""
     with one_blas_thread():
         pool = pool_of(config, catalog, root)
-        mlp = MLP.of(config.model, pool.dataset.input_width, pool.dataset.output_width, catalog)
-        weights = weights_by_layer(mlp, config.model.init, catalog)
         loss: Loss = config.train.loss.build(catalog)
+        mlp = MLP.of(config.model, pool.dataset.input_width, loss.outputs(pool.dataset.output_width), catalog)
+        weights = weights_by_layer(mlp, config.model.init, catalog)
 
         def draw(only: Collection[str]) -> Simulation:
             return simulate(config, catalog, pool, only=only)

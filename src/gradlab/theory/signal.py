@@ -53,6 +53,8 @@ class Weights:
     """Whether weights and biases have mean 0."""
     excess: float = 0.0
     """Excess kurtosis of one entry: 0 if normal, −1.2 if uniform; biases have the same."""
+    calibrated: bool = False
+    """Whether the init changes the drawn network by what it computes on data."""
     keeps_signal: bool = False
     """Whether ‖W x‖ is ‖x‖ up to a factor: an orthogonal matrix that does not narrow."""
     keeps_delta: bool = False
@@ -75,6 +77,7 @@ def weights_by_layer(mlp: MLP, choice: InitChoice, catalog: Catalog) -> list[Wei
                 of_bias[1],
                 is_centered=abs(mean) <= 1e-9 * max(variance, 1e-300) ** 0.5 and abs(of_bias[0]) <= 1e-12,
                 excess=excess,
+                calibrated=init.calibrates,
                 keeps_signal=isinstance(init, Orthogonal) and layer.fan_in <= layer.fan_out,
                 keeps_delta=isinstance(init, Orthogonal) and layer.fan_in >= layer.fan_out,
             )
@@ -634,6 +637,8 @@ def why_not_forward(mlp: MLP, weights: list[Weights]) -> str | None:
                 if layer.norm.name == "batch"
                 else f"the norm {layer.norm.name!r} has no theory"
             )
+    if any(own.calibrated for own in weights):
+        return "the init is calibrated on data"
     if not all(own.is_centered for own in weights):
         return "the init's weights do not have mean 0"
     if mlp.output_scale != 1.0:

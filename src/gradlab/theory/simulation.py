@@ -135,6 +135,7 @@ def draw_values(
     if only:
         setup = replace(setup, probes=tuple(probe for probe in setup.probes if set(probe.measures) & set(only)))
     networks = InitialNetworks(setup.mlp, config.model.init, catalog, ROOT, setup.dtype)
+    init: Init = config.model.init.build(catalog)
     batch, first_batch = batch_size(config, pool), training_batch(config, pool)
     found: dict[str, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
     losses, scales = [], []
@@ -143,6 +144,8 @@ def draw_values(
         for number in range(first, first + (draws or count_draws(setup, batch))):
             x, y = pool.batch(config, number, batch)
             flat = networks.draw(number)
+            if init.calibrates:
+                flat = init.calibrate(setup.mlp, flat, x.astype(setup.dtype))
             own = replace(setup, theta=flat, probe_x=x.astype(setup.dtype), probe_y=pool.dataset.typed(y, setup.dtype))
             output, measures = observe(own, "start", flat, running, None)
             for layer, numbers in measures:

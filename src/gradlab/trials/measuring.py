@@ -59,7 +59,7 @@ def evaluate(
             x, y = setup.dataset.gather(rows[start : start + EVALUATION_ROWS], setup.dtype)
             output = predict(x)
             loss += setup.loss.value(output, y) * len(x)
-            outputs.append(output)
+            outputs.append(output if setup.dataset.classes is None else setup.loss.class_outputs(output))
             targets.append(y)
         numbers[f"{split}_loss"] = loss / len(rows)
         for score in setup.scores:
@@ -112,3 +112,40 @@ def _read(
         )
         for probe in probes:
             yield layer.number, probe.measure(view)
+
+
+def sharpness(setup: Setup, theta: Array, running: Sequence[Running]) -> float:
+    """Return the largest eigenvalue of the Hessian of the training loss, on the first samples of the training set.
+
+    Lanczos on products H v = (g(θ + ε v) − g(θ − ε v))/2ε, in float64 and without noise; NaN if a gradient is.
+    """
+    from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
+
+    mlp, count = setup.mlp, setup.trial.config.measure.sharpness
+    x, y = setup.dataset.gather(setup.dataset.train[:count], np.float64)
+    start, gradient = theta.astype(np.float64), np.zeros(theta.size)
+    wide: list[Running] = [None if own is None else (own[0].astype(float), own[1].astype(float)) for own in running]
+
+    def gradient_at(at: Array) -> Array:
+        p = mlp.layout.windows(at)
+        output, tape = mlp.forward(p, x, wide)
+        mlp.backward(p, tape, setup.loss.value_and_gradient(output, y)[1], mlp.layout.windows(gradient))
+        return gradient.copy()
+
+    def product(v: Array) -> Array:
+        v = v.ravel()
+        step = 1e-5 / max(float(np.linalg.norm(v)), 1e-300)
+        return (gradient_at(start + step * v) - gradient_at(start - step * v)) / (2 * step)
+
+    if not np.isfinite(gradient_at(start)).all():
+        return float("nan")
+    if theta.size < 3:
+        hessian = np.stack([product(row) for row in np.eye(theta.size)])
+        return float(np.linalg.eigvalsh((hessian + hessian.T) / 2)[-1])
+    first = setup.streams.uniform("sharpness", (theta.size,)) - 0.5
+    operator = LinearOperator((theta.size, theta.size), matvec=product, dtype=np.float64)
+    try:
+        largest = eigsh(operator, k=1, which="LA", v0=first, tol=1e-4, return_eigenvectors=False)
+    except ArpackError:
+        return float("nan")
+    return float(largest[0])

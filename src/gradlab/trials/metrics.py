@@ -44,15 +44,25 @@ FROM_CURVES: Mapping[str, Metric] = {"loss_rises": Metric.of("loss_rises", "shar
 AT_BEST = tuple(
     replace(METRICS[name], name=f"best_{name}", label=f"{METRICS[name].label} at the best epoch") for name in EVALUATED
 )
-OPTIONAL: Mapping[str, Metric] = {
+AT_BEST_EPOCH = {metric.name: metric for metric in (Metric.of("best_epoch", "count", unit="epochs"), *AT_BEST)}
+WHOLE = {
     metric.name: metric
     for metric in (
-        Metric.of("best_epoch", "count", unit="epochs"),
-        *AT_BEST,
-        Metric.of("epochs_trained", "count", unit="epochs"),
+        Metric.of("whole_train_loss", "loss", label="loss on all training samples", split="train"),
+        Metric.of("whole_train_accuracy", "accuracy", label="accuracy on all training samples", split="train"),
+        Metric.of("generalization_gap", "signed", label="generalization gap"),
     )
 }
-"""Metrics of trials that ask for them: with `measure.best`, and with `train.early_stopping`."""
+OPTIONAL: Mapping[str, Metric] = {
+    **AT_BEST_EPOCH,
+    "epochs_trained": Metric.of("epochs_trained", "count", unit="epochs"),
+    **WHOLE,
+    "sharpness": Metric.of("sharpness", "size", label="sharpness (largest eigenvalue of the Hessian)"),
+}
+"""Metrics of trials that ask for them: `measure.best`, `train.early_stopping`, `measure.train_set` and `sharpness`.
+
+The gap is accuracy on all training samples less test accuracy, or for regressions test loss less training loss.
+"""
 
 
 def epoch_metrics(catalog: Catalog) -> dict[str, Metric]:

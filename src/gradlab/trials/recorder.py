@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from gradlab.network.norms import Running
 from gradlab.spec.config import EarlyStopping, EpochMetric, Target
 from gradlab.spec.metric import infer
-from gradlab.trials.metrics import EVALUATED, HELD_OUT, METRICS, epoch_metrics, guessing_limit
+from gradlab.trials.measuring import evaluate
+from gradlab.trials.metrics import EVALUATED, HELD_OUT, METRICS, WHOLE, epoch_metrics, guessing_limit
 from gradlab.trials.outcome import Curve, LayerTable, Outcome, Snapshot
 from gradlab.trials.setup import Setup
 
@@ -182,7 +183,7 @@ class Recorder:
         best = self._best_snapshot
         if best is not None and all(kept.step != best.step for kept in self._snapshots):
             insort(self._snapshots, best, key=lambda kept: kept.step)
-        metrics = self._metrics(recorded, series) | self._optional(series)
+        metrics = self._metrics(recorded, series) | self._optional(series, theta, running)
         return Outcome(status, metrics, curves, table, theta, tuple(self._snapshots))
 
     def _epochs(self, recorded: _Steps) -> Series:
@@ -209,7 +210,25 @@ class Recorder:
             found["train_accuracy"] = (starts, total(recorded.correct) / samples)
         return found | {"epoch_seconds": (starts, total(recorded.seconds))}
 
-    def _optional(self, series: Series) -> dict[str, float | int | None]:
+    def _on_train_set(
+        self, theta: NDArray[Any], running: Sequence[Running], series: Series
+    ) -> dict[str, float | int | None]:
+        """Loss and accuracy on all training samples after the last step, and how much worse the test is."""
+        names = [name for name in WHOLE if name != "whole_train_accuracy" or self.classes is not None]
+        if self.diverged_step is not None:
+            return dict.fromkeys(names)
+        mlp = self.setup.mlp
+        p = mlp.layout.windows(theta)
+        own = evaluate(self.setup, lambda x: mlp.forward(p, x, list(running), training=False)[0], ("train",))
+        found: dict[str, float | int | None] = {name: own.get(name.removeprefix("whole_")) for name in names}
+        kind = "loss" if self.classes is None else "accuracy"
+        test = series[f"test_{kind}"][1][-1] if f"test_{kind}" in series else None
+        gap = None if test is None or f"train_{kind}" not in own else float(own[f"train_{kind}"] - test)
+        return found | {"generalization_gap": None if gap is None else gap if self.classes is not None else -gap}
+
+    def _optional(
+        self, series: Series, theta: NDArray[Any], running: Sequence[Running]
+    ) -> dict[str, float | int | None]:
         """The metrics of `OPTIONAL` that this trial asks for."""
         found: dict[str, float | int | None] = {}
         epochs = self.setup.steps_per_epoch
@@ -222,6 +241,10 @@ class Recorder:
                 found[f"best_{metric}"] = float(there[0]) if len(there) else None
         if self.setup.trial.config.train.early_stopping is not None:
             found["epochs_trained"] = self.steps / epochs
+        if "sharpness" in series:
+            found["sharpness"] = float(series["sharpness"][1][-1]) if self.diverged_step is None else None
+        if self.setup.trial.config.measure.train_set:
+            found |= self._on_train_set(theta, running, series)
         return found
 
     def _metrics(self, recorded: _Steps, series: Series) -> dict[str, float | int | None]:

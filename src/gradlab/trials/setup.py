@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from gradlab.data.base import Dataset, Rows, SplitName, Task
 from gradlab.errors import StudyError
 from gradlab.network.initial import initial_parameters
+from gradlab.network.inits import Init
 from gradlab.network.losses import Loss
 from gradlab.network.mlp import MLP
 from gradlab.network.noises import Draws
@@ -96,17 +97,22 @@ def prepare(trial: Trial) -> Setup:
     split_owner = trial.seed if config.data.split == "per_trial" else None
     task: Task = config.data.build(catalog)
     dataset = task.load(streams.generator("data"), Streams(trial.root, split_owner).generator("split"))
-    mlp = MLP.of(config.model, dataset.input_width, dataset.output_width, catalog)
+    loss: Loss = config.train.loss.build(catalog)
+    mlp = MLP.of(config.model, dataset.input_width, loss.outputs(dataset.output_width), catalog)
     horizon, batch = make_horizon(config.train, len(dataset.train))
     schedule: Schedule = config.train.schedule.build(catalog)
     dtype = np.dtype(config.train.precision)
     probe_x, probe_y = _probe_batch(config, task, dataset, streams, dtype)
     optimizer = make_rule(config.train, mlp, streams, catalog)
     theta = initial_parameters(mlp, config.model.init, streams, catalog).astype(dtype)
+    init: Init = config.model.init.build(catalog)
+    if init.calibrates:
+        first = streams.generator("order", 0).permutation(len(dataset.train))[:batch]
+        theta = init.calibrate(mlp, theta, dataset.gather(dataset.train[first], dtype)[0])
     return Setup(
         trial=trial,
         mlp=mlp,
-        loss=config.train.loss.build(catalog),
+        loss=loss,
         optimizer=optimizer,
         dataset=dataset,
         theta=optimizer.begin(theta) if isinstance(optimizer, UpdateRule) else theta,

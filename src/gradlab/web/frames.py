@@ -65,7 +65,7 @@ class NetworkView:
         """The outputs for samples, in evaluation mode."""
         with np.errstate(all="ignore"):
             output: Array = self._setup.mlp.forward(self._p, x, self._running, training=False)[0]
-        return output
+        return output if self._setup.dataset.classes is None else self._setup.loss.class_outputs(output)
 
     @property
     def _running(self) -> list[Any]:

@@ -15,6 +15,7 @@ from torch import Tensor
 from gradlab.engines.loop import State, Stretch, Trainer
 from gradlab.engines.torch.module import LabModule, loss_value
 from gradlab.optim.optimizers import Optimizer
+from gradlab.trials.recorder import count_correct
 from gradlab.trials.setup import Setup
 
 # The update of a step: Gradlab's optimizers through `torch.optim`, on the module's device.
@@ -133,7 +134,10 @@ class TorchTrainer(Trainer):
             module.zero_grad(set_to_none=True)
             output = module(x, setup.draws(step))
             loss = loss_value(setup.loss, output, y)
-            correct = int((output.argmax(1) == y).sum()) if classes is not None else 0
+            correct = 0
+            if classes is not None:
+                answers = setup.loss.class_outputs(output.detach().cpu().numpy())
+                correct = count_correct(answers, y.cpu().numpy())
             if not stretch.add(float(loss.detach()), correct, len(x)):
                 break
             loss.backward()
