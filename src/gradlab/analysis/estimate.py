@@ -60,14 +60,21 @@ class Estimate:
         return self.low is not None and self.high is not None and not self.low <= bound <= self.high
 
     def to_json(self) -> dict[str, Any]:
-        """All fields, under the names of the summary table."""
+        """All fields, under the names of the summary table: center and span are of the same statistic (`what`).
+
+        `span` says what low and high are: the 95 % interval, or of too few seeds the range from smallest to largest.
+        """
+        low, high, span = self.low, self.high, "interval"
+        if self.bounded and self.smallest is not None:  # too few seeds for an interval: never 0 … ∞
+            low, high, span = self.smallest, self.largest, "range"
         return {
-            "mean": self.mean,
-            "low": self.low,
-            "high": self.high,
-            "n": self.n,
             "center": self.value,
+            "low": low,
+            "high": high,
+            "span": span if low is not None else None,
+            "n": self.n,
             "what": self.what,
+            "mean": self.mean,
             "median": self.median,
             "smallest": self.smallest,
             "largest": self.largest,

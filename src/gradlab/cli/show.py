@@ -35,6 +35,7 @@ from gradlab.report.tables import Table, tabulate_audit, tabulate_parts
 from gradlab.report.tuning import describe_edges
 from gradlab.running.verify import Verification
 from gradlab.spec.paths import label
+from gradlab.tell.predictions import explain_terms
 from gradlab.tell.why import Explanation, tell_test
 from gradlab.words import rounded
 
@@ -241,7 +242,7 @@ def print_tables(story: Story) -> None:
     if story.audit is not None:
         to.say(*story.audit.limits, indent="  cannot be attributed: ")
     if story.findings:
-        to.print("\n" + escape(story.findings) + "\n")
+        to.say("", story.findings, *story.further, "")
     for table in (story.claims, *story.tables):
         if table is not None:
             print_table(to, table)
@@ -275,7 +276,7 @@ def predicted(prediction: Predicted, *, layers: bool) -> None:
 
     Without tables, groups of which theory says the same stand together.
     """
-    to = Terminal()
+    to, said = Terminal(), list[str]()
     alike: dict[Any, list[str]] = {}
     for group in prediction.groups:
         alike.setdefault((*prediction.sentences(group), group if layers else ""), []).append(group)
@@ -283,10 +284,15 @@ def predicted(prediction: Predicted, *, layers: bool) -> None:
         to.print(f"{chr(10) if place else ''}[bold]{escape(chr(10).join(map(prediction.names.group, groups)))}[/bold]")
         for sentence in prediction.sentences(groups[0]):
             to.print(_indented(sentence, 2))
+            said.append(sentence)
+        if not place:
+            for meaning in explain_terms(said, tables=layers):
+                to.print(_indented(meaning, 4), style="dim")
         if layers:
             whole = prediction.table(groups[0])
             for table in [whole] if _fits(whole, to.width) else prediction.halves(groups[0]):
                 print_table(to, table, "with --json")
+    to.print(f"\n[bold]{escape(prediction.conclusion)}[/bold]")
 
 
 def against(difference: Against) -> None:

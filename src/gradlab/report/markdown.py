@@ -47,6 +47,7 @@ def render_markdown(story: Story, pictures: Pictures) -> str:
     if story.claims is not None:
         lines += [f"## {story.claims.title}", "", *render_table(story.claims), "", escape(HOW), ""]
         lines += _evidence(story, pictures)
+    lines += ["## Further numbers", "", *_list(story.further), ""] if story.further else []
     for table in (*story.tables, story.layer_table):
         if table is not None:
             lines += [f"## {table.title}", "", *render_table(table), ""]

@@ -14,7 +14,7 @@ from gradlab.report.charts import Line, LineChart, Panels
 from gradlab.report.pictures import choose
 from gradlab.report.tables import Table
 from gradlab.spec.naming import Names
-from gradlab.tell.predictions import tell
+from gradlab.tell.predictions import conclude, tell
 from gradlab.theory.predicting import predict_groups
 from gradlab.theory.prediction import Forecast, Kind, Prediction, to_json
 from gradlab.words import written
@@ -51,6 +51,11 @@ class Predicted:
     def sentences(self, group: str) -> list[str]:
         """What theory says of a group, in words."""
         return tell(self[group])
+
+    @property
+    def conclusion(self) -> str:
+        """Which groups should train, and why."""
+        return conclude(self.groups, {group: self.names.group(group) for group in self.groups})
 
     def frame(self) -> Any:
         """Every forecast as a pandas table: group, measure, layer, center, low, high, kind."""
@@ -147,6 +152,7 @@ class Predicted:
                 group: {**to_json(prediction), "sentences": tell(prediction)}
                 for group, prediction in self.groups.items()
             },
+            "conclusion": self.conclusion,
         }
 
     def __repr__(self) -> str:

@@ -41,7 +41,8 @@ from gradlab.spec.claims import Claim
 from gradlab.spec.naming import Names, say_settings
 from gradlab.spec.paths import label
 from gradlab.tell.answers import Answer, answer, verdicts_of
-from gradlab.tell.findings import findings
+from gradlab.tell.findings import MOST
+from gradlab.tell.findings import list_findings as findings
 from gradlab.tell.history import history_json, tell_history, tell_unfinished
 from gradlab.tell.methods import describe_methods
 from gradlab.tell.why import Explanation, explanation
@@ -452,9 +453,19 @@ class Story:
         return (*notes, *self.folder_notes)
 
     @cached_property
-    def findings(self) -> str:
-        """What else the numbers show; empty if nothing."""
+    def all_findings(self) -> tuple[str, ...]:
+        """What else the numbers show, the most telling first."""
         return findings(self.measured)
+
+    @property
+    def findings(self) -> str:
+        """The three that say most to a reader; empty if there are none."""
+        return " ".join(self.all_findings[:MOST])
+
+    @property
+    def further(self) -> tuple[str, ...]:
+        """The others, which stand with the tables."""
+        return self.all_findings[MOST:]
 
     @cached_property
     def pictures(self) -> Pictures:

@@ -17,6 +17,7 @@ from gradlab.analysis.comparison import Comparison, collapse_of, compare, ranked
 from gradlab.analysis.estimate import Estimate, interval, where
 from gradlab.analysis.measured import Measured
 from gradlab.analysis.rules.base import FEWEST
+from gradlab.analysis.why import choose_pair
 from gradlab.spec.claims import ALONG_AN_AXIS, BEST, At, Claim, describe_layer
 from gradlab.spec.metric import Metric
 from gradlab.spec.naming import name_setting, say_levels
@@ -361,7 +362,7 @@ def answer(measured: Measured) -> Answer:
         left = len(measured.plan.trials) - len(measured.trials)
         others = f", so the other {left} were not begun" if left else ""
         return Answer("", (f"All {counts['failed']} trials failed{others}: {next(iter(measured.errors()))}",))
-    asked = measured.study.answers
+    asked = measured.study.answers or _only_claim(measured)
     found = None if asked is None or measured.plan.quick else _from_claims(measured, asked)
     if parts := judge_parts(measured):
         found = "", _tell_parts(parts)
@@ -371,6 +372,11 @@ def answer(measured: Measured) -> Answer:
     if lost:
         sentences = [*sentences, f"{join(lost)}."]
     return Answer(word, tuple(sentences))
+
+
+def _only_claim(measured: Measured) -> Answers | None:
+    """The one claim of a study that says nothing about what answers it."""
+    return Answers(holds=(1,)) if len(measured.study.claims) == 1 else None
 
 
 def verdicts_of(measured: Measured) -> tuple[Verdict, ...]:
@@ -448,7 +454,7 @@ def describe_headline(measured: Measured) -> list[str]:
     few = all(measured.summary(headline.metric, name, headline.at).bounded for name in shown[:MOST_GROUPS])
     over = f"{seeds} seeds" if measured.study.until_settled is None else measured.seed_words
     how = f"median and {'range' if few else '95 % interval'} over {over}" if seeds > 1 else "1 seed: no interval"
-    sentences = [f"{first} ({how})."]
+    sentences = [*_furthest(measured, headline), f"{first} ({how})."]
     if len(groups) <= 4:
         for other in groups[1:]:
             comparison = compare(measured, headline.metric, groups[0], other, headline.at)
@@ -456,6 +462,14 @@ def describe_headline(measured: Measured) -> list[str]:
                 said = replace(comparison, a=names.group(comparison.a), b=names.group(comparison.b))
                 sentences.append(tell_comparison(said))
     return sentences
+
+
+def _furthest(measured: Measured, headline: Headline) -> list[str]:
+    """Of a grid that claims would answer if it were not quick: the two groups that they are about."""
+    shown = measured.plan.quick and not measured.names.arms and headline.at.layer is None
+    pair = choose_pair(measured) if shown else None
+    told = None if pair is None else tell_two(measured, headline.metric, headline.at, *pair)
+    return [told] if told is not None else []
 
 
 def _mixed(measured: Measured, headline: Headline) -> bool:

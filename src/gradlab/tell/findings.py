@@ -114,24 +114,33 @@ def _apart(measured: float, printed: float) -> float:
 # One paragraph per study, written from the numbers: what was measured, how sure, against what was published.
 
 
+MOST = 3
+"""Findings that a reader is told; the others stand with the tables."""
+
+
 def findings(measured: Measured) -> str:
-    """The paragraph; empty where the study has fewer than two groups with a number."""
+    """All of them as one paragraph; empty where the study has fewer than two groups with a number."""
+    return " ".join(list_findings(measured))
+
+
+def list_findings(measured: Measured) -> tuple[str, ...]:
+    """One finding each, those that say most to a reader first."""
     headline = measured.headline
     if headline is None or headline.at.layer is not None or len(measured.group_names) < 2:
-        return ""
+        return ()
     metric = headline.metric
-    sentences = [
+    found = (
         _over_tasks(measured, metric),
-        _best(measured, metric),
         _along(measured, metric),
-        _collapses(measured),
         _factors(measured, metric),
+        _collapses(measured),
+        _best(measured, metric),
+        theory_sentence(measured),
+        _published(measured),
         _speed(measured),
         _price(measured),
-        _published(measured),
-        theory_sentence(measured),
-    ]
-    return " ".join(filter(None, sentences))
+    )
+    return tuple(filter(None, found))
 
 
 def _over_tasks(measured: Measured, metric: str) -> str:
@@ -314,7 +323,7 @@ def _published(measured: Measured) -> str:
     told = [_count_matches([row for row in found if row.outcome in ("consistent", "not consistent", "says little")])]
     if strange := [row for row in found if row.incomparable is not None]:
         told.append(f"{counted(len(strange), 'published number')} not comparable: {strange[0].incomparable}.")
-    return " ".join(filter(None, [*told, *(fits.sentence for fits in fit_measures(measured))]))
+    return " ".join(filter(None, told))
 
 
 def _count_matches(rows: Sequence[Comparison]) -> str:

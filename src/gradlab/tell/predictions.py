@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from math import isfinite
 
+from gradlab.facts import VANISHING
 from gradlab.theory.phase import TRAINABLE, Phase, safe_alpha
 from gradlab.theory.prediction import Prediction
-from gradlab.words import counted, per_layer, written
+from gradlab.words import SHOWN, counted, join, per_layer, written
 
 NEAR = 0.03
 """A size that changes by less than this share per layer keeps its size."""
@@ -18,6 +20,54 @@ def tell(prediction: Prediction) -> list[str]:
     told = [_phase(prediction), _reach(phase), _critical(phase), _start(prediction)]
     told += [f"Not exact: {reason}." for reason in prediction.reasons]
     return [sentence for sentence in told if sentence]
+
+
+TERMS = {
+    "Ordered": "ordered: two inputs become alike, and δ vanishes, with depth",
+    "Chaotic": "chaotic: alike inputs are torn apart, and δ explodes, with depth",
+    "Critical": "critical: neither; signals keep their size through any number of layers",
+    "δ": "δ = dL/dz: the error signal that is sent back from the loss to a layer",
+    "ξ_c": "ξ_c: the depth scale, the layers after which two inputs cannot be told apart",
+    "σw²": "σw²: the variance of the weights times the units that enter a layer",
+    "overlap": "overlap: the correlation of two inputs in a layer",
+}
+"""Word -> what it is; told where it is first used."""
+
+
+def explain_terms(sentences: Sequence[str], *, tables: bool) -> list[str]:
+    """The terms that these sentences use, and of the tables the overlap."""
+    text = " ".join(sentences) + (" overlap" if tables else "")
+    return [meaning for word, meaning in TERMS.items() if word in text]
+
+
+def conclude(predictions: Mapping[str, Prediction], names: Mapping[str, str]) -> str:
+    """Which groups should train, and why: one sentence."""
+    doubts = {group: _doubt(one) for group, one in predictions.items()}
+    fine, bad = ([group for group, doubt in doubts.items() if bool(doubt) is wrong] for wrong in (False, True))
+    if not bad:
+        return f"Conclusion: nothing that vanishes or explodes should keep {_all(fine, names)} from training."
+    told = join([f"{names[group]} ({doubts[group]})" for group in bad[:SHOWN]])
+    more = f" and {len(bad) - SHOWN} more" if len(bad) > SHOWN else ""
+    should = f"Conclusion: {told}{more} should train slowly or not at all"
+    return f"{should}; {_all(fine, names)} should." if fine else f"{should}."
+
+
+def _all(groups: Sequence[str], names: Mapping[str, str]) -> str:
+    return join([names[group] for group in groups]) if len(groups) <= SHOWN else f"the other {len(groups)} groups"
+
+
+def _doubt(prediction: Prediction) -> str:
+    """Why a network should not train; empty if nothing speaks against it."""
+    for measure, what, back in (("activation_std.post", "the signal", False), ("delta_l2", "δ", True)):
+        change = prediction.change(measure)
+        if change is None or change <= 0:
+            continue
+        change = 1 / change if back else change
+        if change < 1 / VANISHING:
+            return f"{what} falls {written(1 / change, 2)} times over its layers"
+        if change > VANISHING:
+            return f"{what} grows {written(change, 2)} times over its layers"
+    return ""
 
 
 def _phase(prediction: Prediction) -> str:

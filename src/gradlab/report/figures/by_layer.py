@@ -13,7 +13,7 @@ from gradlab.analysis.theory import predictions_of
 from gradlab.audits.start import gain_of
 from gradlab.facts import Gain
 from gradlab.report.charts import BoxChart, HeatChart, HeatPanel, Line, LineChart, Points
-from gradlab.report.figures.base import MOST_NAMED, Figure, band, seeds_note
+from gradlab.report.figures.base import MOST_NAMED, Figure, Numbers, band, seeds_note
 from gradlab.spec.naming import say_inside
 from gradlab.words import capital, counted, join, say_gain, written
 
@@ -104,7 +104,7 @@ class SignalByLayer(LayerFigure):
     shows = ("delta_l2@start",)
     rank = 31
     measure, title, label = "delta_l2", "Backprop signal by layer", "‖δ‖₂"
-    what, step = "δ", "start"
+    what, step = "δ, the error signal on its way back,", "start"
 
 
 class ActivationStdByLayer(LayerFigure):
@@ -283,28 +283,57 @@ def published_points(measured: Measured, measure: str, step: str) -> tuple[Point
 # What to see: how sizes change over the layers.
 
 
+DIP = 10.0
+"""How many times lower (or higher) a layer in between must lie than both ends to be told."""
+
+
 def see_layers(measured: Measured, lines: Sequence[Line], what: str, *, backwards: bool) -> str:
-    """How a size changes over the layers: `In the plain network, δ loses a factor of 4.6 per layer on its way back`."""
-    found: list[tuple[str, Gain]] = []
+    """First how large a size is in every group at the far end, then what it does over the layers on its way there."""
+    found: list[tuple[str, Numbers, Gain]] = []
     for line in lines:
         config = measured.entries[line.group].network
         hidden = line.y[:-1] if config is not None and config.model.head == "linear" else line.y
-        gain = gain_of(hidden[::-1] if backwards else hidden) if len(hidden) > 2 else None
+        ordered = hidden[::-1] if backwards else hidden
+        gain = gain_of(ordered) if len(hidden) > 2 else None
         if gain is not None:
-            found.append((_place(measured, line.group), gain))
+            found.append((_place(measured, line.group), ordered, gain))
     if not found:
         return see_range(measured, lines, what)
     first = "the first module" if measured.study.watched else "layer 1"
-    way = f"on its way back to {first}" if backwards else "from the first layer to the last"
+    end = first if backwards else "the last hidden layer"
+    way = f"On its way back to {first}" if backwards else "From the first layer to the last"
+    level = _level(found, what, end)
     if len(found) <= MOST_NAMED:
-        return f"{capital(way)}, {what} {join([f'{say_gain(gain)} {where}'.strip() for where, gain in found])}."
-    ordered = sorted(found, key=lambda each: _log(each[1].in_all))
-    (low, least), (high, most) = ordered[0], ordered[-1]
+        return f"{level} {way}, it {join([f'{_shape(sizes, gain)} {where}'.strip() for where, sizes, gain in found])}."
+    ordered_groups = sorted(found, key=lambda each: _log(each[2].in_all))
+    (low, _, least), (high, _, most) = ordered_groups[0], ordered_groups[-1]
     falls = "falls most" if least.in_all < 1 else "grows least"
     grows = "grows most" if most.in_all > 1 else "falls least"
-    begin = capital(f"{way}, {what} {falls} {low}")
-    end = f"It {grows} {high}: it {say_gain(most)}" if not most.even else f"{capital(high)}, it keeps its size"
-    return f"{begin}: it {say_gain(least)}. {end}."
+    begin = f"{way}, it {falls} {low}"
+    rest = f"It {grows} {high}: it {say_gain(most)}" if not most.even else f"{capital(high)}, it keeps its size"
+    return f"{level} {begin}: it {say_gain(least)}. {rest}."
+
+
+def _level(found: Sequence[tuple[str, Numbers, Gain]], what: str, end: str) -> str:
+    """`In layer 1, the weight gradient is 10⁻¹⁴ in the plain network and 5 in the residual network.`"""
+    sizes = [(where, float(values[-1])) for where, values, _ in found]
+    if len(sizes) <= MOST_NAMED:
+        return f"In {end}, {what} is {join([f'{written(size, 2)} {where}'.strip() for where, size in sizes])}."
+    (low, least), *_, (high, most) = sorted(sizes, key=lambda each: each[1])
+    return f"In {end}, {what} is smallest {low} ({written(least, 2)}) and largest {high} ({written(most, 2)})."
+
+
+def _shape(sizes: Numbers, gain: Gain) -> str:
+    """What a size does over the layers, with a dip or a peak in between."""
+    finite = sizes[np.isfinite(sizes) & (sizes > 0)]
+    if len(finite) < len(sizes) or len(finite) < 3:
+        return say_gain(gain)
+    ends = float(min(finite[0], finite[-1])), float(max(finite[0], finite[-1]))
+    if finite.min() < ends[0] / DIP:
+        return f"dips to {written(float(finite.min()), 2)} in between"
+    if finite.max() > ends[1] * DIP:
+        return f"peaks at {written(float(finite.max()), 2)} in between"
+    return say_gain(gain)
 
 
 def _place(measured: Measured, group: str) -> str:

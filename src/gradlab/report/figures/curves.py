@@ -16,7 +16,7 @@ from gradlab.report.charts import Line, LineChart
 from gradlab.report.figures.base import MOST_NAMED, Figure, Numbers, band, levels_of, say_apart, seeds_note
 from gradlab.spec.naming import say_inside
 from gradlab.spec.paths import label
-from gradlab.words import join, written
+from gradlab.words import join, rounded, written
 
 MOST_POINTS = 1200
 """Points of a line: more than a figure has dots across."""
@@ -49,7 +49,7 @@ class TrainingLoss(Figure):
             levels=levels_of(measured, "final_loss"),
             note=seeds_note(measured),
             whole_x=True,
-            finding=see_ends(measured, lines, "Training loss"),
+            finding=see_ends(measured, lines, "Training loss", "final_loss"),
         )
 
 
@@ -222,24 +222,36 @@ def epoch_chart(measured: Measured, metrics: tuple[str, ...], *, log_y: bool) ->
         log_y=log_y,
         whole_x=True,
         note=seeds_note(measured),
-        finding=see_ends(measured, lines, title),
+        finding=see_ends(measured, lines, title, metric),
     )
 
 
-def see_ends(measured: Measured, lines: Sequence[Line], what: str) -> str:
-    """Where curves end: `Training loss ends at 0.332 in the plain network and at 0.063 in the residual network`."""
-    ends = [
-        (say_inside(measured.names, line.group), float(line.y[there[-1]]))
-        for line in lines
-        if len(there := np.flatnonzero(np.isfinite(line.y)))
-    ]
+LATELY = "the mean of the last steps"
+"""What `final_loss` is, beside a curve whose last point is another number."""
+
+
+def see_ends(measured: Measured, lines: Sequence[Line], what: str, metric: str = "") -> str:
+    """Where curves end: `Training loss ends at 0.332 in the plain network and at 0.063 in the residual network`.
+
+    With a metric of trials, the numbers are its own, those of the answer and of the tables.
+    """
+    known = metric in measured.metrics
+    ends = []
+    for line in lines:
+        there = np.flatnonzero(np.isfinite(line.y))
+        value = (
+            measured.summary(metric, line.group).value if known else float(line.y[there[-1]]) if len(there) else None
+        )
+        if value is not None and np.isfinite(value):
+            ends.append((say_inside(measured.names, line.group), float(value)))
     if not ends:
         return ""
+    lately = f" ({LATELY})" if known and metric == "final_loss" else ""
     if len(ends) == 1:
-        return f"{what} ends at {written(ends[0][1])}."
+        return f"{what} ends at {rounded(ends[0][1])}{lately}."
     values = [value for _, value in ends]
     if len(ends) > MOST_NAMED:
         (low_where, low), *_, (high_where, high) = sorted(ends, key=lambda end: end[1])
-        return f"{what} ends lowest {low_where} ({written(low)}) and highest {high_where} ({written(high)})."
-    told = join([f"at {written(value)} {where}" for where, value in ends])
-    return f"{what} ends {told}{say_apart(min(values), max(values))}."
+        return f"{what} ends lowest {low_where} ({rounded(low)}) and highest {high_where} ({rounded(high)}){lately}."
+    told = join([f"at {rounded(value)} {where}" for where, value in ends])
+    return f"{what} ends {told}{lately}{'' if known else say_apart(min(values), max(values))}."
