@@ -359,7 +359,8 @@ def compare_arms(
     options = {**named, "metric": {key: value for key, value in headline.items() if value is not None}}
     planned = plan_commands(train, arms, seeds, budget=how.budget, **options)  # refuses before anything is run
     if aa:
-        count = len(planned.study.trial_seeds)
+        until = planned.study.until_settled
+        count = len(planned.study.trial_seeds) if until is None else until.most
         noise = with_noise(train, arms, aa, how, options, count)
         options["notes"] = (*noise, *(options.get("notes") or ()))
         planned = plan_commands(train, arms, seeds, budget=how.budget, **options)
