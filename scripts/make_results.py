@@ -43,6 +43,7 @@ from gradlab.plans.saving import saved, saved_files
 from gradlab.report.markdown import first_screen, further_sentences
 from gradlab.report.scoreboard import render_scoreboard
 from gradlab.report.story import Story
+from gradlab.running.inside import choose_pair, look_again
 from gradlab.runs.store.folder import AUDIT, PLAN, RunFolder, condense
 from gradlab.runs.store.ledger import LedgerWriter, read_ledger
 from gradlab.studies.reproduce import make_scoreboard
@@ -193,17 +194,22 @@ def seeds_of(name: str) -> dict[str, Any] | None:
     return gradlab.until_settled(most=most[name]) if name in most else None
 
 
-def train(name: str, budget: float | None = None) -> None:
+def train(name: str, budget: float | None = None) -> gradlab.Result:
     """Run a study, or what is left of it."""
     seeds = seeds_of(name)
     options = "" if seeds is None else f" --until settled --most-seeds {seeds['to']}"
     command = f"gradlab run {name}{options}"
-    gradlab.run(name, seeds=seeds, out=RUNS / name, command=command, figures=False, budget=budget)
+    return gradlab.run(name, seeds=seeds, out=RUNS / name, command=command, figures=False, budget=budget)
 
 
 def renew(name: str) -> None:
-    """Give a finished run the study, the audit and the report of this version; begins no further round of seeds."""
-    train(name, budget=0)
+    """Give a finished run the study, the audit, the report and the micro-world of this version.
+
+    Begins no further round of seeds.
+    """
+    result = train(name, budget=0)
+    if result.recording is None and choose_pair(result.measured.plan) is not None:
+        look_again(result, None, None)
 
 
 def rejudge(name: str) -> bool:
