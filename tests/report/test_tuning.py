@@ -140,3 +140,15 @@ def test_an_arm_that_diverges_at_every_value_is_named() -> None:
     result = tuned(**{"train.lr": [1e5, 3e5, 1e6], "train.optimizer": ["sgd"], "seeds": 1})
     assert any("residual diverged" in note for note in result.story.notes)
     assert not any("plain diverged" in note for note in result.story.notes)
+
+
+def test_figures_of_a_run_until_settled_show_its_evidence_and_count_planned_trials_only() -> None:
+    claim = {"text": "t", "metric": "final_loss", "arms": ["residual", "plain"], "op": "ratio", "value": [0.5, 1.03]}
+    tree = {**tuned_tree(), "figures": FIGURES, "claims": [{**claim, "budget": "any"}]}
+    result = gradlab.run(tree, seeds={"from": 5, "to": 12, "until": "settled"}, executor="inline")
+    assert len(result.measured.all_seeds) > 5
+    assert set(result.charts) == {*FIGURES, "evidence"}
+    chart = result.charts["tuned_beside_untuned"]
+    assert isinstance(chart, SeedChart)
+    assert {len(column.values) for column in chart.columns} == {len(chart.seeds)}
+    assert "no finite number" not in chart.note

@@ -21,6 +21,7 @@ from gradlab.report.ticks import AxisTicks, text_height, wrapped
 FORMATS = {"page": (6.8, 4.3, 1.0), "column": (3.4, 2.5, 0.74), "slide": (40 / 3, 7.5, 1.8)}
 """Inches across and down, and the scale of text: across a page, in a column of a paper, on a slide."""
 SIZE = FORMATS["page"][:2]
+EVIDENCE = "evidence"
 PLOT = 0.8
 """Share of a figure's usual height that is left to title and axes, however long the note below them is."""
 ROW, HEAD = 1.55, 1.25
@@ -30,11 +31,14 @@ ROW, HEAD = 1.55, 1.25
 def make_charts(measured: Measured) -> tuple[dict[str, Chart], tuple[str, ...]]:
     """The charts of the study's figures by name, and a line for each that could not be made.
 
-    A study that names no figures gets all that apply.
+    A study that names no figures gets all that apply. Where seeds were added until the claims were settled, how that
+    came about is always shown.
     """
     catalog = measured.plan.catalog
     wanted = measured.study.figures
     names = wanted if wanted is not None else catalog.ranked("figure")
+    if wanted is not None and measured.study.until_settled is not None and EVIDENCE not in wanted:
+        names = (*wanted, EVIDENCE)
     found, missing = {}, []
     for name in names:
         try:
@@ -44,7 +48,7 @@ def make_charts(measured: Measured) -> tuple[dict[str, Chart], tuple[str, ...]]:
             continue
         if chart is not None:
             found[name] = chart
-        elif wanted:
+        elif wanted and name in wanted:
             missing.append(f"{name}: nothing in this study to show")
     return _lead(measured, found), tuple(missing)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -38,6 +39,7 @@ class BySeed(Figure):
             return None
         name = where(headline.metric, headline.at)
         joins = ", a line joins a seed" if len(groups) == 2 else ""
+        planned = sum(len(measured.planned_seeds[group]) for group in groups)
         return SeedChart(
             f"{name} by seed".replace("_", " ").capitalize(),
             "arm",
@@ -46,7 +48,7 @@ class BySeed(Figure):
             measured.all_seeds,
             log_y=bool(finite.min() > 0 and finite.max() > WIDE * finite.min()),
             levels=levels_of(measured, headline.metric) if headline.at.layer is None else (),
-            note=f"every dot is a trial{joins}, beside: center and 95 % interval{_say_missing(values)}",
+            note=f"every dot is a trial{joins}, beside: center and 95 % interval{_say_missing(values, planned)}",
             finding=_see_winner(measured, headline.metric, values),
         )
 
@@ -89,20 +91,21 @@ class TunedBesideUntuned(Figure):
         tuning, headline = measured.plan.tuning, measured.headline
         if tuning is None or headline is None or tuning.untuned is None or tuning.chosen is None:
             return None
-        before = Measured(tuning.untuned, measured.records)
+        before, seeds = Measured(tuning.untuned, measured.records), measured.all_seeds
         columns: list[Column] = []
         arms = list(zip(measured.group_names, before.group_names, strict=True))[:MOST_TUNED]
         for place, (arm, untuned) in enumerate(arms):
             called = measured.names.group(arm)
             base, best = base_settings(tuning, arm), tuning.chosen[arm].settings
             columns += [
-                replace(_column(before, untuned, headline, place), group=called, state="untuned", settings=base),
+                replace(_column(before, untuned, headline, place, seeds), group=called, state="untuned", settings=base),
                 replace(_column(measured, arm, headline, place), group=called, state="tuned", settings=best),
             ]
         values = np.concatenate([column.values for column in columns])
         finite = values[np.isfinite(values)]
         if not len(finite):
             return None
+        planned = sum(len(measured.planned_seeds[arm]) + len(before.planned_seeds[own]) for arm, own in arms)
         positive, by_ratio = finite[finite > 0], measured.metric(headline.metric).on_logs and finite.min() >= 0
         zeros = "; exact zeros stand at the bottom" if by_ratio and (finite == 0).any() else ""
         beside = "; beside: center and 95 % interval" if any(column.center for column in columns) else ""
@@ -116,22 +119,25 @@ class TunedBesideUntuned(Figure):
             log_y=by_ratio and len(positive) > 0 and bool(positive.max() > WIDE * positive.min()),
             levels=levels_of(measured, headline.metric) if headline.at.layer is None else (),
             note=f"hollow: untuned, filled: tuned; a dot is a trial on a judging seed, a line joins a seed{beside}"
-            f"{zeros}{_say_missing(values)}",
+            f"{zeros}{_say_missing(values, planned)}",
             finding=_see_tuning(name, columns),
         )
 
 
-def _column(measured: Measured, group: str, headline: Headline, style: int) -> Column:
-    """The headline of a group under every planned seed, NaN where it has no finite number."""
+def _column(
+    measured: Measured, group: str, headline: Headline, style: int, seeds: Sequence[int] | None = None
+) -> Column:
+    """The headline of a group under these seeds (all planned ones), NaN where it has no finite number."""
     by_seed = measured.values(headline.metric, group, headline.at)
-    values = [np.nan if (v := by_seed.get(seed)) is None else float(v) for seed in measured.all_seeds]
+    wanted = measured.all_seeds if seeds is None else seeds
+    values = [np.nan if (v := by_seed.get(seed)) is None else float(v) for seed in wanted]
     s = measured.summary(headline.metric, group, headline.at)
     center = None if s.value is None or s.low is None or s.high is None or s.bounded else (s.value, s.low, s.high)
     return Column(group, np.where(np.isfinite(values), values, np.nan), center, style)
 
 
-def _say_missing(values: Numbers) -> str:
-    missing = int(np.count_nonzero(~np.isfinite(values)))
+def _say_missing(values: Numbers, planned: int) -> str:
+    missing = planned - int(np.count_nonzero(np.isfinite(values)))
     return f"; {missing} trials have no finite number and are not drawn" if missing else ""
 
 
