@@ -68,7 +68,7 @@ REFUSALS = [
     ("base.train.batch", "half", ["base.train.batch: a whole number or full was expected, not 'half'"]),
     ("base.train.epochs", 3, ["base.train.steps", "either steps or epochs"]),
     ("base.train.steps", None, ["base.train.steps", "either steps or epochs"]),
-    ("base.train.loss", "cross_entropy", ["train.loss", "'cross_entropy' compares with classes", "use mse"]),
+    ("base.train.loss", "cross_entropy", ["train.loss", "'cross_entropy' compares with classes", "huber, mae or mse"]),
     (
         "base.train.optimizer",
         {"kind": "adam", "beta1": 1.5},

@@ -18,12 +18,15 @@ from gradlab.parts import BUILT_IN, HOMES, Part
 from gradlab.testing import check_file, check_part
 from gradlab.testing.base import small_comparison, small_result, small_sweep, small_tree, small_tuning
 
-PARTS = [(kind, name) for kind in HOMES for name in BUILT_IN.names(kind)]
+PARTS = [(kind, name) for kind in HOMES for name in BUILT_IN.names(kind) if name != "images"]
+"""All but the task whose files a user has to download (tests/data/test_preparing.py)."""
 SLOWER = {("executor", "ray"): pytest.mark.clusters, ("executor", "slurm"): pytest.mark.clusters}
 """Parts that need seconds to start something else."""
 
 
 def instance(kind: str, name: str, folder: Path) -> Part:
+    if name == "scikit":
+        pytest.importorskip("sklearn")
     if name == "slurm":
         return BUILT_IN.make(kind, name, {"mode": "local", "folder": str(folder / "jobs")})
     if name != "file":

@@ -3,3 +3,5 @@
 from gradlab.data.base import Dataset, Task
 
 __all__ = ["Dataset", "Task"]
+SUPPORT = ("preparing",)
+"""Files that hold no task."""

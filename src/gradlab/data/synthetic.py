@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from gradlab.data.base import Array, Dataset, Facts, Task
+from gradlab.errors import StudyError
 from gradlab.streams import standard_normal
 
 Points = NDArray[np.float64]
@@ -128,6 +129,87 @@ class RandomRegression(Regression):
         """Draw new inputs and targets."""
         x = self.place(generator, count)
         return x, self.targets(x, generator)
+
+
+class TeacherStudent(Regression):
+    """Targets are what a random two-layer network, the teacher, gives: y = Σ_k f(w_k · x/√dim)/√hidden."""
+
+    name = "teacher_student"
+
+    hidden: Annotated[int, Field(ge=1, le=100_000)] = 4
+    """The teacher's units; its weights w and signs are N(0, 1) and ±1, drawn for every seed."""
+    teacher: Literal["relu", "tanh", "erf", "linear"] = "tanh"
+    """f; erf(z/√2) as in Saad and Solla 1995."""
+
+    def targets(self, x: Array, generator: np.random.Generator) -> Array:
+        """The teacher is drawn behind the inputs."""
+        from scipy.special import erf
+
+        w = standard_normal(generator.random((self.dim, self.hidden)) + _HALF_STEP)
+        signs = np.where(generator.random((self.hidden, self.outputs)) < 0.5, -1.0, 1.0)
+        z = x @ w / self.dim**0.5
+        if self.teacher == "relu":
+            f = np.maximum(z, 0)
+        else:
+            f = z if self.teacher == "linear" else np.tanh(z) if self.teacher == "tanh" else erf(z / 2**0.5)
+        y: Array = f @ signs / self.hidden**0.5
+        return y
+
+
+class Parity(Task):
+    """x is `bits` signs ±1, class 1 where the product of the first `relevant` of them is −1: sparse parity."""
+
+    name = "parity"
+
+    bits: Annotated[int, Field(ge=1, le=10_000)] = 20
+    relevant: Annotated[int, Field(ge=1, le=10_000)] = 3
+    samples: Annotated[int, Field(ge=2, le=10**7)] = 1000
+    """Training samples."""
+    test: Annotated[int, Field(ge=0, le=10**7)] = 1000
+
+    def facts(self) -> Facts:
+        """Signs in, two classes out."""
+        if self.relevant > self.bits:
+            raise StudyError(f"there are {self.bits} bits, not {self.relevant}", where="data.relevant")
+        count = self.samples + self.test
+        return Facts(self.bits, 2, self.samples, 2, 3 * 8 * self.bits * count, test=self.test)
+
+    def load(self, samples: np.random.Generator, split: np.random.Generator) -> Dataset:
+        """The first rows are the training samples."""
+        x, y = self.fresh(samples, self.samples + self.test)
+        rows = np.arange(len(x))
+        return Dataset(x, y, train=rows[: self.samples], test=rows[self.samples :], classes=2)
+
+    def fresh(self, generator: np.random.Generator, count: int) -> tuple[Array, Array]:
+        """Draw new signs."""
+        x = np.where(generator.random((count, self.bits)) < 0.5, -1.0, 1.0)
+        return x, (x[:, : self.relevant].prod(1) < 0).astype(np.int64)
+
+
+class ModularAddition(Task):
+    """x is a pair (a, b) below `modulus`, one-hot side by side; class a + b mod `modulus`: all pairs, split."""
+
+    name = "modular_addition"
+
+    modulus: Annotated[int, Field(ge=2, le=1000)] = 97
+    train: Annotated[float, Field(gt=0, lt=1)] = 0.5
+    """Share of all pairs; the rest is the test."""
+
+    def facts(self) -> Facts:
+        """Two one-hot vectors in, `modulus` classes out."""
+        p = self.modulus
+        samples = round(self.train * p * p)
+        return Facts(2 * p, p, samples, p, 3 * 8 * p**2 * 2 * p, test=p * p - samples)
+
+    def load(self, samples: np.random.Generator, split: np.random.Generator) -> Dataset:
+        """Every pair once, in the order of the split's stream."""
+        p = self.modulus
+        a, b = np.divmod(np.arange(p * p), p)
+        x = np.zeros((p * p, 2 * p), np.uint8)
+        x[np.arange(p * p), a] = x[np.arange(p * p), p + b] = 1
+        order = split.permutation(p * p)
+        cut = round(self.train * p * p)
+        return Dataset(x, (a + b) % p, train=order[:cut], test=order[cut:], classes=p)
 
 
 class Plane(Task):

@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from gradlab.data.base import Facts, Task
+from gradlab.data.preparing import check as check_data
 from gradlab.errors import InvalidInput, StudyError, Where, nearest, offer, shortened
 from gradlab.network.initial import check_bias
 from gradlab.network.losses import Loss
@@ -372,6 +373,9 @@ def _check_metric_exists(where: Where, found: Metric, planned: PlannedGroup) -> 
 
 def _check_group(config: Config, task: Task, catalog: Catalog) -> tuple[Cost, int | None, str, str, str | None, str]:
     facts = task.facts()
+    check_data(config.data, task)
+    if config.measure.probe.batch == "fresh" and config.data.scaling in ("per_feature", "min_max", "quantile"):
+        raise StudyError("fresh samples are not scaled by columns; use train or test", where="measure.probe.batch")
     loss: Loss = config.train.loss.build(catalog)
     wanted = "classes" if facts.classes is not None else "values"
     if loss.targets != wanted:

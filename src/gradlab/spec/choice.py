@@ -10,9 +10,9 @@ a resolved study states everything it depends on.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import ConfigDict, ValidationError, ValidationInfo, model_serializer, model_validator
+from pydantic import ConfigDict, Field, ValidationError, ValidationInfo, model_serializer, model_validator
 
 from gradlab.errors import PartError, offer, shortened
 from gradlab.parts import BUILT_IN, Catalog
@@ -233,3 +233,9 @@ class DataChoice(Choice):
     key = "task"
     task: str
     split: Literal["per_study", "per_trial"] = "per_study"
+    later: ClassVar[frozenset[str]] = frozenset(("scaling", "label_noise"))
+    scaling: Literal["task", "none", "unit", "standardized", "per_feature", "min_max", "quantile"] = "task"
+    """As the task does it; or as stored, by the largest number, by mean and deviation of all numbers or of each column,
+    each column to 0 … 1, or to its ranks. What is fitted is fitted on the training rows."""
+    label_noise: Annotated[float, Field(ge=0, le=1)] = 0.0
+    """Share of the training samples that get a wrong class."""

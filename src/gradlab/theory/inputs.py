@@ -14,8 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradlab.data.base import Dataset, Task
+from gradlab.data.preparing import load_dataset
 from gradlab.parts import Catalog
 from gradlab.spec.base import content_id
+from gradlab.spec.choice import DataChoice
 from gradlab.spec.config import Config
 from gradlab.streams import Streams
 from gradlab.theory.laws import overlap_of
@@ -86,6 +88,7 @@ class _Source:
     """A task whose data are loaded once; two are the same if their content is."""
 
     key: str
+    choice: DataChoice = field(compare=False)
     task: Task = field(compare=False)
     root: int = field(compare=False)
 
@@ -94,7 +97,7 @@ def pool_of(config: Config, catalog: Catalog, root: int) -> Pool:
     """Load the task's data, once per process."""
     task: Task = config.data.build(catalog)
     key = content_id([config.data.model_dump(mode="json"), task.fingerprint(), root, catalog_key(catalog)])
-    return _load(_Source(key, task, root))
+    return _load(_Source(key, config.data, task, root))
 
 
 def catalog_key(catalog: Catalog) -> list[str]:
@@ -105,7 +108,7 @@ def catalog_key(catalog: Catalog) -> list[str]:
 @lru_cache(maxsize=4)
 def _load(source: _Source) -> Pool:
     streams, shared = Streams(source.root, 1), Streams(source.root, None)
-    loaded = source.task.load(streams.generator("data"), shared.generator("split"))
+    loaded = load_dataset(source.choice, source.task, streams, shared)
     return Pool(loaded, source.task, source.root)
 
 

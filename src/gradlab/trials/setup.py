@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradlab.data.base import Dataset, Rows, SplitName, Task
+from gradlab.data.preparing import load_dataset
 from gradlab.errors import StudyError
 from gradlab.network.initial import initial_parameters
 from gradlab.network.inits import Init
@@ -96,7 +97,7 @@ def prepare(trial: Trial) -> Setup:
     streams = Streams(trial.root, trial.seed)
     split_owner = trial.seed if config.data.split == "per_trial" else None
     task: Task = config.data.build(catalog)
-    dataset = task.load(streams.generator("data"), Streams(trial.root, split_owner).generator("split"))
+    dataset = load_dataset(config.data, task, streams, Streams(trial.root, split_owner))
     loss: Loss = config.train.loss.build(catalog)
     mlp = MLP.of(config.model, dataset.input_width, loss.outputs(dataset.output_width), catalog)
     horizon, batch = make_horizon(config.train, len(dataset.train))

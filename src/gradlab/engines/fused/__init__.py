@@ -118,4 +118,6 @@ def _explain_rule(train: Train) -> str | None:
 def _reads_zeros(config: Config, catalog: Catalog) -> bool:
     """Whether most of what the first layer multiplies are pixels of 0: nothing else may read the batch itself."""
     task: Task = config.data.build(catalog)
+    if config.data.scaling in ("per_feature", "min_max", "quantile"):
+        return False  # these are not stored as pixels
     return task.zeros >= MOSTLY and config.model.stem == "linear" and task.facts().input_width % RUN == 0
