@@ -55,7 +55,7 @@ def _ranks(ordered: Array, inputs: Array) -> Array:
     found = np.empty(inputs.shape, np.float64)
     for column in range(inputs.shape[1]):
         own = ordered[:, column]
-        below, upto = (np.searchsorted(own, inputs[:, column], side) for side in ("left", "right"))  # type: ignore[call-overload]
+        below, upto = (np.searchsorted(own, inputs[:, column], side) for side in ("left", "right"))
         found[:, column] = np.clip((below + np.maximum(upto - 1, below)) / 2 / max(len(own) - 1, 1), 0, 1)
     return found
 
