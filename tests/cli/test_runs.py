@@ -74,6 +74,20 @@ def test_why_shows_the_chain_per_arm_and_tests_only_a_mechanism_that_is_there(fo
     assert gradlab("why", "runs/small", "--out", "x", cwd=folder).returncode == 2
 
 
+def test_a_run_is_found_by_its_name_and_without_one_all_are_listed(folder: Path) -> None:
+    assert gradlab("status", "small", cwd=folder).stdout == gradlab("status", "runs/small", cwd=folder).stdout
+    assert "training_loss" in gradlab("figure", "small", cwd=folder).stdout
+    assert gradlab("figure", cwd=folder).stdout == gradlab("status", cwd=folder).stdout
+    missing = gradlab("status", "none-such", cwd=folder)
+    assert (missing.returncode, "none-such" in missing.stderr) == (1, True)
+
+
+def test_code_to_audit_without_the_name_of_its_arms_is_told_so(folder: Path) -> None:
+    (folder / "arms.py").write_text("ARMS = {}\n")
+    refused = gradlab("audit", "arms.py", cwd=folder)
+    assert (refused.returncode, "arms.py:ARMS" in refused.stderr) == (2, True)
+
+
 def test_two_runs_can_be_compared(folder: Path) -> None:
     assert gradlab("run", "small.yaml", "--set", "train.lr=0.02", "--out", "other", cwd=folder).returncode == 0
     found = gradlab("report", "runs/small", "--against", "other", cwd=folder)

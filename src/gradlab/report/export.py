@@ -70,7 +70,7 @@ def render_latex_table(table: Table, name: str) -> str:
 # A run's numbers in the formats of other tools. NaN, ±inf and missing stay distinct in each of them.
 
 Format = Literal["csv", "parquet", "json", "latex"]
-TableName = Literal["summary", "trials", "curves", "layers", "tuning"]
+TableName = Literal["summary", "claims", "trials", "curves", "layers", "tuning"]
 FORMATS: tuple[str, ...] = get_args(Format)
 TABLES: tuple[str, ...] = get_args(TableName)
 
@@ -130,11 +130,34 @@ def render_latex(story: Story) -> bytes:
 
 
 def summary_rows(story: Story) -> list[dict[str, Any]]:
-    """One row per group and metric: mean, interval, n and more."""
+    """One row per group and metric: center, interval, n and more."""
     return [
         {"group": group, "metric": metric, **summary}
         for group, metrics in story.metrics.items()
         for metric, summary in metrics.items()
+    ]
+
+
+def claim_rows(story: Story) -> list[dict[str, Any]]:
+    """One row per claim: what is claimed, what was measured, and the verdict."""
+    return [
+        {
+            "claim": number,
+            "text": verdict.claim.text,
+            "metric": verdict.claim.metric,
+            "from": verdict.claim.origin,
+            "verdict": verdict.outcome,
+            "measured": verdict.measured,
+            "center": None if not verdict.readings else verdict.readings[-1].estimate.value,
+            "low": None if not verdict.readings else verdict.readings[-1].estimate.low,
+            "high": None if not verdict.readings else verdict.readings[-1].estimate.high,
+            "seeds": None if not verdict.readings else verdict.readings[-1].estimate.n,
+            "p": verdict.p,
+            "published": verdict.published,
+            "number": verdict.number,
+            "reason": verdict.reason,
+        }
+        for number, verdict in enumerate(story.verdicts, 1)
     ]
 
 

@@ -148,6 +148,8 @@ def look(scale: float = 1.0) -> Iterator[None]:
         "legend.fontsize": 9 * scale,
         "svg.hashsalt": "gradlab",
         "svg.fonttype": "none",
+        "pdf.fonttype": 42,  # TrueType: journals refuse Type 3
+        "ps.fonttype": 42,
     }
     with mpl.rc_context(settings), np.errstate(all="ignore"):  # numbers near the largest overflow on a log axis
         yield

@@ -18,7 +18,7 @@ from gradlab.plans.plan import Plan
 from gradlab.plans.saving import load_parts, part_files, restored
 from gradlab.report.charts import Chart
 from gradlab.report.draw import draw_one, draw_overview, render_image
-from gradlab.report.export import check_export, render_latex, render_table_as, summary_rows, write_streamed
+from gradlab.report.export import check_export, claim_rows, render_latex, render_table_as, summary_rows, write_streamed
 from gradlab.report.inside.recording import Recording
 from gradlab.report.markdown import render_markdown
 from gradlab.report.page import render_page
@@ -142,7 +142,7 @@ class Result:
     # ------------------------------------------------------------------ numbers
 
     def arrow(self, name: str) -> Any:
-        """One of the tables `trials`, `curves`, `layers`, `summary`, `tuning` as an Arrow table.
+        """One of the tables `trials`, `curves`, `layers`, `summary`, `claims`, `tuning` as an Arrow table.
 
         NaN and missing are distinct.
         """
@@ -152,6 +152,10 @@ class Result:
             return self.measured.frame()
         if name == "summary":
             return pa.Table.from_pylist(summary_rows(self.story))
+        if name == "claims":
+            if not self.verdicts:
+                raise InvalidInput("--table claims: this study makes no claims")
+            return pa.Table.from_pylist(claim_rows(self.story))
         if name == "tuning":
             if self.story.tuning is None:
                 raise InvalidInput("--table tuning: this study tunes nothing")
@@ -173,7 +177,7 @@ class Result:
         return self.arrow("layers").to_pandas()  # type: ignore[no-any-return]
 
     def table(self) -> pd.DataFrame:
-        """One row per group and metric: mean, 95 % interval, n and more, over seeds."""
+        """One row per group and metric: center with its 95 % interval (or the range of few seeds: see `span`)."""
         import pandas as pd
 
         return pd.DataFrame(summary_rows(self.story))

@@ -95,6 +95,48 @@ def _describe_changes(tree: Mapping[str, Any], changes: Sequence[Override]) -> l
     return found
 
 
+def _fit_layers(tree: Mapping[str, Any], deep: int, depth: int) -> tuple[dict[str, Any], list[str]]:
+    """A tree whose depth was changed from `deep`: its claims' layers at the same relative place, and a remark.
+
+    The last layer stays the last; numbers that were published of layers are dropped, and compared in no case.
+    """
+    head = value_at(tree["base"], "model.head") in (None, "linear")
+
+    def fit(layer: Any) -> Any:
+        if isinstance(layer, list | tuple):
+            return [fit(each) for each in layer]
+        if not isinstance(layer, int) or isinstance(layer, bool) or layer <= 1:
+            return layer
+        return "last" if layer == deep + head else max(1, round(layer * depth / deep))
+
+    def fit_entry(entry: Any) -> Any:
+        at = entry.get("at") if isinstance(entry, Mapping) else None
+        if not isinstance(at, Mapping) or "layer" not in at:
+            return entry
+        return {**entry, "at": {**at, "layer": fit(at["layer"])}}
+
+    fitted: dict[str, Any] = {**tree}
+    if isinstance(claims := tree.get("claims"), list | tuple):
+        fitted["claims"] = [fit_entry(claim) for claim in claims]
+    if isinstance(published := tree.get("published"), list | tuple):
+        fitted["published"] = [entry for entry in published if fit_entry(entry) == entry]
+    if "headline" in tree:
+        fitted["headline"] = fit_entry(tree["headline"])
+    moved = fitted.get("claims") != (list(claims) if claims is not None else None)
+    return fitted, [f"claims about layers are about the same relative depth, not of {deep + head} layers"] * moved
+
+
+def _fitted(tree: Mapping[str, Any], full: Mapping[str, Any]) -> dict[str, Any]:
+    """The tree after overrides, its layers fitted to another depth where the overrides changed it."""
+    bases = [each.get("base") for each in (tree, full)]
+    one, two = (value_at(base, "model.depth") if isinstance(base, Mapping) else None for base in bases)
+    if not (isinstance(one, int) and isinstance(two, int)) or one == two or two < 1 or isinstance(one, bool):
+        return dict(full)
+    fitted, remarks = _fit_layers(full, one, two)
+    earlier = full.get("changed")
+    return {**fitted, "changed": [*(earlier if isinstance(earlier, list) else ()), *remarks]} if remarks else fitted
+
+
 def _resolve(tree: Mapping[str, Any], source: Source, changes: list[Override], seeds: Any, quick: bool) -> Resolved:
     told = _describe_changes(tree, changes)
     if told:
@@ -102,12 +144,12 @@ def _resolve(tree: Mapping[str, Any], source: Source, changes: list[Override], s
         tree = {**tree, "changed": [*(earlier if isinstance(earlier, list) else ()), *told]}
     changed = [files.name_override(change) for change in changes] + ([("seeds", "seeds")] if seeds is not None else [])
     if not quick:
-        full, source = files.with_overrides(tree, changes, seeds), source.with_overrides(changed)
+        full, source = _fitted(tree, files.with_overrides(tree, changes, seeds)), source.with_overrides(changed)
         resolved = files.resolve(full, source)
         if resolved.study.quick:  # report a mistake in the quick form now, not when it is first used
             files.check_quick(full, source)
         return resolved
-    reduced = files.with_overrides(files.quick_form(tree, source), changes, seeds)
+    reduced = _fitted(tree, files.with_overrides(files.quick_form(tree, source), changes, seeds))
     return files.resolve(reduced, source.with_quick(tree.get("quick")).with_overrides(changed), quick=True)
 
 

@@ -15,7 +15,16 @@ from typer import Argument, Option
 from gradlab.errors import InvalidInput
 
 StudyName = Annotated[str, Argument(metavar="STUDY", help="A built-in name or a YAML file.")]
-RunPath = Annotated[Path, Argument(metavar="RUN", help="The run folder, such as runs/identity.")]
+
+
+def find_run(run: Path | None) -> Path | None:
+    """The run folder that is meant: `identity` is `runs/identity` where there is no folder of that name."""
+    return Path("runs") / run if run is not None and not run.exists() and (Path("runs") / run).is_dir() else run
+
+
+RunPath = Annotated[
+    Path, Argument(metavar="RUN", help="The run: its folder, or its name below runs/.", callback=find_run)
+]
 AsJson = Annotated[bool, Option("--json", help="Print one JSON object on stdout.")]
 PlainJson = Annotated[bool, Option("--json", help="Print JSON on stdout.")]
 Tables = Annotated[bool, Option("--tables", help="Print all tables of the report as well.")]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer import Argument, Option
 
-from gradlab.cli.commands import AsJson, RunPath, Tables
+from gradlab.cli.commands import AsJson, RunPath, Tables, find_run
 from gradlab.errors import InvalidInput, nearest
 
 if TYPE_CHECKING:
@@ -22,7 +22,8 @@ FORMATS = ("png", "pdf", "svg", "csv")
 
 def status(
     run: Annotated[
-        Path | None, Argument(metavar="[RUN]", help="The run folder, such as runs/identity [default: all].")
+        Path | None,
+        Argument(metavar="[RUN]", help="The run: its folder, or its name in runs/ [default: all].", callback=find_run),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -157,7 +158,10 @@ def why(
 
 
 def figure(
-    run: RunPath,
+    run: Annotated[
+        Path | None,
+        Argument(metavar="[RUN]", help="The run: its folder, or its name below runs/.", callback=find_run),
+    ] = None,
     name: Annotated[
         str | None, Argument(metavar="[NAME]", help="The figure; without it, the figures of the run are listed.")
     ] = None,
@@ -179,7 +183,7 @@ def figure(
     trust: Annotated[bool, Option("--trust", help="Run the code of the run's own figures.")] = False,
     as_json: Annotated[bool, Option("--json", help="List the figures as one JSON object.")] = False,
 ) -> None:
-    """Draw one figure of a run, or list its figures.
+    """Draw one figure of a run, list its figures, or list the runs.
 
     Gradients by layer at three depths, with and without the skip, on a slide:
 
@@ -192,6 +196,9 @@ def figure(
     from gradlab.report.pictures import FigureRequest
     from gradlab.runs.store.files import write_bytes
 
+    if run is None:
+        status(None, as_json)
+        return
     kind = _choose_format(to, out)
     new_labels = dict(_parse_label(text) for text in label or ())
     result = api.open_run(run, trust=trust)
@@ -237,7 +244,10 @@ def export(
     run: RunPath,
     to: Annotated[str, Option(metavar="FORMAT", help="csv, parquet, json or latex; or tensorboard, mlflow, wandb.")],
     table: Annotated[
-        str, Option(metavar="NAME", help="summary (mean and interval per group), trials, curves, layers or tuning.")
+        str,
+        Option(
+            metavar="NAME", help="summary (one row per group and metric), claims, trials, curves, layers or tuning."
+        ),
     ] = "summary",
     out: Annotated[
         Path | None, Option(help="The file to write [default: stdout], or the tracker's folder [default: RUN/NAME].")
@@ -284,7 +294,7 @@ def export(
 
 
 def verify(
-    run: Annotated[Path, Argument(metavar="RUN", help="The run's folder, like runs/identity.")],
+    run: RunPath,
     everything: Annotated[bool, Option("--all", help="Train every trial again.")] = False,
     sample: Annotated[
         int | None,

@@ -138,6 +138,8 @@ def audit(
     from gradlab.cli.output import answer
     from gradlab.spec.yaml_text import dump
 
+    if study.endswith(".py") and Path(study).is_file():
+        raise InvalidInput(f"{study} is Python code: name the dict of functions in it, as {study}:ARMS")
     if is_target(study):
         if overrides or seeds is not None or suggest is not None:
             raise StudyError("--set, --seeds and --suggest belong to studies; the functions decide that themselves")
