@@ -42,7 +42,7 @@ from gradlab.runs.store.status import status as read_status
 from gradlab.runs.worker import call_isolated
 from gradlab.studies import reproduce as write_ups
 from gradlab.studies.intervening import mend
-from gradlab.studies.loading import Overrides, StudyLike, load, plan, python_call
+from gradlab.studies.loading import Overrides, StudyLike, load, plan, python_call, until_settled
 from gradlab.trackers.exporting import Exported, LiveTracking, export_run, named_tracker
 from gradlab.trials.outcome import TrialResult
 
@@ -205,17 +205,6 @@ def _record(measured: Measured, isolated: bool) -> Recording | None:
     """Record what happens inside the default pair of arms; None if there is no such pair."""
     arms = choose_pair(measured.plan)
     return None if arms is None else record_inside(measured, arms, isolated=isolated)
-
-
-def until_settled(most: int = 200, first: int | None = None) -> dict[str, Any]:
-    """Seeds for `run` and `compare`: more of them while a claim is open, up to `most` per group.
-
-        >>> gradlab.run("depth", seeds=gradlab.until_settled(most=200), out="runs/depth")
-
-    Every group begins with the `first` seeds (default: those of the study). Further ones are trained in rounds, only in
-    the groups of claims that are not settled. Verdicts stay valid, however many rounds there are.
-    """
-    return {**({} if first is None else {"from": first}), "to": most, "until": "settled"}
 
 
 def status(folder: str | Path) -> RunStatus:

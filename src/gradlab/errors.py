@@ -88,6 +88,11 @@ class StoreError(GradlabError):
     """A run folder cannot be written or read."""
 
 
+def with_article(words: str) -> str:
+    """`a fixed rate`, `an exponential schedule`."""
+    return f"{'an' if words[:1].lower() in 'aeiou' else 'a'} {words}"
+
+
 def nearest(name: object, accepted: Iterable[str]) -> str:
     """Return a hint with the accepted word closest to `name`, or an empty string."""
     close = get_close_matches(str(name), list(accepted), n=1, cutoff=0.6)

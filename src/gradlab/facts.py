@@ -64,6 +64,11 @@ class Gain:
         return 1 / EVEN < self.in_all < EVEN
 
     @property
+    def nearly_even(self) -> bool:
+        """Whether one layer changes it little, however many layers do."""
+        return 1 / EVEN <= self.per_layer <= EVEN
+
+    @property
     def size(self) -> float:
         """How many times larger one end is than the other."""
         return max(self.in_all, 1 / self.in_all) if self.in_all > 0 else math.inf

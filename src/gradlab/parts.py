@@ -44,8 +44,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, dataclass_transform
 
 from pydantic import ConfigDict, TypeAdapter
 
-from gradlab.errors import GradlabError, PartError, described, offer, shortened
-from gradlab.words import with_article
+from gradlab.errors import GradlabError, PartError, described, offer, shortened, with_article
 
 if TYPE_CHECKING:
     from gradlab.audits.caveats.base import Caveat as Caveat

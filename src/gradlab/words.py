@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from gradlab.facts import EVEN, Gain
+if TYPE_CHECKING:
+    from gradlab.facts import Gain
+
 
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 SMALL, LARGE = 1e-3, 1e6
@@ -113,11 +115,6 @@ def capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def with_article(words: str) -> str:
-    """`a fixed rate`, `an exponential schedule`."""
-    return f"{'an' if words[:1].lower() in 'aeiou' else 'a'} {words}"
-
-
 # How a size changes over the layers.
 
 SLOW = 1.03
@@ -142,5 +139,11 @@ def say_gain(gain: Gain) -> str:
     total = f"{written(gain.size, 2)} over {layers}"
     if 1 / SLOW <= gain.per_layer <= SLOW:
         return f"{'loses' if gain.per_layer < 1 else 'gains'} only a factor of {total}"
-    digits = 3 if 1 / EVEN <= gain.per_layer <= EVEN else 2
-    return f"{per_layer(gain.per_layer, digits)} ({total})"
+    return f"{per_layer(gain.per_layer, 3 if gain.nearly_even else 2)} ({total})"
+
+
+def describe_layer(layer: object) -> str:
+    """A layer in words: `layer 3`, `last layer`, `smallest over layers`."""
+    if layer in ("smallest", "largest"):
+        return f"{layer} over layers"
+    return f"layer {layer}" if isinstance(layer, int) else f"{layer} layer{'s' * (layer == 'all')}"

@@ -14,8 +14,8 @@ from tuned import tuned_tree
 import gradlab
 from gradlab.errors import InvalidInput
 from gradlab.report.charts import Panels, SeedChart, SensitivityChart
-from gradlab.report.tuning import describe_choice, describe_cost, describe_method
 from gradlab.spec.base import plain_json
+from gradlab.tell.methods import describe_choice, describe_cost, describe_method
 
 FIGURES = ["tuning_curves", "tuned_beside_untuned"]
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from gradlab.spec.claims import At, describe_layer
-from gradlab.words import bracket, counted, rounded
+from gradlab.words import bracket, counted, describe_layer, rounded
+
+if TYPE_CHECKING:
+    from gradlab.spec.claims import At
 
 What = Literal["median", "share", "mean"]
 

@@ -22,11 +22,6 @@ from gradlab.spec.metric import Metric
 
 TIE = 0.01
 """Medians that differ by less than this share of the best are ties."""
-RULE = (
-    "The best median over the tuning seeds wins (of an even number, the worse of the two in the middle); diverged "
-    "trials count as worst. Medians within 1 % of the best are ties: they go to the best mean over the seeds, then to "
-    "the value that is listed first."
-)
 
 
 @dataclass(frozen=True)

@@ -32,9 +32,9 @@ from gradlab.report.predicted import Predicted
 from gradlab.report.result import Result
 from gradlab.report.story import QUICK_NOTE, Story
 from gradlab.report.tables import Table, tabulate_audit, tabulate_parts
-from gradlab.report.tuning import describe_edges
 from gradlab.running.verify import Verification
 from gradlab.spec.paths import label
+from gradlab.tell.methods import describe_edges
 from gradlab.tell.predictions import explain_terms
 from gradlab.tell.why import Explanation, tell_test
 from gradlab.words import rounded

@@ -7,7 +7,7 @@ result that they are judged by.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -131,30 +131,6 @@ def read_noise(measured: Measured, again: Measured | None = None) -> Noise | Non
 
 def _finite(measured: Measured, metric: str, group: str) -> list[float]:
     return [float(v) for v in measured.values(metric, group).values() if v is not None and math.isfinite(v)]
-
-
-def say_smallest(measured: Measured, arms: Sequence[tuple[str, str]]) -> tuple[str, ...]:
-    """The smallest difference that the seeds of a result could have shown, from how pairs of each two arms differ."""
-    headline = measured.study.headline
-    if headline is None:
-        return ()
-    metric, told = measured.metric(headline.metric), []
-    for a, b in arms:
-        x, y = (measured.values(headline.metric, name) for name in (a, b))
-        pairs = [(float(x[s] or 0), float(y[s] or 0)) for s in x if x[s] is not None and y.get(s) is not None]
-        pairs = [pair for pair in pairs if all(map(math.isfinite, pair))]
-        effect = smallest_effect(len(pairs))
-        if effect is None:
-            told.append(f"{counted(len(pairs), 'pair')} of {a} and {b} can settle no difference: 5 are the fewest.")
-            continue
-        logs = metric.on_logs and min(min(pair) for pair in pairs) > 0
-        gaps = [math.log(two / one) if logs else two - one for one, two in pairs]
-        least = effect * float(np.std(gaps, ddof=1))
-        if not least:
-            continue  # the arms are one, or differ by the same number everywhere
-        said = f"{written(100 * math.expm1(least), 2)} %" if logs else written(least, 2)
-        told.append(f"The smallest difference that {len(pairs)} pairs like these can show: about {said} ({a}, {b}).")
-    return tuple(told)
 
 
 def beside(folder: Path | None, which: str) -> Path | None:

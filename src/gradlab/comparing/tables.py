@@ -16,10 +16,10 @@ from typing import Any, Literal
 import numpy as np
 
 from gradlab.analysis.measured import Measured
+from gradlab.analysis.rules.paired import smallest_effect
 from gradlab.analysis.tasks import TASK
 from gradlab.comparing.channel import STEPS
 from gradlab.comparing.claims import Frozen, default_claims, parse_claim
-from gradlab.comparing.noise import say_smallest
 from gradlab.comparing.planning import plan_arms
 from gradlab.comparing.readings import MetricRule, Output, read_events, read_mlflow, read_source, to_number
 from gradlab.errors import InvalidInput, described, nearest
@@ -33,7 +33,7 @@ from gradlab.runs.store.records import MemoryChunk, Records
 from gradlab.spec.metric import infer
 from gradlab.spec.study import Code
 from gradlab.trials.outcome import Curve, LayerTable, Outcome, TrialResult, digest
-from gradlab.words import counted
+from gradlab.words import counted, written
 
 TABLES = (".csv", ".tsv", ".parquet", ".jsonl", ".ndjson", ".npz")
 ARMS = ("arm", "method", "algorithm", "algo", "optimizer", "model", "variant", "group", "config", "name")
@@ -572,3 +572,27 @@ def _say_given(rows: int, arms: Sequence[str], tasks: Sequence[str], seeds: Sequ
 def _as_text(rows: Mapping[Any, Reading], metric: str) -> str:
     lines = [f"{arm}\t{task}\t{seed}\t{row.value!r}" for (arm, task, seed), row in list(rows.items())[:20_000]]
     return "\n".join([f"arm\ttask\tseed\t{metric}", *lines]) + "\n"
+
+
+def say_smallest(measured: Measured, arms: Sequence[tuple[str, str]]) -> tuple[str, ...]:
+    """The smallest difference that the seeds of a result could have shown, from how pairs of each two arms differ."""
+    headline = measured.study.headline
+    if headline is None:
+        return ()
+    metric, told = measured.metric(headline.metric), []
+    for a, b in arms:
+        x, y = (measured.values(headline.metric, name) for name in (a, b))
+        pairs = [(float(x[s] or 0), float(y[s] or 0)) for s in x if x[s] is not None and y.get(s) is not None]
+        pairs = [pair for pair in pairs if all(map(math.isfinite, pair))]
+        effect = smallest_effect(len(pairs))
+        if effect is None:
+            told.append(f"{counted(len(pairs), 'pair')} of {a} and {b} can settle no difference: 5 are the fewest.")
+            continue
+        logs = metric.on_logs and min(min(pair) for pair in pairs) > 0
+        gaps = [math.log(two / one) if logs else two - one for one, two in pairs]
+        least = effect * float(np.std(gaps, ddof=1))
+        if not least:
+            continue  # the arms are one, or differ by the same number everywhere
+        said = f"{written(100 * math.expm1(least), 2)} %" if logs else written(least, 2)
+        told.append(f"The smallest difference that {len(pairs)} pairs like these can show: about {said} ({a}, {b}).")
+    return tuple(told)

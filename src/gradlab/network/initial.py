@@ -8,17 +8,21 @@ their own, keyed by layer or block and by name, so they change no other draw. So
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gradlab.errors import StudyError
 from gradlab.network.inits import Init, Place
-from gradlab.network.mlp import MLP, PROJECTION, Layer
+from gradlab.network.layout import PROJECTION
 from gradlab.parts import Catalog
 from gradlab.spec.base import scale_value
 from gradlab.spec.choice import BiasChoice, InitChoice
 from gradlab.streams import Streams
+
+if TYPE_CHECKING:
+    from gradlab.network.mlp import MLP, Layer
 
 
 def initial_parameters(mlp: MLP, choice: InitChoice, streams: Streams, catalog: Catalog) -> NDArray[np.float64]:

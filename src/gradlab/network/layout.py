@@ -20,6 +20,8 @@ Draw = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 """From uniform numbers in (0, 1) to values of the same shape: an inverse CDF, as `Init.weights` is for a matrix."""
 TAKEN = ("weight", "bias")
 """Names of a layer's own tensors."""
+PROJECTION = "projection"
+"""The name of the matrix in a skip whose block changes the width."""
 
 
 @dataclass(frozen=True)

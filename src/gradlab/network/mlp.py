@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from gradlab.errors import PartError, StudyError
 from gradlab.network.activations import Activation, Identity
 from gradlab.network.inits import Init, LecunNormal
-from gradlab.network.layout import Layout, Parameters, Slot, Tensor, checked
+from gradlab.network.layout import PROJECTION, Layout, Parameters, Slot, Tensor, checked
 from gradlab.network.noises import Draws, Noise
 from gradlab.network.norms import NoNorm, Norm, Running
 from gradlab.network.skips import Skip
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from gradlab.spec.config import Model
 
 Array = NDArray[Any]
-PROJECTION = "projection"
-"""The name of the matrix in a skip whose block changes the width."""
 
 
 @dataclass(frozen=True)

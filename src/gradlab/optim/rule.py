@@ -13,18 +13,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gradlab.errors import StudyError
 from gradlab.network.layout import Slot
-from gradlab.network.mlp import MLP
 from gradlab.optim.optimizers import Optimizer, State
 from gradlab.parts import Catalog
 from gradlab.spec.config import Decay, FrozenTensors, GradientNoise, Prune, Train
 from gradlab.streams import Streams, standard_normal
+
+if TYPE_CHECKING:
+    from gradlab.network.mlp import MLP
 
 Array = NDArray[Any]
 

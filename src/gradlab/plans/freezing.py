@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from gradlab.plans.plan import Plan
 from gradlab.spec.base import content_id, plain_json
+
+if TYPE_CHECKING:
+    from gradlab.plans.plan import Plan
 
 _FIELDS = (
     "question",

@@ -24,8 +24,7 @@ from gradlab.report.markdown import render_markdown
 from gradlab.report.page import render_page
 from gradlab.report.pictures import FigureRequest, Groups, draw_page_files, list_figures, requested_chart
 from gradlab.report.story import Story
-from gradlab.report.tables import Table
-from gradlab.report.tuning import flat_rows
+from gradlab.report.tables import Table, flat_rows
 from gradlab.report.writing import save_run, write_report
 from gradlab.runs.store.folder import MICROWORLD, PLAN, RunFolder, names_by_group
 from gradlab.runs.store.history import History, read_history

@@ -33,8 +33,9 @@ from gradlab.report.tables import (
     tabulate_audit,
     tabulate_claims,
     tabulate_layer_names,
+    tabulate_tuning,
+    tuning_json,
 )
-from gradlab.report.tuning import describe_choice, describe_edges, describe_method, tabulate_tuning, tuning_json
 from gradlab.runs.store.environment import mixed_note
 from gradlab.runs.store.history import History
 from gradlab.spec.claims import Claim
@@ -44,7 +45,7 @@ from gradlab.tell.answers import Answer, answer, verdicts_of
 from gradlab.tell.findings import MOST
 from gradlab.tell.findings import list_findings as findings
 from gradlab.tell.history import history_json, tell_history, tell_unfinished
-from gradlab.tell.methods import describe_methods
+from gradlab.tell.methods import describe_choice, describe_edges, describe_method, describe_methods
 from gradlab.tell.why import Explanation, explanation
 from gradlab.words import counted
 

@@ -14,11 +14,10 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import ConfigDict, Field, ValidationError, ValidationInfo, model_serializer, model_validator
 
-from gradlab.errors import PartError, offer, shortened
+from gradlab.errors import PartError, offer, shortened, with_article
 from gradlab.parts import BUILT_IN, Catalog
 from gradlab.spec.base import Frozen, Scale, spec_error
 from gradlab.spec.messages import first_problem, shown
-from gradlab.words import with_article
 
 
 class Choice(Frozen):

@@ -36,13 +36,6 @@ class At(Frozen):
         return tuple(self.model_copy(update={"layer": layer}) for layer in layers)
 
 
-def describe_layer(layer: object) -> str:
-    """A layer in words: `layer 3`, `last layer`, `smallest over layers`."""
-    if layer in ("smallest", "largest"):
-        return f"{layer} over layers"
-    return f"layer {layer}" if isinstance(layer, int) else f"{layer} layer{'s' * (layer == 'all')}"
-
-
 # Published numbers: what a write-up states, at the precision at which it states it, and where it stands.
 #
 # A number as it was printed means every number that rounds to it: `0.063` is 0.0625 to 0.0635, `0.0630` is 0.06295 to

@@ -9,12 +9,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from gradlab.errors import InvalidInput, PartError, StudyError, nearest, shortened
+from gradlab.errors import InvalidInput, PartError, StudyError, nearest, shortened, with_article
 from gradlab.parts import Catalog
 from gradlab.spec.config import Group
 from gradlab.spec.paths import choice_at, label, naming_key
 from gradlab.spec.selection import axes_of, matches, path_of
-from gradlab.words import counted, join, with_article, written
+from gradlab.words import counted, join, written
 
 
 def short(path: str, value: Any, catalog: Catalog) -> str:

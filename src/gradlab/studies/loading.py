@@ -161,3 +161,14 @@ def _parse_overrides(overrides: Any) -> list[Override]:
     if isinstance(overrides, Sequence):
         return list(overrides)
     raise StudyError(f"overrides: give a mapping from paths to values or a list of path=value, not {overrides!r}")
+
+
+def until_settled(most: int = 200, first: int | None = None) -> dict[str, Any]:
+    """Seeds for `run` and `compare`: more of them while a claim is open, up to `most` per group.
+
+        >>> gradlab.run("depth", seeds=gradlab.until_settled(most=200), out="runs/depth")
+
+    Every group begins with the `first` seeds (default: those of the study). Further ones are trained in rounds, only in
+    the groups of claims that are not settled. Verdicts stay valid, however many rounds there are.
+    """
+    return {**({} if first is None else {"from": first}), "to": most, "until": "settled"}

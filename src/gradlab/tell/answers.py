@@ -18,12 +18,13 @@ from gradlab.analysis.estimate import Estimate, interval, where
 from gradlab.analysis.measured import Measured
 from gradlab.analysis.rules.base import FEWEST
 from gradlab.analysis.why import choose_pair
-from gradlab.spec.claims import ALONG_AN_AXIS, BEST, At, Claim, describe_layer
+from gradlab.errors import with_article
+from gradlab.spec.claims import ALONG_AN_AXIS, BEST, At, Claim
 from gradlab.spec.metric import Metric
 from gradlab.spec.naming import name_setting, say_levels
 from gradlab.spec.selection import chosen
 from gradlab.spec.study import Answers, Headline
-from gradlab.words import capital, counted, join, listed, rounded, with_article, written
+from gradlab.words import capital, counted, describe_layer, join, listed, rounded, written
 
 # A claim's numbers in one sentence, as a science writer would print them.
 #

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from gradlab.analysis.claims.verdict import describe_edge
 from gradlab.analysis.measured import Measured
 from gradlab.audits.audit import Audit
-from gradlab.words import counted, join
+from gradlab.words import counted, join, percent, rounded
+
+if TYPE_CHECKING:
+    from gradlab.analysis.tuning import Tuning
 
 GLOSSARY: Mapping[str, str] = {
     "arm, group": "One of the set-ups that are compared; a group is an arm or a point of a grid.",
@@ -137,3 +141,55 @@ def _compared(measured: Measured) -> str:
 def _span(values: set[int]) -> str:
     low, high = min(values), max(values)
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
+# Of a tuned study: how its values were chosen, and at which cost.
+
+RULE = (
+    "The best median over the tuning seeds wins (of an even number, the worse of the two in the middle); diverged "
+    "trials count as worst. Medians within 1 % of the best are ties: they go to the best mean over the seeds, then to "
+    "the value that is listed first."
+)
+
+
+def describe_choice(tuning: Tuning, measured: Measured) -> str:
+    """`Each arm is judged at its own best setting: plain at learning rate 0.001 and …`; empty before the choice."""
+    chosen = (tuning.stage.chosen or {}).items()
+    best = [
+        f"{measured.names.group(arm)} at "
+        + join([f"{measured.names.level(path, value)}" for path, value in candidate.values.items()])
+        for arm, candidate in chosen
+    ]
+    single = all(len(tuning.stage.of(arm)) == 1 for arm, _ in chosen)
+    where = "the one setting that was tried, and nothing was chosen" if single else "its own best setting"
+    return f"Each arm is judged at {where}: {join(best)}." if best else ""
+
+
+def describe_method(tuning: Tuning) -> str:
+    """How the values were chosen, for the methods."""
+    tune = tuning.stage.tune
+    values = len(tuning.tried) // len(tuning.plan.groups)
+    return (
+        f"Before that, each condition was tuned in {', '.join(tune.paths)} by {tune.by}: {values:,} candidate values, "
+        f"{counted(tune.seeds, 'seed')} each, none of them used for any verdict. {RULE}"
+    )
+
+
+def describe_cost(tuning: Tuning) -> str:
+    """`Cost of the tuning: 54 trials, 61 s of computing, 21 % of all trials of this run.`"""
+    cost = tuning.cost
+    share = "" if cost.share is None else f", {percent(cost.share)} of the time of all trials"
+    return f"Cost of the tuning: {cost.trials:,} trials, {rounded(cost.seconds, 2)} s of computing{share}."
+
+
+def describe_edges(tuning: Tuning) -> list[str]:
+    """A sentence for each arm whose best value is at the end of the range, or that trains at no value."""
+    stage = tuning.stage
+    found = []
+    for arm in stage.edges:
+        words = describe_edge(stage, arm)
+        found.append(f"{words[0].upper()}{words[1:]}. Verdicts that rest on {arm} are not settled.")
+    for arm, best in (stage.chosen or {}).items():
+        if next(tried for tried in tuning.of(arm) if tried.candidate == best).hopeless:
+            found.append(f"{arm} diverged at every value that was tried.")
+    return found

@@ -20,10 +20,10 @@ from gradlab.analysis.measured import Measured
 from gradlab.analysis.rules import ALPHA, Needed
 from gradlab.errors import StudyError
 from gradlab.facts import Fact
-from gradlab.spec.claims import BEST, NEAR, RATIO, THEORY, Claim, describe_layer
+from gradlab.spec.claims import BEST, NEAR, RATIO, THEORY, Claim
 from gradlab.spec.naming import say_selector
 from gradlab.spec.selection import chosen
-from gradlab.words import join, percent, written
+from gradlab.words import describe_layer, join, percent, written
 
 Way = tuple[Outcome, float, float, str]
 """An outcome, its one-sided p, the level that p has to reach, and the words for it."""

@@ -13,8 +13,8 @@ from gradlab.analysis.measured import Measured
 from gradlab.analysis.rules import Median, Needed, Paired, Rule, pooled_arms
 from gradlab.analysis.rules.prediction import bootstrap_interval, permutation_p
 from gradlab.analysis.sample import Sample, apart, divided, joint_copies, pooled
-from gradlab.spec.claims import At, Claim, describe_layer
-from gradlab.words import listed, written
+from gradlab.spec.claims import At, Claim
+from gradlab.words import describe_layer, listed, written
 
 # What a test gives: p-values of the ways it can come out, and the numbers they rest on.
 

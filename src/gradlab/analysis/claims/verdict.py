@@ -7,9 +7,6 @@ from dataclasses import dataclass, replace
 from html import escape
 from typing import TYPE_CHECKING, Any, Literal
 
-from gradlab.analysis.claims.numbers import Comparison
-from gradlab.analysis.claims.reading import Reading
-from gradlab.analysis.measured import Measured
 from gradlab.spec.claims import Claim, list_stated
 from gradlab.spec.naming import name_setting
 from gradlab.spec.paths import label
@@ -17,6 +14,9 @@ from gradlab.spec.selection import chosen
 from gradlab.words import bracket, counted, join, rounded
 
 if TYPE_CHECKING:
+    from gradlab.analysis.claims.numbers import Comparison
+    from gradlab.analysis.claims.reading import Reading
+    from gradlab.analysis.measured import Measured
     from gradlab.plans.tuning import TuningPlan
 
 Outcome = Literal["reproduced", "direction only", "not reproduced", "no difference", "not settled", "not tested"]

@@ -300,3 +300,34 @@ def _flips(n: int) -> NDArray[np.float64]:
 def scheduled_p(n: int, effect: float) -> float:
     """One-sided p of a planned look at an effect of so many standard deviations; 1 where none is planned."""
     return max(Moments(n, effect, 1.0).tail(effect), floor(n)) / LOOKS[n] if n in LOOKS else 1.0
+
+
+# What rules on medians share.
+
+
+def middle(low: tuple[float, ...], high: tuple[float, ...]) -> float | None:
+    """The median of values between these ends; where they leave it open, of those that are known."""
+    if low == high:
+        return _middle(sorted(low))
+    known = [a for a, b in zip(low, high, strict=True) if a == b]
+    whole = [_middle(sorted(ends)) for ends in (low, high)]
+    return whole[0] if whole[0] == whole[1] else _middle(sorted(known)) if known else None
+
+
+def _middle(ordered: list[float]) -> float:
+    n = len(ordered)
+    low, high = ordered[(n - 1) // 2], ordered[n // 2]
+    return low if low == high or math.isinf(low) else high if math.isinf(high) else (low + high) / 2
+
+
+def seeds_for_majority(count: int, n: int, level: float) -> Needed | None:
+    """Seeds at which the same majority settles it; the range comes from the share's own uncertainty."""
+    low, high = likely_shares(count, n)
+
+    def settles(share: float) -> int | None:
+        if share <= 0.5:
+            return None
+        return first_number(lambda m: 2 * p_value(share_evidence(round(share * m), m, 0.5)) <= level, n + 1)
+
+    fewest = settles(high)
+    return None if fewest is None else Needed(fewest, settles(low))

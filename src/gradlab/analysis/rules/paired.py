@@ -29,13 +29,14 @@ from gradlab.analysis.rules.base import (
     Needed,
     Rule,
     first_number,
+    middle,
     p_value,
     planned_looks,
     scheduled_p,
+    seeds_for_majority,
     share_evidence,
     symmetry_evidence,
 )
-from gradlab.analysis.rules.single import middle, seeds_for_majority
 
 LARGEST = 709.0
 """Of logarithms whose exponential is a number."""

@@ -11,7 +11,16 @@ from dataclasses import dataclass
 from functools import cache
 
 from gradlab.analysis.estimate import Estimate
-from gradlab.analysis.rules.base import Needed, Rule, first_number, likely_shares, p_value, share_evidence
+from gradlab.analysis.rules.base import (
+    Needed,
+    Rule,
+    first_number,
+    likely_shares,
+    middle,
+    p_value,
+    seeds_for_majority,
+    share_evidence,
+)
 from gradlab.analysis.sample import Sample
 
 # The median: it lies above a bound if more than half of all networks do. That asks for no distribution, and takes
@@ -72,34 +81,6 @@ def order_rank(n: int, level: float) -> int:
     while rank < n // 2 and 2 * p_value(share_evidence(n - rank, n, 0.5)) <= level:
         rank += 1
     return rank
-
-
-def middle(low: tuple[float, ...], high: tuple[float, ...]) -> float | None:
-    """The median of values between these ends; where they leave it open, of those that are known."""
-    if low == high:
-        return _middle(sorted(low))
-    known = [a for a, b in zip(low, high, strict=True) if a == b]
-    whole = [_middle(sorted(ends)) for ends in (low, high)]
-    return whole[0] if whole[0] == whole[1] else _middle(sorted(known)) if known else None
-
-
-def _middle(ordered: list[float]) -> float:
-    n = len(ordered)
-    low, high = ordered[(n - 1) // 2], ordered[n // 2]
-    return low if low == high or math.isinf(low) else high if math.isinf(high) else (low + high) / 2
-
-
-def seeds_for_majority(count: int, n: int, level: float) -> Needed | None:
-    """Seeds at which the same majority settles it; the range comes from the share's own uncertainty."""
-    low, high = likely_shares(count, n)
-
-    def settles(share: float) -> int | None:
-        if share <= 0.5:
-            return None
-        return first_number(lambda m: 2 * p_value(share_evidence(round(share * m), m, 0.5)) <= level, n + 1)
-
-    fewest = settles(high)
-    return None if fewest is None else Needed(fewest, settles(low))
 
 
 # The share of networks to which something happened, by an anytime-valid binomial test.

@@ -45,7 +45,7 @@ AUDIT_FAILED = 3
 
 def read_until(until: str | None, most: int, seeds: int | None) -> Any:
     """The seeds to plan with: a number, None for the study's own, or how far to go until the claims are settled."""
-    from gradlab.api import until_settled
+    from gradlab.studies.loading import until_settled
 
     if until is None:
         return seeds

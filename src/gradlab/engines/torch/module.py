@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from gradlab.network.activations import Activation, Identity
-from gradlab.network.layout import TAKEN, Slot
+from gradlab.network.layout import PROJECTION, TAKEN, Slot
 from gradlab.network.losses import Loss
-from gradlab.network.mlp import MLP, PROJECTION, Layer
+from gradlab.network.mlp import MLP, Layer
 from gradlab.network.noises import Draws
 from gradlab.network.norms import Norm
 from gradlab.network.skips import Skip

@@ -11,7 +11,7 @@ from gradlab.analysis.estimate import where
 from gradlab.analysis.measured import Measured
 from gradlab.report.charts import Column, EffectChart, SeedChart
 from gradlab.report.figures.base import WIDE, Figure, Numbers, levels_of
-from gradlab.report.tuning import base_settings
+from gradlab.report.tables import base_settings
 from gradlab.spec.study import Headline
 from gradlab.tell.answers import ALL_ON, judge_parts
 from gradlab.words import capital, counted, join, written
