@@ -27,7 +27,7 @@ BUILT_IN = [
     ),
     ("identity", "loss_floor", "so its loss cannot fall below 0.16"),
     ("identity", "loss_floor", "If the residual network ends lower, the floor may be part of the reason."),
-    ("identity", "init_gain", "Init-imposed gain: before any training, signal loses a factor of 4.5 per layer ("),
+    ("identity", "init_gain", "Init-imposed gain: before any training, signal loses a factor of 4.8 per layer ("),
     ("identity", "init_gain", "weights of this size give a plain layer the gain 0.22"),
     ("depth", "init_gain", "; at 30 layers with the skip, signal gains a factor of 1.1"),
     (
