@@ -103,7 +103,7 @@ REFUSALS = [
     ("measure", {"probe": {"batch": "test"}}, ["measure.probe.batch", "'identity' has no test samples", "use train"]),
     ("measure", {"target": {"metric": "test_accuracy", "value": 0.9}}, ["measure.target.metric", "regression"]),
     ("figures", ["training_los"], ["figures.1", "did you mean 'training_loss'?"]),
-    ("name", "../../etc", ["name: use at most 60 of a–z"]),
+    ("name", "../../etc", ["name: use at most 60 lowercase letters"]),
     ("headline", {"metric": "final_los"}, ["headline.metric", "did you mean 'final_loss'?"]),
     ("headline", {"metric": "grad_l2"}, ["headline.metric", "not a metric of a trial", "give at.layer"]),
     ("headline", {"metric": "final_loss", "at": {"layer": 1}}, ["headline.metric", "leave at.layer out"]),
@@ -267,6 +267,7 @@ def test_a_file_that_is_not_a_study_is_refused(content: bytes, tmp_path: Path) -
 def test_a_study_is_named_after_its_file_in_safe_characters(tmp_path: Path, tree: dict[str, Any]) -> None:
     assert files.name_from("My Study (v2)!") == "my-study-v2"
     assert files.name_from("../../..") == "study"
+    assert [files.name_from(stem) for stem in ("微分", "étude", "E\u0301tude 2")] == ["微分", "étude", "étude-2"]
 
 
 def test_paths_may_be_dotted_or_nested_and_a_part_is_one_value() -> None:

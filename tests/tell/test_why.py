@@ -55,8 +55,8 @@ def test_because_names_the_mechanism_with_its_interval_and_what_the_factor_does_
     assert explain(given(), found).because == (
         "Because in the plain network the signal falls 4× per layer (95 %: 3.97 to 4.04, 10 seeds) and δ, the error "
         "signal on its way back, falls 2× per layer: before training, layer 1 gets a gradient of 2 × 10⁻⁹, against "
-        "0.5 in the residual network, where the `+ x` carries both past every layer. Shown at this initialization "
-        "only. The controlled study: `gradlab run identity-controlled`."
+        "0.5 in the residual network, where the `x +` carries both past every layer. Measured before training, at this "
+        "initialization; whether it is the cause is what `gradlab run identity-controlled` tests."
     )
 
 
@@ -65,7 +65,7 @@ def test_because_names_the_mechanism_with_its_interval_and_what_the_factor_does_
     [
         ("no_mechanism", "The numbers do not say why: gradient of the plain network and the residual network are"),
         ("contrary", "The numbers do not say why: in the plain network, which ends better,"),
-        ("no_difference", "There is nothing to explain: the plain network and the residual network are not shown"),
+        ("no_difference", "No difference in loss is shown yet between the plain network and the residual network, so"),
         ("not_measured", "Why was not measured: `measure: {layers: [start, end]}` looks into the layers."),
     ],
 )

@@ -30,7 +30,7 @@ from gradlab.spec.metric import Metric
 from gradlab.spec.selection import chosen
 from gradlab.theory.prediction import Prediction
 
-Stage = Literal["signal", "delta", "gradient", "update", "units", "result"]
+Stage = Literal["signal", "start", "delta", "gradient", "update", "units", "result"]
 Break = Literal["vanishes", "explodes", "falls", "grows", "dead", "small", "large"]
 Mechanism = Literal[
     "vanishing_signal", "exploding_signal", "vanishing_delta", "exploding_delta", "falling_signal", "growing_signal",
@@ -58,6 +58,8 @@ WORDS: Mapping[tuple[Stage, Break], Mechanism] = {
     ("units", "dead"): "dead_units",
 }
 """What a break is called: those that explain most first."""
+DELTAS, GRADIENTS = ("delta_l2", "delta_rms"), ("grad_l2", "grad_mean_abs", "grad_rms")
+"""Measures of what is sent back: a result in one of them is explained by where it starts and how it changes."""
 SHARE = Metric.of("share_of_the_gap", "other")
 SIGNALS = ("activation_std.stream", "activation_std.post", "activation_std.pre")
 """What is called the signal: the first of these that was measured."""
@@ -135,9 +137,24 @@ class Why:
         return next((link for link in self.links if link.stage == stage), None)
 
     @property
+    def repeats(self) -> bool:
+        """Whether the mechanism is the finding itself: δ explains no δ."""
+        return self.stage == "delta" and self.result in DELTAS
+
+    @property
     def on_init(self) -> bool:
         """Whether what breaks is decided by the initial weights, which are then the thing to intervene on."""
-        return self.code.endswith(("_signal", "_delta"))
+        return self.stage in ("signal", "delta")
+
+    @property
+    def stage(self) -> Stage | None:
+        """The link that the mechanism is about; None without one."""
+        return next((stage for (stage, _), code in WORDS.items() if code == self.code), None)
+
+    @property
+    def grows(self) -> bool:
+        """Whether something becomes too large over the layers."""
+        return any(code == self.code and how in ("explodes", "grows") for (_, how), code in WORDS.items())
 
 
 def why(measured: Measured) -> Why | None:
@@ -197,7 +214,7 @@ def _mend(found: Why, config: Config) -> dict[str, float | str] | None:
     factor = theory.phase.critical_scale if theory is not None and plain else None
     if factor is not None and abs(factor - 1) > CRITICAL:
         return {"model.init.scale": float(f"{factor * scale_value(scale, config.model.depth):.6g}")}
-    if not plain and scale == 1 and found.code.startswith(("exploding", "growing")):
+    if not plain and scale == 1 and found.grows:
         return {"model.init.scale": BRANCH}
     return {"model.norm": "layer"} if config.model.norm.kind == "none" else None
 
@@ -222,8 +239,9 @@ def _is_apart(measured: Measured, outcome: Comparison, at: At) -> bool:
 def choose_pair(measured: Measured) -> tuple[str, str] | None:
     """The two groups that the answer hangs on, the worse one first.
 
-    Of the groups that the answering claims are about the worst, and of those that differ from it in the fewest settings
-    of the declared factor the one that is furthest from it.
+    Those that an answering claim compares in the headline metric; else, of the groups that the answering claims are
+    about, the worst, and of those that differ from it in the fewest settings of the declared factor the one that is
+    furthest from it.
     """
     headline, groups = measured.headline, measured.group_names
     if headline is None or len(groups) < 2 or not measured.trials:
@@ -234,6 +252,9 @@ def choose_pair(measured: Measured) -> tuple[str, str] | None:
         order = sorted((n for n in groups if centers[n] is not None), key=lambda n: -float(centers[n] or 0.0))
     if len(order) < 2:
         return None
+    if (compared := _compared(measured)) is not None and set(compared) <= set(order):
+        worse, better = sorted(compared, key=order.index, reverse=True)
+        return worse, better
     asked = [name for name in order if name in _asked(measured)]
     anchor = (asked or order)[-1]
     others = [name for name in order if name != anchor]
@@ -243,6 +264,37 @@ def choose_pair(measured: Measured) -> tuple[str, str] | None:
     partner = max(near, key=lambda name: abs(order.index(name) - place))
     worse, better = sorted((anchor, partner), key=order.index, reverse=True)
     return worse, better
+
+
+def _compared(measured: Measured) -> tuple[str, str] | None:
+    """The two groups that the first answering claim about the headline compares, furthest apart if there are several.
+
+    A study of an only claim is answered by it.
+    """
+    answers, claims, headline = measured.study.answers, measured.study.claims, measured.headline
+    if answers is None and len(claims) != 1:
+        return None
+    groups = [planned.group for planned in measured.plan.groups]
+    numbers = (1,) if answers is None else answers.holds or answers.numbers
+    for claim in (claims[number - 1] for number in numbers):
+        if headline is None or claim.metric != headline.metric or claim.op not in (">", "<", "ratio"):
+            continue
+        rows = [row for row in chosen(claim, groups) if len(row) == 2 and row[0] != row[1]]
+        apart = [(_far(measured, row[0], row[1]), row) for row in rows]
+        if apart:
+            return tuple(max(apart, key=lambda each: each[0])[1])  # type: ignore[return-value]
+    return None
+
+
+def _far(measured: Measured, a: str, b: str) -> float:
+    headline = measured.headline
+    found = None if headline is None else compare(measured, headline.metric, a, b, headline.at)
+    estimate = None if found is None else found.ratio or found.difference
+    if found is None or estimate is None or estimate.value is None:
+        return -1.0
+    if found.ratio is None:
+        return abs(estimate.value)
+    return abs(math.log(estimate.value)) if estimate.value > 0 else math.inf
 
 
 def _asked(measured: Measured) -> set[str]:
@@ -272,6 +324,8 @@ def _links(measured: Measured, a: str, b: str) -> list[Link]:
         *(_change(measured, "signal", name, a, b, back=False) for name in SIGNALS if name in measured.measures),
     ][:1]
     found += [_change(measured, "delta", "delta_l2", a, b, back=True)]
+    if _is_backward(measured):
+        found.insert(len(found) - 1, _at_layer(measured, "start", "delta_l2", a, b))
     found += [_first_layer(measured, "gradient", _gradient(measured), a, b, "start")]
     moment = _first_update(measured, a, b)
     if moment is not None:
@@ -282,7 +336,7 @@ def _links(measured: Measured, a: str, b: str) -> list[Link]:
 
 def _gradient(measured: Measured) -> str:
     headline = measured.headline
-    names = [headline.metric] if headline is not None and headline.metric.startswith("grad_") else []
+    names = [headline.metric] if headline is not None and headline.metric in GRADIENTS else []
     return next((name for name in (*names, "grad_l2", "grad_mean_abs") if name in measured.measures), "grad_l2")
 
 
@@ -339,6 +393,20 @@ def _first_layer(measured: Measured, stage: Stage, measure: str, a: str, b: str,
     if step == "start" or _is_early(measured, a, step):  # later, updates are small because a network has learned
         breaks |= {group: "large" for group, mate in ((a, b), (b, a)) if small[mate]}
     return replace(link, breaks=breaks)
+
+
+def _is_backward(measured: Measured) -> bool:
+    """Whether the result is itself a gradient or δ: then it matters how large δ is where it starts."""
+    headline = measured.headline
+    return headline is not None and headline.metric in (*GRADIENTS, *DELTAS)
+
+
+def _at_layer(measured: Measured, stage: Stage, measure: str, a: str, b: str) -> Link | None:
+    """A size in the last layer, where δ starts."""
+    if measure not in measured.measures:
+        return None
+    samples = {group: measured.sample(measure, group, At(layer="last", step="start")) for group in (a, b)}
+    return _linked(measured, stage, measure, "size", samples, {}, "start")
 
 
 def _is_early(measured: Measured, group: str, step: int | str) -> bool:
@@ -445,6 +513,8 @@ def _mechanism(links: Sequence[Link], affected: str) -> Mechanism:
     there = {(link.stage, link.breaks[affected]) for link in links if affected in link.breaks}
     if _against(links):
         there -= {("gradient", "small"), ("gradient", "large")}
+    if not any(stage == "gradient" for stage, _ in there):  # a change that reaches no gradient explains nothing
+        there = {each for each in there if each[1] not in ("falls", "grows")}
     return next((name for broken, name in WORDS.items() if broken in there), "no_mechanism")
 
 

@@ -132,7 +132,7 @@ def find_figure(claim: Claim, drawn: Sequence[str], catalog: Catalog) -> str | N
 
 # A result in a few lines: what it rests on, what could explain it otherwise, how its claims came out.
 
-MOST_CAVEATS = 2
+MOST_CAVEATS = 3
 """Caveats that one line names; the report has all."""
 NAMED, MOST_NAMED = ("direction only", "not reproduced", "no difference"), 2
 """Outcomes whose claims the tally names, if they are few."""

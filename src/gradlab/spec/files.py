@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -187,8 +188,8 @@ def _kind(raw: Any) -> str:
 
 
 def name_from(stem: str) -> str:
-    """Make a study name from a file name: lowercase letters, digits, dot, dash."""
-    return re.sub(r"[^a-z0-9._-]+", "-", stem.lower()).strip("-._")[:60] or "study"
+    """Make a study name from a file name: lowercase letters of any script, digits, dot, dash."""
+    return re.sub(r"[^\w.-]+", "-", unicodedata.normalize("NFC", stem.lower())).strip("-._")[:60] or "study"
 
 
 def apply_overrides(tree: Mapping[str, Any], overrides: Iterable[Override]) -> dict[str, Any]:

@@ -11,10 +11,10 @@ from pydantic import ValidationError
 from gradlab.errors import Problem, StudyError, Where, nearest, shortened, write_path
 from gradlab.words import join
 
-NAME_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,59}$"
+NAME_PATTERN = r"^[^\W_A-Z][\w.-]{0,59}$"
 LABEL_PATTERN = r"^[^\x00-\x1f\x7f]+$"
 PATTERNS = {
-    NAME_PATTERN: "use at most 60 of a–z, 0–9, '.', '_' and '-', starting with a letter or a digit",
+    NAME_PATTERN: "use at most 60 lowercase letters, digits, '.', '_' and '-', starting with a letter or a digit",
     LABEL_PATTERN: "use a single line without control characters",
 }
 """What a pattern asks for, in words."""

@@ -17,17 +17,24 @@ from gradlab.analysis.why import APART, Link, Why, closed, why
 from gradlab.errors import PartError
 from gradlab.facts import EVEN, Fact
 from gradlab.parts import BUILT_IN
-from gradlab.spec.naming import name_setting, say_inside, say_levels, say_subject
+from gradlab.spec.naming import name_setting, say_inside, say_levels, say_settings, say_subject
 from gradlab.tell.answers import name_metric
 from gradlab.words import capital, counted, join, percent, rounded, written
 
 TITLES: Mapping[str, str] = {
-    "init": "init", "signal": "signal", "delta": "δ", "gradient": "gradient", "update": "update", "units": "units",
+    "init": "init",
+    "signal": "signal",
+    "start": "δ at the end",
+    "delta": "δ",
+    "gradient": "gradient",
+    "update": "update",
+    "units": "units",
     "result": "result",
-}  # fmt: skip
+}
 MEANS: Mapping[str, str] = {
     "init": "the random weights that training starts from",
     "signal": "the spread of the activations, forwards from the first layer to the last, before training",
+    "start": "‖δ‖ of the last layer, where the way back begins: it grows with the output, if the loss does",
     "delta": "δ = dL/dz, the error signal that is sent back from the loss, from the last layer to the first",
     "gradient": "‖dL/dW‖ of layer 1: what its weights are told before training, δ times what enters the layer",
     "update": "how far a step moves the weights of layer 1, relative to their size",
@@ -156,8 +163,8 @@ class _Teller:
             )
         if found.code == "no_difference":
             return (
-                f"There is nothing to explain: {self._name(found.affected)} and {self._name(found.other)} are not "
-                f"shown to differ in {self._result}."
+                f"No difference in {self._result} is shown yet between {self._name(found.affected)} and "
+                f"{self._name(found.other)}, so no cause is sought."
             )
         if found.code == "not_measured":
             return self._not_measured()
@@ -201,8 +208,36 @@ class _Teller:
                 f"(slope 0 on every sample: no gradient passes){_sure(mine, percent)}, against "
                 f"{percent(other.value or 0.0)} {self._in(found.other)}."
             )
-        end = f": {self._sizes(link)}" if link is not None and found.result != link.measure else ""
-        return f"Because {self._at(found.affected)} {flow}{end}{self._remedy(bool(end))}."
+        if found.repeats:
+            return self._repeated()
+        end = f": {self._sizes(link)}" if link is not None and found.result != link.measure else self._starts()
+        starts = "" if link is not None and found.result != link.measure else end
+        return f"Because {self._at(found.affected)} {flow}{end}{'' if starts else self._remedy(bool(end))}."
+
+    def _repeated(self) -> str:
+        """Where δ is the result itself: what differs, and whether theory expects it."""
+        found, link = self.why, self.why.link("delta")
+        assert link is not None
+        differs = say_settings(found.factor) or "what the groups differ in"
+        said = f"Because of {differs}: {self._at(found.affected)} δ {_change(link, found.affected)}"
+        theory = found.theory.get(found.affected)
+        expected = None if theory is None else theory.per_layer("delta_l2")
+        if expected:
+            said += f", and theory predicts {written(max(expected, 1 / expected), 3)}× from {differs} alone"
+        signal = found.link("signal")
+        same = signal is not None and not signal.breaks
+        return f"{said}{'; the signal on its way forward does not' if same else ''}."
+
+    def _starts(self) -> str:
+        """How far apart two δ are already where they start, if the result is a gradient or δ."""
+        link = self.why.link("start")
+        ratio = None if link is None else _ratio(link.apart)
+        if link is None or ratio is None or 1 / EVEN < ratio < EVEN:
+            return ""
+        mine = link.arms[self.why.affected].value or 0.0
+        less = mine < (link.arms[self.why.other].value or 0.0)
+        way = f"{written(max(ratio, 1 / ratio), 2)} times {'smaller' if less else 'larger'}"
+        return f", and δ starts {way} at the last layer, because the output is {'smaller' if less else 'larger'}"
 
     def _flow(self, group: str) -> str:
         """`the signal falls 4.5× per layer (95 %: …) and δ, the error signal on its way back, 4.5×`."""
@@ -240,12 +275,12 @@ class _Teller:
         settings = self.measured.entries[other].group.settings
         there = "where " if named else f"; {self._in(other)} "
         begin = f", {there}" if named else there
-        if found.code.startswith(("exploding", "growing")):
+        if found.grows:
             kept = [TITLES[link.stage] if link.stage == "delta" else "the signal" for link in self._changes()]
             return f"{begin}{join(kept)} stay{'s' * (len(kept) == 1)} within a factor of {written(self._most(), 2)}"
         if found.factor == ("model.skip",) and settings.get("model.skip", "none") != "none":
             carried = "both" if len(self._changes()) > 1 else "it"
-            return f"{begin}the `+ x` carries {carried} past every layer"
+            return f"{begin}the `x +` carries {carried} past every layer"
         if len(found.factor) == 1 and found.factor[0].startswith("model.norm"):
             return f"{begin}the norm resets the size in every layer"
         if found.factor and all(path.startswith("model.init") for path in found.factor):
@@ -263,13 +298,18 @@ class _Teller:
     def tested_by(self) -> str:
         """What would test it: another study, or an intervention that `gradlab why` can run."""
         found = self.why
-        controlled = f" The controlled study: `gradlab run {found.controlled}`." if found.controlled else ""
-        if not found.found:
+        if not found.found or found.repeats:
             return ""
         if found.on_init and not any(path.startswith("model.init") for path in self._varied()):
-            test = "" if found.mend is None else f" To change it: `gradlab why runs/{self.measured.study.name} --test`."
-            return f"Shown at this initialization only.{controlled or test}"
-        return controlled.strip()
+            return f"Measured before training, at this initialization; {self._tester()}"
+        return f"Measured; {self._tester()}" if found.controlled or found.mend else ""
+
+    def _tester(self) -> str:
+        if self.why.controlled:
+            return f"whether it is the cause is what `gradlab run {self.why.controlled}` tests."
+        if self.why.mend is None:
+            return "whether it is the cause was not tested."
+        return f"to test whether it is the cause: `gradlab why runs/{self.measured.study.name} --test`."
 
     def _varied(self) -> list[str]:
         return list(self.measured.names.axes) + list(self.why.factor)
@@ -345,6 +385,8 @@ def _what(link: Link) -> str:
         return f"layer {layers} to 1" if link.stage == "delta" else f"layer 1 to {layers}"
     if link.stage == "update":
         return f"layer 1, step {link.step:,}" if isinstance(link.step, int) else "layer 1"
+    if link.stage == "start":
+        return "last layer"
     return "all layers, end" if link.kind == "share" else "layer 1, start"
 
 
@@ -360,7 +402,7 @@ def _change(link: Link, group: str) -> str:
     if gain.even:
         return "keeps its size"
     verb, factor = ("falls", 1 / gain.per_layer) if gain.per_layer < 1 else ("grows", gain.per_layer)
-    return f"{verb} {written(factor, 3 if factor < EVEN else 2)}× per layer"
+    return f"{verb} {written(factor, 3)}× per layer"
 
 
 def _total(link: Link, group: str) -> str:

@@ -297,7 +297,7 @@ class LossFloor(Caveat):
                     bound,
                     numbers={"floor": max(a.floor, b.floor), "other": min(a.floor, b.floor)},
                     axes={"model.last_activation": (True, False)},
-                    short=f"the loss of {limited} cannot fall below {most}",
+                    short=f"the loss of {limited} cannot fall below {most}, as its outputs are {_range(low, high)}",
                 )
                 return
 
