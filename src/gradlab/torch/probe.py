@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import Any, Self
 
 import pandas as pd
+import torch
 from torch import Tensor, jit, nn
 
 from gradlab.engines.torch.tensors import optimizers_of, scaler_of
@@ -240,7 +241,7 @@ class ModuleProbe:
     # ------------------------------------------------------------------ what hooks do
 
     def _on_begin(self, name: str, module: nn.Module, inputs: Sequence[Any], options: Mapping[str, Any]) -> None:
-        if self._watched and not self.model.training:
+        if self._ignores_pass:
             return
         if self.scaler is not None and any(gradient.nonfinite for gradient in self._gradients.values()):
             self._discard_records()  # the scaler skips such a step, as designed
@@ -255,8 +256,13 @@ class ModuleProbe:
     def _on_end(
         self, name: str, module: nn.Module, inputs: Sequence[Any], options: Mapping[str, Any], output: Any
     ) -> None:
-        if not self._watched or self.model.training:
+        if not self._ignores_pass:
             self._recorder.end(name, module, inputs, options, output)
+
+    @property
+    def _ignores_pass(self) -> bool:
+        """Whether a pass is an evaluation between two steps; one in eval mode whose gradients are recorded may train."""
+        return self._watched and not self.model.training and not torch.is_grad_enabled()
 
     def before_backward(self, losses: Sequence[Any], scaler: Any) -> None:
         """Take the loss, what it is made of, and the scaler that scaled it."""
@@ -267,6 +273,7 @@ class ModuleProbe:
         if self.scaler is None:
             self.scaler = scaler
         records = self._recorder.records
+        records.in_eval_mode = records.in_eval_mode or (records.passes > 0 and not self.model.training)
         if records.backwards == 0:
             records.uncleared = self._has_old_gradients()
         value = sum(float(loss.detach().float().mean()) for loss in tensors) / self._scale()

@@ -83,6 +83,8 @@ class Records:
     backwards: int = 0
     uncleared: bool = False
     """Whether gradients of an earlier step were still there when the first backward pass began."""
+    in_eval_mode: bool = False
+    """Whether a backward pass began while the model was in eval mode."""
     passes: int = 0
     clock: int = 0
 
@@ -394,7 +396,10 @@ def _copy_numbers(source: ModuleStatistics, row: ModuleStatistics) -> None:
 def _fill(row: ModuleStatistics, nonlinear: Tensor | None, summary: Summary) -> None:
     """Write the numbers of a sample into its row; the sample itself is asked of a nonlinear function only."""
     row.mean, row.std, row.rms, row.zeros = summary.mean, summary.std, summary.rms, summary.zeros
-    row.saturated = 0.0 if nonlinear is None else statistics.measure_saturation(nonlinear, summary.low, summary.high)
+    if nonlinear is None:
+        row.saturated = 0.0
+    else:
+        row.saturated = statistics.measure_saturation(nonlinear, summary.low, summary.high, row.kind)
     if nonlinear is None and summary.zeros == 1.0:
         row.dead = 1.0
 

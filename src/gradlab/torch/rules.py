@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from gradlab.torch.statistics import ModuleStatistics, Weight
     from gradlab.torch.watch import Moment
 
-Lasting = Literal["once", "at first", "usually", "always"]
+Lasting = Literal["once", "at first", "usually", "to the end"]
 """At which of a watch's probed steps a problem must show to be told: at any, at the first, at the last or at most of
-them, or at all of them."""
+them, or at every one of the second half."""
 Curves = Mapping[str, Mapping[int, float]]
 """Scalars of a watch: name -> step -> value."""
 
@@ -243,8 +243,8 @@ class Rule(ABC):
         """Whether a problem that showed at some of the probed steps is told."""
         if self.lasts == "at first":
             return hits[0]
-        if self.lasts == "always":
-            return all(hits)
+        if self.lasts == "to the end":
+            return all(hits[len(hits) // 2 :])
         return self.lasts == "once" or hits[-1] or 2 * sum(hits) > len(hits)
 
     def report(self, where: str, evidence: str, helps: str = "", **numbers: float) -> Finding:
@@ -300,8 +300,11 @@ class Nonfinite(Rule):
                 "modules before are fine", count=first.count,
             )  # fmt: skip
         elif loss is not None and not math.isfinite(loss):
+            seen_before = (
+                "although all outputs of the model are finite" if seen.records.passes else "and no pass was seen"
+            )
             yield self.report(
-                "the loss", f"the loss is {loss}, although all outputs of the model are finite",
+                "the loss", f"the loss is {loss}, {seen_before}",
                 "look for the logarithm of 0 or a division by 0 in the loss: use a loss that takes logits, or add a "
                 "small number", loss=loss,
             )  # fmt: skip
@@ -378,6 +381,29 @@ class ProbabilitiesInsteadOfLogits(Rule):
                 f"remove the {objective.squashed} from the model, and apply it only to read the outputs",
                 loss=objective.value,
             )  # fmt: skip
+
+
+class TrainingInEvalMode(Rule):
+    """Gradients of a model in eval mode: dropout is off, and norms use the statistics of earlier batches."""
+
+    code = "training_in_eval_mode"
+    helps = "call model.train() before training, and again after each evaluation"
+    lasts = "usually"
+
+    def find(self, seen: Pass) -> Iterator[Finding]:
+        mode = [name for name, module in seen.probe.structure.modules if depends_on_mode(module)]
+        if seen.probe.optimizers and seen.records.in_eval_mode and mode and any(w.grad_l2 for w in seen.weights):
+            yield self.report(
+                seen.model_name,
+                f"the model is in eval mode while it trains: {listed(mode)} work as in evaluation", modules=len(mode),
+            )  # fmt: skip
+
+
+def depends_on_mode(module: Any) -> bool:
+    """Whether a module computes something else in eval mode: dropout, batch norm."""
+    p = getattr(module, "p", None)
+    drops = "Dropout" in type(module).__name__ and isinstance(p, int | float) and p > 0
+    return drops or bool(getattr(module, "track_running_stats", False))
 
 
 class GradientsNotCleared(Rule):
@@ -475,8 +501,13 @@ class Frozen(Rule):
         frozen = [w for w in seen.weights if not w.trainable]
         if frozen:
             share = sum(w.entries for w in frozen) / max(1, sum(w.entries for w in seen.weights))
-            evidence = f"requires_grad is False for {percent(share)} of the parameters"
+            evidence = f"requires_grad is False for {_part_of_all(share)} of the parameters"
             yield self.report(listed([w.names[0] for w in frozen]), evidence, share=share)
+
+
+def _part_of_all(share: float) -> str:
+    """`35 %`; never all of them if some are left."""
+    return "all" if share == 1 else "over 99 %" if share > 0.99 else percent(share)
 
 
 # ---------------------------------------------------------------------- steps
@@ -496,10 +527,10 @@ LOW_PRECISION = ("bfloat16", "float16")
 
 
 class DoesNotMove(Rule):
-    """Matrices with gradients that a step leaves as they were. A warm-up may begin so: it must be so at all steps."""
+    """Matrices with gradients that a step leaves as they were. A warm-up may begin so: it must last to the end."""
 
     code = "does_not_move"
-    lasts = "always"
+    lasts = "to the end"
 
     def find(self, seen: Pass) -> Iterator[Finding]:
         still = [w for w in seen.stepped if (w.update_ratio or 0) < STUCK]
@@ -546,11 +577,11 @@ def _share_moved(weight: Weight) -> float:
 
 
 class StepsTooSmall(Rule):
-    """Steps that move every matrix, but none by anything to speak of."""
+    """Steps that move every matrix, but none by anything to speak of, at all steps or from some step on."""
 
     code = "steps_too_small"
     helps = "raise the learning rate; is the loss or gradient divided or clipped to almost nothing? is eps too large?"
-    lasts = "always"
+    lasts = "to the end"
 
     def find(self, seen: Pass) -> Iterator[Finding]:
         pace = max((w.update_ratio or 0.0 for w in seen.stepped), default=SMALL)
@@ -900,6 +931,8 @@ class SamplesLookAlike(Rule):
 # ---------------------------------------------------------------------- inside special modules
 
 SHARP_ENTROPY, SHARP_WEIGHT, FEWEST_KEYS = 0.1, 0.9, 8
+ENOUGH_CHOICES = 16
+"""Choices per expert that a judgment needs: of fewer, a balanced router may leave one out by chance."""
 EXPERT = re.compile(r"(^|\.)\w*experts?\w*\.(\d+)(\.|$)", re.IGNORECASE)
 
 
@@ -938,23 +971,26 @@ class ExpertsNeverChosen(Rule):
     needs_finite = True
 
     def find(self, seen: Pass) -> Iterator[Finding]:
-        called, idle = _experts([seen.probe])
-        if called:
-            yield from self._describe(sorted(idle), len(idle) + len(called))
-            return
-        for router, counts in seen.records.loads.items():
-            unused = [f"{router}, expert {number}" for number, count in enumerate(counts) if count == 0]
-            if unused and sum(counts) >= 8 * len(counts):  # fewer choices may leave one out by chance
-                yield from self._describe(unused, len(counts))
-                return
+        yield from self._look([seen.probe])
 
     def find_over(self, history: History) -> Iterator[Finding]:
-        """An expert that some probed step has called is not one that is never chosen."""
-        called, idle = _experts([moment.probe for moment in history.moments])
-        if called:
-            yield from self._describe(sorted(idle), len(idle) + len(called))
-        else:
-            yield from super().find_over(history)
+        """Look at the second half of the probed steps together: an expert may be used at first and never again."""
+        probes = [moment.probe for moment in history.moments]
+        yield from self._look(probes[len(probes) // 2 :])
+
+    def _look(self, probes: Sequence[ModuleProbe]) -> Iterator[Finding]:
+        tokens, idle = _count_tokens(probes)
+        if tokens:
+            if sum(tokens.values()) >= ENOUGH_CHOICES * (len(idle) + len(tokens)):
+                yield from self._describe(sorted(idle), len(idle) + len(tokens))
+            return
+        for router in {name for probe in probes for name in probe.records.loads}:
+            loads = [probe.records.loads[router] for probe in probes if router in probe.records.loads]
+            counts = [sum(of_one) for of_one in zip(*loads, strict=False)]
+            unused = [f"{router}, expert {number}" for number, count in enumerate(counts) if count == 0]
+            if unused and sum(counts) >= ENOUGH_CHOICES * len(counts):
+                yield from self._describe(unused, len(counts))
+                return
 
     def _describe(self, idle: Sequence[str], of: int) -> Iterator[Finding]:
         if idle:
@@ -962,11 +998,18 @@ class ExpertsNeverChosen(Rule):
             yield self.report(listed(idle), evidence, idle=len(idle), experts=of)
 
 
-def _experts(probes: Sequence[ModuleProbe]) -> tuple[set[str], set[str]]:
-    """Return the experts that were called in some pass, and those that were called in none."""
-    called = {expert for probe in probes for name in probe.modules if (expert := expert_of(name))}
+def _count_tokens(probes: Sequence[ModuleProbe]) -> tuple[dict[str, int], set[str]]:
+    """Return how many tokens each expert got in these passes, and the experts that got none."""
+    tokens: dict[str, int] = {}
+    for probe in probes:
+        largest: dict[str, int] = {}
+        for name, row in probe.modules.items():
+            if expert := expert_of(name):
+                largest[expert] = max(largest.get(expert, 1), math.prod(row.shape[:-1]))
+        for expert, count in largest.items():
+            tokens[expert] = tokens.get(expert, 0) + count
     uncalled = {expert for probe in probes for name in probe.records.never_called if (expert := expert_of(name))}
-    return called, uncalled - called
+    return tokens, uncalled - set(tokens)
 
 
 def expert_of(name: str) -> str | None:
@@ -979,8 +1022,9 @@ def expert_of(name: str) -> str | None:
 
 FEWEST_LOSSES = 10
 """Losses that a judgment of the curve needs."""
-RISEN, SPIKE = 1.5, 5.0
-"""A loss rises beyond so many times its first third's median, and spikes beyond so many times its last five values'."""
+RISEN, SPIKE, SEEN = 1.5, 5.0, 0.1
+"""A loss rises beyond so many times its first third's median, and spikes beyond so many times its last five values'
+and so much of where it began."""
 
 
 class LossRises(Rule):
@@ -1046,7 +1090,8 @@ class LossSpikes(Rule):
     def find_in_course(self, history: History) -> Iterator[Finding]:
         values, steps = history.losses, list(history.loss_by_step)
         around = [median(values[max(0, i - 5) : i]) for i in range(1, len(values))]
-        spikes = [i for i, usual in enumerate(around, 1) if usual > 0 and values[i] > SPIKE * usual and i > 5]
+        lowest = SEEN * median(values[:3]) if values else 0.0  # a loss near 0 may multiply without harm
+        spikes = [i for i, usual in enumerate(around, 1) if i > 5 and values[i] > max(SPIKE * usual, lowest) > 0]
         if spikes:
             worst = max(spikes, key=lambda i: values[i])
             yield self.report(

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 NEAR = 0.97
 """An output in a bounded range is saturated beyond this share of the range."""
+CENTERED = ("tanh", "hardtanh", "softsign")
+"""Kinds whose range is −1 to 1, also where no output is below 0."""
 CHUNK = 2**17
 """Entries that one reduction takes at a time: float32 sums of more lose digits, and half precision is widened."""
 RUN = 16
@@ -99,11 +101,12 @@ def measure_gradient(seen: ModuleStatistics, entries: Tensor) -> float | None:
     return size / math.sqrt(entries.numel()) if entries.numel() else None
 
 
-def measure_saturation(values: Tensor, low: float, high: float) -> float:
-    """Return the share of entries near the ends of a bounded range."""
+def measure_saturation(values: Tensor, low: float, high: float, kind: str = "") -> float:
+    """Return the share of entries near the ends of a bounded range: −1 and 1, or 0 and 1."""
     if low < -1 or high > 1:
         return 0.0
-    ends = values.abs() > NEAR if low < 0 else (values > NEAR) | (values < 1 - NEAR)
+    centered = low < 0 or kind.lower().rstrip("_") in CENTERED
+    ends = values.abs() > NEAR if centered else (values > NEAR) | (values < 1 - NEAR)
     return int(torch.count_nonzero(ends)) / values.numel()
 
 

@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from statistics import median
 from time import perf_counter
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -46,6 +47,8 @@ MOST_MOMENTS = 512
 """Moments that stay in memory. Beyond, every second one is let go, so that any number of steps takes bounded memory."""
 JUDGED = 20
 """Up to so many moments, a watch on the disk is judged at each; later, so many times until their number doubles."""
+FEWEST_ALONE = 5
+"""Steps without a probe that show what a step takes alone."""
 MOST_WAITING = 256
 """Waiting scalars beyond which they are read."""
 CLOCK_TENSORS, CLOCK_ENTRIES = 4, 64
@@ -119,7 +122,7 @@ class StepClock:
         if self._heard or not self._seen:
             return False
         now = self._look()
-        moved = any(a.shape == b.shape and not bool((a == b).all()) for a, b in zip(self._seen, now, strict=False))
+        moved = any(a.shape == b.shape and not _are_same(a, b) for a, b in zip(self._seen, now, strict=False))
         if moved:
             self._seen, self.infers = now, True
         return moved
@@ -128,6 +131,11 @@ class StepClock:
         held = [p for group in self._optimizer.param_groups for p in group["params"] if p.requires_grad]
         few = held[:: max(1, len(held) // CLOCK_TENSORS)][:CLOCK_TENSORS]
         return [statistics.sample_entries(p.detach(), CLOCK_ENTRIES)[:CLOCK_ENTRIES].clone() for p in few]
+
+
+def _are_same(a: Tensor, b: Tensor) -> bool:
+    """Whether all entries are the same; NaN is the same as NaN."""
+    return bool(((a == b) | (a.isnan() & b.isnan())).all())
 
 
 @dataclass(frozen=True)
@@ -187,6 +195,8 @@ class Watch:
         self._running, self._stepped_inside = 0, False
         """Backward calls that are running, and whether an optimizer has made a step inside one."""
         self._spent, self._elapsed, self._last = 0.0, 0.0, perf_counter()
+        self._alone: list[float] = []
+        """Seconds of steps that nothing was attached to."""
         last = self._optimizers[-1]
         self._handles: list[Any] = []
         if hasattr(last, "register_step_post_hook"):
@@ -257,6 +267,7 @@ class Watch:
             losses = [loss for loss in losses if bool(loss.isfinite().all())]
         if losses and self.step not in self._logged:
             self.scalars.add(self.step, "loss", losses, 1.0 if self._scaler is None else self._scaler.get_scale())
+        alone = self._open is None
         if self._open is not None:
             start = perf_counter()
             probe, self._open = self._open, None
@@ -272,6 +283,8 @@ class Watch:
             self._spent += probe.seconds + perf_counter() - start
         self.step += 1
         now = perf_counter()
+        if alone and len(self._alone) < MOST_MOMENTS:
+            self._alone.append(now - self._last)
         self._elapsed += now - self._last
         self._last = now
         self._start_probe()
@@ -295,8 +308,7 @@ class Watch:
         if self._open is None and self._clock.infers:  # no hook will tell that the step to be probed begins
             self._guard(lambda: self._start_probe(ahead=1))
         self._clock.mark_backward()
-        if self._model.training:
-            self._losses += [loss.detach() for loss in losses if isinstance(loss, Tensor)]
+        self._losses += [loss.detach() for loss in losses if isinstance(loss, Tensor)]
 
     def after_backward(self) -> None:
         """Finish a step that was made inside the backward pass, also one that has failed."""
@@ -372,10 +384,18 @@ class Watch:
     def overhead(self) -> float | None:
         """Extra time caused by the watch, as a share of the time without it; None before the first record.
 
-        It counts the time spent inside hooks, attaching them and removing them.
+        Steps that nothing was attached to show the time without it. With few of them (`every=1`), it is the time spent
+        inside hooks, attaching them and removing them: the least that it can be.
         """
         rest = self._elapsed - self._spent
-        return self._spent / rest if self.moments and rest > 0 else None
+        if self.measures_overhead:
+            rest = min(rest, median(self._alone) * (self.step - self.start))
+        return max(0.0, self._elapsed / rest - 1) if self.moments and rest > 0 else None
+
+    @property
+    def measures_overhead(self) -> bool:
+        """Whether enough steps ran without a probe to compare with."""
+        return len(self._alone) >= FEWEST_ALONE
 
     def table(self) -> pd.DataFrame:
         """One row per step, module and measure, in the format of Gradlab's layer tables."""
@@ -449,7 +469,8 @@ class Watch:
     @property
     def summary(self) -> str:
         """The number of probed steps and the overhead."""
-        share = "" if self.overhead is None else f", {100 * self.overhead:.1f} % overhead"
+        least = "" if self.measures_overhead else "at least "
+        share = "" if self.overhead is None else f", {least}{100 * self.overhead:.1f} % overhead"
         kept = f" ({len(self.moments):,} kept)" if len(self.moments) < self.probed else ""
         return f"watched {type(self._model).__name__}: {self.probed:,} of {self.step:,} steps probed{kept}{share}"
 
