@@ -5,6 +5,7 @@ python benchmarks/zoo first [NAME …]       # the faults that the rules were ma
 python benchmarks/zoo second [NAME …]      # the faults written down before; the first result is kept
 python benchmarks/zoo seeds                # all of it again with other seeds; kept apart
 python benchmarks/zoo say NAME …           # print the whole diagnosis of faults by name; nothing is kept
+python benchmarks/zoo doctor FOLDER [CASE …]  # gradlab doctor on a folder of set-ups; with CASE, print what it says
 python benchmarks/zoo docs                 # write the zoo's section of docs/pytorch.md from what was kept
 """
 
@@ -158,13 +159,18 @@ def write_docs() -> None:
 def main() -> None:
     """Do what the first argument says."""
     what, names = (sys.argv[1:2] or [""])[0], sys.argv[2:]
-    if what not in ("healthy", "first", "second", "seeds", "say", "docs") or (what == "say" and not names):
+    known = ("healthy", "first", "second", "seeds", "say", "doctor", "docs")
+    if what not in known or (what in ("say", "doctor") and not names):
         print(__doc__)
         sys.exit(2)
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     if what == "docs":
         write_docs()
+    elif what == "doctor":
+        from visits import run_folder
+
+        run_folder(Path(names[0]), names[1:], RESULTS)
     elif what == "say":
         say(names)
     elif what == "seeds":

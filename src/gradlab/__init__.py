@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from gradlab.api import audit as audit
     from gradlab.api import command as command
     from gradlab.api import compare as compare
+    from gradlab.api import doctor as doctor
     from gradlab.api import export as export
     from gradlab.api import judge as judge
     from gradlab.api import lab as lab
@@ -49,6 +50,7 @@ _HOMES = {
     "audit": "gradlab.api",
     "command": "gradlab.api",
     "compare": "gradlab.api",
+    "doctor": "gradlab.api",
     "export": "gradlab.api",
     "judge": "gradlab.api",
     "lab": "gradlab.api",
@@ -76,6 +78,7 @@ __all__ = [
     "audit",
     "command",
     "compare",
+    "doctor",
     "export",
     "judge",
     "lab",

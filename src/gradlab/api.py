@@ -47,6 +47,7 @@ from gradlab.trackers.exporting import Exported, LiveTracking, export_run, named
 from gradlab.trials.outcome import TrialResult
 
 if TYPE_CHECKING:
+    from gradlab.checks.visit import Visit
     from gradlab.torch.probe import ModuleProbe
     from gradlab.torch.watch import Moment, Watch
 
@@ -55,6 +56,7 @@ __all__ = [
     "audit",
     "command",
     "compare",
+    "doctor",
     "export",
     "judge",
     "lab",
@@ -397,6 +399,40 @@ def watch(
     from gradlab.torch.watch import Watch
 
     return Watch(model, optimizer, every=every, scaler=scaler, quiet=quiet, start=start, out=out, on_moment=on_moment)
+
+
+def doctor(
+    model: Any,
+    batch: Any = None,
+    loss: Any = None,
+    *,
+    optimizer: Any = None,
+    loader: Any = None,
+    val_loader: Any = None,
+    scheduler: Any = None,
+    step: Callable[..., Any] | None = None,
+    metric: Any = None,
+    seconds: float = 45.0,
+    only: Sequence[str] = (),
+) -> Visit:
+    """Find out why a training does not work, by small experiments on copies of it.
+
+        >>> visit = gradlab.doctor(model, (x, y), loss_fn, optimizer=optimizer, loader=loader)
+        >>> print(visit)                       # what is wrong, what shows it, what to do, what was not checked
+        >>> visit.codes, visit.healthy, visit.to_json(), visit.save("visit.html")
+
+    `loss` is `loss(output, target)`; it is called as `loss(model, batch)` if its first argument is named `model`, `net`
+    or `network` (or annotated as a Module), or its second `batch`. `step(model, batch, optimizer)` is your own training
+    step. Without a batch, the first of the loader is taken. Model, optimizer, random state and loaders stay as they
+    are. `seconds` is roughly how long it may take; `only` names checks.
+    """
+    require_torch()
+    from gradlab.checks.training import read_training
+    from gradlab.checks.visit import visit
+
+    given = {"model": model, "batch": batch, "loss": loss, "optimizer": optimizer, "loader": loader}
+    others = {"val_loader": val_loader, "scheduler": scheduler, "step": step, "metric": metric}
+    return visit(read_training({**given, **others}), seconds, only)
 
 
 def reproduce(

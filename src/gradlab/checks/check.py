@@ -131,7 +131,7 @@ def all_checks() -> tuple[type[Check], ...]:
     return tuple(sorted(kinds, key=lambda k: (costs.index(k.cost), STAGES.index(k.stage), k.rank, k.code)))
 
 
-def _below(kind: type[Check]) -> Iterable[type[Check]]:
+def _below(kind: Any) -> Iterable[type[Check]]:
     for each in kind.__subclasses__():
         yield each
         yield from _below(each)

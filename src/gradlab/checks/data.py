@@ -52,7 +52,7 @@ class Table:
         made = np.concatenate(parts, 1) if parts else np.zeros((0, 0))
         spread = made.std(0)
         keep = spread > 0
-        return (made[:, keep] - made[:, keep].mean(0)) / spread[keep]
+        return np.asarray((made[:, keep] - made[:, keep].mean(0)) / spread[keep])
 
 
 def read_table(at: Examination, batches: Sequence[Any]) -> Table:
@@ -67,7 +67,9 @@ def read_table(at: Examination, batches: Sequence[Any]) -> Table:
     columns = []
     for place in range(len(rows[0])):
         parts = [row[place] for row in rows]
-        if any(p.dim() == 0 or len(p) != n or p.shape[1:] != parts[0].shape[1:] for p, n in zip(parts, sizes, strict=True)):
+        if any(
+            p.dim() == 0 or len(p) != n or p.shape[1:] != parts[0].shape[1:] for p, n in zip(parts, sizes, strict=True)
+        ):
             raise CannotTell("the tensors of a batch differ in length or shape")
         columns.append(torch.cat(parts))
     try:
@@ -126,7 +128,11 @@ class LoaderOrder(Check):
                 between, chance = _share_between(onehot, table.sizes)
             if between > 0.5 and between > 3 * chance:
                 single = sum(len(np.unique(part)) == 1 for part in np.split(values, np.cumsum(table.sizes)[:-1]))
-                what = f"{single} of {len(table.sizes)} batches hold a single class" if single else "batches come in the order of their targets"  # noqa: E501
+                what = (
+                    f"{single} of {len(table.sizes)} batches hold a single class"
+                    if single
+                    else "batches come in the order of their targets"
+                )
                 yield self.cause(
                     "the data is not shuffled",
                     f"{what}: {percent(between)} of the targets' variance is between batches (of shuffled ones, "
@@ -163,7 +169,7 @@ class RepeatedSamples(Check):
             if len(column) < 8:
                 continue
             rows = column.reshape(len(column), -1)
-            if rows.shape[1] < 2 and rows.unique().numel() > 1 or bool((rows == 0).all()):
+            if (rows.shape[1] < 2 and rows.unique().numel() > 1) or bool((rows == 0).all()):
                 continue
             same_all = bool((rows == rows[:1]).all())
             digests = [hash(row.numpy().tobytes()) for row in rows]
@@ -171,10 +177,13 @@ class RepeatedSamples(Check):
             if same_all and place in table.inputs and rows.shape[1] > 1:
                 if len(table.inputs) > 1 and not column.is_floating_point():
                     continue
-                if len(table.inputs) > 1 and any(not bool((table.columns[p] == table.columns[p][:1]).all()) for p in table.inputs):
+                if len(table.inputs) > 1 and any(
+                    not bool((table.columns[p] == table.columns[p][:1]).all()) for p in table.inputs
+                ):
                     continue
                 yield self.cause(
-                    "all inputs are the same", f"the {len(rows)} inputs of the loader are equal", "look at the dataset's "
+                    "all inputs are the same",
+                    f"the {len(rows)} inputs of the loader are equal", "look at the dataset's "
                     "__getitem__: does its index enter?", code="identical_samples",
                 )  # fmt: skip
                 return
@@ -219,7 +228,9 @@ class InputScale(Check):
         call = at.eval_pass.main_call()
         tensors = leaves(call.inputs) if call is not None else []
         first = next((t.detach() for t in tensors if t.is_floating_point() and t.dim() >= 2 and t.shape[1] > 0), None)
-        ids = next((t.detach() for t in tensors if not t.is_floating_point() and t.dtype != torch.bool and t.dim() == 2), None)
+        ids = next(
+            (t.detach() for t in tensors if not t.is_floating_point() and t.dtype != torch.bool and t.dim() == 2), None
+        )
         if first is None and ids is not None:
             if bool((ids == ids.flatten()[0]).all()) and ids.numel() > 8:
                 yield self.cause("all tokens are the same", f"{ids.numel():,} ids, all {int(ids.flatten()[0])}",
@@ -263,7 +274,8 @@ class InputScale(Check):
                 )  # fmt: skip
                 return
         if spread < 1e-3 * size and values.numel() > 16:
-            yield self.cause("inputs hardly vary", f"their standard deviation is {written(spread)}, their size {written(size)}",
+            yield self.cause("inputs hardly vary",
+                             f"their standard deviation is {written(spread)}, their size {written(size)}",
                              "look at the preprocessing", code="constant_inputs", certainty="likely")  # fmt: skip
             return
         self.fine(f"root mean square {written(size)}")
@@ -289,14 +301,19 @@ class Targets(Check):
             target = c.target
             if target is None or not target.numel():
                 continue
-            if c.name in ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss") and target.numel() > 7 and not target.requires_grad:  # noqa: E501
+            if (
+                c.name in ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")
+                and target.numel() > 7
+                and not target.requires_grad
+            ):
                 size, spread = float(target.float().square().mean().sqrt()), float(target.float().std())
                 made = float(c.output.detach().float().std())
                 if size > 50 and size > 30 * max(made, float(c.output.detach().float().square().mean().sqrt())):
                     yield self.cause(
                         "targets are not scaled",
                         f"they have a mean of {written(float(target.float().mean()))} and a standard deviation of "
-                        f"{written(spread)}, while the outputs begin with {written(made)}: it takes very long until the last "
+                        f"{written(spread)}, while the outputs begin with {written(made)}: it takes very long "
+                        "until the last "
                         "layer is so large, and the loss is dominated by it",
                         "standardize the targets, and undo it for predictions", code="targets_not_scaled", rms=size,
                     )  # fmt: skip
@@ -320,7 +337,8 @@ class Targets(Check):
             if share > 0.9 and total >= 64:
                 yield self.cause(
                     "one class has almost all samples",
-                    f"{percent(share)} of {total} targets are {written(float(values[counts.argmax()]))}: always answering so "
+                    f"{percent(share)} of {total} targets are {written(float(values[counts.argmax()]))}: always "
+                    "answering so "
                     f"is right in {percent(share)} of cases",
                     "judge by balanced accuracy, and weight or sample the classes", code="imbalanced_classes",
                     certainty="likely", share=share,
@@ -338,7 +356,8 @@ class Targets(Check):
         classes, low, high = c.output.shape[c.class_axis], int(values.min()), int(values.max())
         if low == 1 and high == classes - 1 and len(values) == classes - 1 and classes <= 64:
             yield self.cause(
-                "labels begin at 1", f"labels go from 1 to {high}, and the model has {classes} outputs: class 0 never occurs",
+                "labels begin at 1",
+                f"labels go from 1 to {high}, and the model has {classes} outputs: class 0 never occurs",
                 "subtract 1, and give the model one output less", code="labels_off_by_one", severity="caution",
                 certainty="possible",
             )  # fmt: skip
@@ -383,8 +402,10 @@ class TargetAmongInputs(Check):
                 if related[best] > 0.999 or (related[best] > 0.95 and decided and related[best] - rest > 0.2):
                     yield self.cause(
                         "the target is one of the inputs",
-                        f"input feature {best} has a correlation of {related[best]:.4f} with the target: the model can read "
-                        "its answer", "remove the feature: it will not be there, or not be true, when the model is used",
+                        f"input feature {best} has a correlation of {related[best]:.4f} with the target: the model "
+                        "can read "
+                        "its answer",
+                        "remove the feature: it will not be there, or not be true, when the model is used",
                         where=f"feature {best}", correlation=float(related[best]),
                     )  # fmt: skip
                     return
@@ -423,12 +444,18 @@ class Paddings(Check):
                 pad = int(tensor[padded][0])
                 target, ignore = c.target, c.options.get("ignore_index", -100)
                 counted_in = float((target == pad).float().mean())
-                if target.numel() >= 0.8 * tensor.numel() - len(tensor) and counted_in > 0.1 and pad != ignore and share > 0.1:
+                if (
+                    target.numel() >= 0.8 * tensor.numel() - len(tensor)
+                    and counted_in > 0.1
+                    and pad != ignore
+                    and share > 0.1
+                ):
                     words = float((tensor == pad).float().mean())
                     if counted_in > 0.5 * words:
                         yield self.cause(
                             "padding counts in the loss",
-                            f"{percent(counted_in)} of the targets are the padding id {pad}, which the loss does not ignore: "
+                            f"{percent(counted_in)} of the targets are the padding id {pad}, which the loss does "
+                            "not ignore: "
                             "predicting padding is most of what it learns",
                             f"pass ignore_index={pad} to the loss, or set padded targets to −100",
                             code="padding_in_the_loss", share=counted_in,
@@ -462,7 +489,8 @@ class TrainAndValidation(Check):
                 yield self.cause(
                     "validation data are among the training data",
                     f"{percent(twice)} of {len(b)} validation inputs are also in the training loader, to the last bit",
-                    "split before augmenting, oversampling or windowing, and without overlap", code="train_in_validation",
+                    "split before augmenting, oversampling or windowing, and without overlap",
+                    code="train_in_validation",
                     share=twice,
                 )  # fmt: skip
                 return
@@ -488,8 +516,10 @@ class TrainAndValidation(Check):
             yield self.cause(
                 "training and validation inputs are prepared differently",
                 f"training inputs have a mean of {written(float(a.mean()))} and a standard deviation of "
-                f"{written(float(a.std()))}, validation inputs {written(float(b.mean()))} and {written(float(b.std()))}",
-                "use the same normalization for both, with the numbers of the training set", code="prepared_differently",
+                f"{written(float(a.std()))}, validation inputs {written(float(b.mean()))} and "
+                f"{written(float(b.std()))}",
+                "use the same normalization for both, with the numbers of the training set",
+                code="prepared_differently",
                 certainty="likely", shift=float(shift), ratio=widest,
             )  # fmt: skip
 
@@ -535,7 +565,8 @@ class PairsBelongTogether(Check):
             lag, score = shifted
             yield self.cause(
                 "inputs and targets are shifted against each other",
-                f"baselines find nothing in the pairs (cross-validated R² {best[0]:.2f}), and an R² of {score:.2f} when targets "
+                f"baselines find nothing in the pairs (cross-validated R² {best[0]:.2f}), and an R² of {score:.2f} "
+                "when targets "
                 f"are moved by {lag:+d}", "pair each input with its own target: look for an index that is off, two "
                 "sorts, or one of two lists that was filtered", lag=lag,
             )  # fmt: skip
@@ -549,8 +580,10 @@ class PairsBelongTogether(Check):
                 return
             yield self.cause(
                 "inputs and targets do not seem to belong together",
-                f"on {len(y)} samples, {len(chances)} baselines ({listed(chances)}) predict held-out targets no better than "
-                f"targets in a random order (p = {best[1]:.2f}), and neither does the network: it can only learn by heart",
+                f"on {len(y)} samples, {len(chances)} baselines ({listed(chances)}) predict held-out targets no "
+                "better than "
+                f"targets in a random order (p = {best[1]:.2f}), and neither does the network: it can only learn "
+                "by heart",
                 "look at the pairs themselves: were inputs shuffled, sorted or filtered without their targets?",
                 certainty="likely", p=best[1],
             )  # fmt: skip
@@ -590,9 +623,9 @@ def _coded(column: np.ndarray, classes: bool) -> np.ndarray:
     values = np.unique(column)
     if classes and len(values) > 2:
         made = np.stack([column == v for v in values], 1).astype(float)
-        return made - made.mean(0)
+        return np.asarray(made - made.mean(0))
     ranks = column.argsort().argsort().astype(float) if not classes else column
-    return ((ranks - ranks.mean()) / max(ranks.std(), 1e-12))[:, None]
+    return np.asarray(((ranks - ranks.mean()) / max(ranks.std(), 1e-12))[:, None])
 
 
 def _views(at: Examination, table: Table, ids: bool) -> Iterator[tuple[str, np.ndarray]]:
@@ -609,14 +642,17 @@ def _views(at: Examination, table: Table, ids: bool) -> Iterator[tuple[str, np.n
     yield "linear", x
     rng = np.random.default_rng(0)
     width = min(400, max(50, len(x) // 3))
-    drawn = np.maximum(0, x @ rng.normal(size=(x.shape[1], width)) / math.sqrt(max(1, x.shape[1])) + rng.normal(size=width) * 0.3)
+    drawn = np.maximum(
+        0, x @ rng.normal(size=(x.shape[1], width)) / math.sqrt(max(1, x.shape[1])) + rng.normal(size=width) * 0.3
+    )
     yield "random features", _standard(drawn)
     yield "squares", _standard(np.concatenate([x, x**2], 1))
     image = next((table.columns[p] for p in table.inputs if table.columns[p].dim() == 4), None)
     if image is not None:
+        drawn_filters = torch.randn(32, image.shape[1], 5, 5, generator=torch.Generator().manual_seed(0)) / 5
         with torch.no_grad():
             maps = torch.nn.functional.conv2d(
-                image[:MOST_SAMPLES].float(), torch.randn(32, image.shape[1], 5, 5, generator=torch.Generator().manual_seed(0)) / 5,
+                image[:MOST_SAMPLES].float(), drawn_filters,
                 padding=2,
             ).relu()  # fmt: skip
             pooled = torch.nn.functional.adaptive_avg_pool2d(maps, min(3, image.shape[-1])).flatten(1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -86,7 +87,7 @@ class SamplesMix(Check):
             again = replay(module, call, call.inputs)
             if change_between(before, again) > 0:
                 continue
-            changed = map_tensors(lambda t, n=samples: _with_first_replaced(t, n), call.inputs)
+            changed = map_tensors(partial(_with_first_replaced, samples=samples), call.inputs)
             after = replay(module, call, changed)
             moved = change_between([other_rows(t, samples) for t in before], [other_rows(t, samples) for t in after])
             looked.append(moved)
@@ -353,11 +354,11 @@ class Positions:
                 return chosen, self.gradient.movedim(axis, -1).abs().amax(-1) > 0
         for criterion in reversed(self.record.criteria):
             target = criterion.target
-            batch = count_samples(self.call.inputs)
-            if target is not None and target.is_floating_point() and target.dim() in (2, 3) and len(target) == batch:
-                if self.output.dim() >= 2 and target.shape[1] == self.output.shape[1] and target.shape[1] > 3:
-                    if self.output.dim() == target.dim():
-                        return target.detach(), torch.ones(target.shape[:2], dtype=torch.bool)
+            if target is None or not target.is_floating_point() or target.dim() not in (2, 3):
+                continue
+            same = target.dim() == self.output.dim() and target.shape[1] == self.output.shape[1] > 3
+            if same and len(target) == count_samples(self.call.inputs):
+                return target.detach(), torch.ones(target.shape[:2], dtype=torch.bool)
         raise CannotTell("targets are not given by position")
 
     def _class_axis(self, scores: Tensor) -> int:
@@ -398,7 +399,9 @@ class Positions:
             changed[:, position] = changed[:, position].roll(1, 0) * -1.5 + changed.float().std().to(changed.dtype)
         else:
             low, high = int(tensor.min()), int(tensor.max())
-            changed[:, position] = low + (tensor[:, position] - low + max(1, (high - low) // 2)) % max(2, high - low + 1)
+            changed[:, position] = low + (tensor[:, position] - low + max(1, (high - low) // 2)) % max(
+                2, high - low + 1
+            )
             changed[:, position].clamp_(low, high)
         before = replay(self.module, self.call, self.call.inputs)
         after = replay(self.module, self.call, replace_leaf(self.call.inputs, place, changed))
@@ -424,7 +427,9 @@ class TargetsInSight(Check):
         seen = Positions(at)
         sequences = seen.sequences()
         if not sequences:
-            raise CannotTell("the targets do not occur among the inputs, so that nothing says which positions are hidden")
+            raise CannotTell(
+                "the targets do not occur among the inputs, so that nothing says which positions are hidden"
+            )
         for place, tensor in reversed(sequences):
             shares = {offset: seen.match(tensor, offset) for offset in (1, 0, 2, -1, 3)}
             offset = next((k for k in shares if shares[k] >= COPIED), None)
@@ -436,15 +441,13 @@ class TargetsInSight(Check):
         best = max(seen.match(tensor, 1) for _, tensor in sequences)
         raise CannotTell(f"at most {percent(best)} of the targets are the next input")
 
-    def _judge(
-        self, seen: Positions, place: int, offset: int, share: float, what: str, count: int
-    ) -> Iterator[Cause]:
+    def _judge(self, seen: Positions, place: int, offset: int, share: float, what: str, count: int) -> Iterator[Cause]:
         middle = max(2, seen.length // 2)
         moved = seen.moved_by(place, middle)
         own, size = moved[middle] if middle < len(moved) else 0.0, max(moved)
         future = [t for t in range(middle) if moved[t] > TOUCHED]
         past = [t for t in range(middle + 1, seen.length) if moved[t] > TOUCHED]
-        causal, numbers = not future, {"offset": offset, "share": share}
+        causal = not future
         if size <= TOUCHED:
             raise CannotTell("the outputs do not depend on this input yet")
         if offset >= 1 and future:
@@ -455,25 +458,28 @@ class TargetsInSight(Check):
                 f"the outputs at {len(future)} of {middle} earlier positions (by up to "
                 f"{written(100 * max(moved[:middle]))} % of their size): the answer is in the input{only}",
                 "give attention a causal mask (is_causal=True; in PyTorch's boolean masks True means hidden for "
-                "nn.MultiheadAttention and visible for scaled_dot_product_attention), pad convolutions on the left only",
-                where=what, **numbers,
+                "nn.MultiheadAttention and visible for scaled_dot_product_attention), pad convolutions on the left "
+                "only",
+                where=what, offset=offset, share=share,
             )  # fmt: skip
         elif offset == 0 and own > TOUCHED and (causal or count > 1):
             yield self.cause(
                 "targets are not shifted: the answer is the input itself",
-                f"{percent(share)} of the targets equal {what} at the same position, which the model sees: it learns to "
+                f"{percent(share)} of the targets equal {what} at the same position, which the model sees: it "
+                "learns to "
                 "copy, and the loss says nothing about predicting the next position",
                 f"predict the next position: inputs {what}[:, :-1], targets {what}[:, 1:]",
-                code="target_equals_input", where=what, **numbers,
+                code="target_equals_input", where=what, offset=offset, share=share,
             )  # fmt: skip
         elif offset == 0 and own > TOUCHED:
             yield self.cause(
                 "targets equal the inputs",
-                f"{percent(share)} of the targets equal {what} at the same position, and the outputs there depend on it: "
+                f"{percent(share)} of the targets equal {what} at the same position, and the outputs there depend "
+                "on it: "
                 "the loss asks for a copy",
                 "if this is no autoencoder, hide the inputs that are asked for (mask tokens, shift targets), and leave "
                 "positions that were not hidden out of the loss (ignore_index)",
-                code="target_equals_input", where=what, certainty="likely", **numbers,
+                code="target_equals_input", where=what, certainty="likely", offset=offset, share=share,
             )  # fmt: skip
         elif offset not in (0, 1):
             how = "shifted twice" if offset == 2 else f"shifted by {offset}"
@@ -482,7 +488,7 @@ class TargetsInSight(Check):
                 f"{percent(share)} of the targets at position t equal {what} at t {'+' if offset > 0 else '−'} "
                 f"{abs(offset)}, and only {percent(seen.match(leaves(seen.call.inputs)[place], 1))} equal the next one",
                 "shift once: either in the data or in the loss (Hugging Face models shift inside)",
-                code="targets_shifted", where=what, **numbers,
+                code="targets_shifted", where=what, offset=offset, share=share,
             )  # fmt: skip
         elif offset == 1 and not past and middle + 1 < seen.length:
             yield self.cause(
@@ -490,10 +496,12 @@ class TargetsInSight(Check):
                 f"changing {what} at position {middle} changes no later output: each position is answered by itself "
                 "alone",
                 "look at the mask (everything but the diagonal may be hidden) and at the attention's axes",
-                code="context_unused", where=what, **numbers,
+                code="context_unused", where=what, offset=offset, share=share,
             )  # fmt: skip
         else:
-            self.fine(f"the target is {offset} ahead; earlier outputs move by {written(max(moved[:middle], default=0.0))}")
+            self.fine(
+                f"the target is {offset} ahead; earlier outputs move by {written(max(moved[:middle], default=0.0))}"
+            )
 
 
 class PaddingSeen(Check):
@@ -511,7 +519,12 @@ class PaddingSeen(Check):
                 if not _is_mask(mask, samples):
                     continue
                 for target, tensor in enumerate(tensors):
-                    if target == place or tensor.dim() < 2 or tensor.shape[:2] != mask.shape or _is_mask(tensor, samples):
+                    if (
+                        target == place
+                        or tensor.dim() < 2
+                        or tensor.shape[:2] != mask.shape
+                        or _is_mask(tensor, samples)
+                    ):
                         continue
                     found = self._judge(call, module, mask, place, target)
                     if found is not None:
@@ -554,7 +567,8 @@ class PaddingSeen(Check):
                 if moved > TOUCHED:
                     yield self.cause(
                         "padding enters the answer",
-                        f"{percent(float(padded.float().mean()))} of {what} is the same id at the end of rows (padding); "
+                        f"{percent(float(padded.float().mean()))} of {what} is the same id at the end of rows "
+                        "(padding); "
                         f"changing it changes the answers by up to {written(100 * moved)} % of their size: no mask "
                         "hides it",
                         "give the model a padding mask or lengths (pack_padded_sequence, key_padding_mask), and take "
@@ -633,7 +647,11 @@ class OrderUnseen(Check):
         for call, module in outer_calls(at):
             if not any("ttention" in type(m).__name__ or "ransformer" in type(m).__name__ for m in module.modules()):
                 continue
-            ids = [(p, t) for p, t in enumerate(leaves(call.inputs)) if t.dim() == 2 and not t.is_floating_point() and t.dtype != torch.bool and t.shape[1] > 3]  # noqa: E501
+            ids = [
+                (p, t)
+                for p, t in enumerate(leaves(call.inputs))
+                if t.dim() == 2 and not t.is_floating_point() and t.dtype != torch.bool and t.shape[1] > 3
+            ]
             if not ids:
                 continue
             place, tensor = ids[-1]
@@ -658,8 +676,9 @@ class OrderUnseen(Check):
                 yield self.cause(
                     "the model does not see the order of its tokens",
                     f"{shown} (they differ by {written(apart)} of their size): no position enters",
-                    "add position embeddings (learned, sinusoidal, rotary) to the tokens; are they all 0, or all alike?",
-                    where=what, change=apart,
+                    "add position embeddings (learned, sinusoidal, rotary) to the tokens; are they all 0, or all "
+                    "alike?",
+                    where=what, change=apart, severity="problem" if by_position else "caution",
                 )  # fmt: skip
                 return
             self.fine(f"equal tokens differ by position by {written(100 * apart)} %")
@@ -702,7 +721,8 @@ class LossAndOutputs(Check):
                 if wide not in (a, b):
                     yield self.cause(
                         "outputs and targets are broadcast against each other",
-                        f"{criterion.name} gets outputs of shape {a} and targets of shape {b}, which broadcast to {wide}: "
+                        f"{criterion.name} gets outputs of shape {a} and targets of shape {b}, which broadcast to "
+                        f"{wide}: "
                         "every output is compared with every target, so the best answer is the mean of the targets",
                         "give both the same shape: outputs.squeeze(-1), or targets.unsqueeze(-1)",
                         code="broadcast_in_the_loss",
@@ -719,7 +739,11 @@ class LossAndOutputs(Check):
         moving = [p for p in places if tensors[p].dim() and len(tensors[p]) == samples]
         if not moving or samples < 3 or all(bool((tensors[p] == tensors[p][:1]).all()) for p in moving):
             return
-        apart = [t for t in leaves(record.main_call().output) if t.dim() and len(t) == samples] if record.main_call() else []  # noqa: E501
+        apart = (
+            [t for t in leaves(record.main_call().output) if t.dim() and len(t) == samples]
+            if record.main_call()
+            else []
+        )
         if not apart or all(bool((t == t[:1]).all()) for t in apart):
             return
         moved = []
@@ -737,7 +761,8 @@ class LossAndOutputs(Check):
                 "it makes no difference which target belongs to which output",
                 f"the loss of the outputs and its gradient stay the same (to {written(max(moved))}) if targets are "
                 "handed to other samples",
-                "compare shapes inside the loss: (B, 1) against (B,) broadcasts to (B, B); a mean over the batch before "
+                "compare shapes inside the loss: (B, 1) against (B,) broadcasts to (B, B); a mean over the batch "
+                "before "
                 "the comparison loses the pairs; or the targets are not used at all",
                 code="broadcast_in_the_loss",
             )  # fmt: skip
@@ -788,7 +813,8 @@ class LossAndOutputs(Check):
                 scattered = int(touched.flatten(1).any(1).sum())
                 yield self.cause(
                     "classes and positions are mixed up in the loss",
-                    f"changing the target of one position changes the gradient of {int(touched.sum())} outputs of shape "
+                    f"changing the target of one position changes the gradient of {int(touched.sum())} outputs of "
+                    "shape "
                     f"{tuple(made.shape)} that are not the {classes} classes of one position ({scattered} samples are "
                     "touched): a view or reshape where a transpose was needed",
                     "bring the classes to axis 1 by transpose or permute, or flatten both: logits.flatten(0, 1), "

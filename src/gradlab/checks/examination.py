@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import islice
 from time import perf_counter
 from typing import Any
@@ -33,6 +33,8 @@ class Examination:
     def __init__(self, training: Training, seconds: float = 45.0, seed: int = 0) -> None:
         self.training, self.seconds, self.seed = training, seconds, seed
         self.began = perf_counter()
+        self.curves: dict[str, dict[str, list[float]]] = {}
+        """What was measured by step, for the page: picture -> arm -> values."""
 
     @property
     def left(self) -> float:
@@ -132,12 +134,14 @@ class Examination:
         """The user's own steps, the first few compared with the gradient of the loss."""
         return run_course(self.training, self.batches, self.steps_for(COURSE), seed=self.seed, compare=3, watched=True)
 
-    def control(self, steps: int, batches: Sequence[Any] | None = None, rates: Sequence[float] = (1e-3, 1e-2)) -> Course:
+    def control(
+        self, steps: int, batches: Sequence[Any] | None = None, rates: Sequence[float] = (1e-3, 1e-2)
+    ) -> Course:
         """The control arm at the better of a few rates."""
         best: Course | None = None
         for rate in rates:
             course = run_course(
-                self.training, batches or self.batches, steps, seed=self.seed, change=lambda t, r=rate: as_control(t, r)
+                self.training, batches or self.batches, steps, seed=self.seed, change=partial(as_control, rate=rate)
             )
             if best is None or course.falls > best.falls:
                 best = course

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from statistics import fmean
 from typing import Any
 
@@ -53,12 +54,12 @@ def suspects(training: Training) -> Iterator[Suspect]:
         )  # fmt: skip
     for factor in (0.1, 0.01, 0.001):
         yield Suspect(
-            "rate_too_large", "the learning rate is too large", lambda t, f=factor: with_rate(t, f),
+            "rate_too_large", "the learning rate is too large", partial(with_rate, factor=factor),
             f"at {factor:g} times the learning rate", f"use a learning rate of about {_about(rates, factor)}",
         )  # fmt: skip
     for factor in (10.0, 100.0, 1000.0, 10_000.0):
         yield Suspect(
-            "rate_too_small", "the learning rate is too small", lambda t, f=factor: with_rate(t, f),
+            "rate_too_small", "the learning rate is too small", partial(with_rate, factor=factor),
             f"at {factor:g} times the learning rate", f"use a learning rate of about {_about(rates, factor)}",
         )  # fmt: skip
     if any((g.get("weight_decay") or 0) > 0 for g in groups):
@@ -102,12 +103,17 @@ class Learns(Check):
             raise CannotTell("a step takes too long for comparisons")
         mine = run_course(at.training, at.batches, steps, seed=at.seed)
         control = at.control(steps)
+        for name, course in (("your loop", mine), ("control: plain steps of Adam", control)):
+            losses = [step.loss for step in course.steps if math.isfinite(step.loss)]
+            at.curves.setdefault("loss", {})[name] = losses
         shown = f"in {steps} steps the loss goes from {written(mine.first)} to {written(mine.last)}"
         if not math.isfinite(control.falls) or not self._is_progress(control):
             if self._is_progress(mine):
                 self.fine(shown)
                 return
-            raise CannotTell(f"{shown}, and in the control arm from {written(control.first)} to {written(control.last)}")
+            raise CannotTell(
+                f"{shown}, and in the control arm from {written(control.first)} to {written(control.last)}"
+            )
         hardly = mine.falls < 0.02 * abs(mine.first) and mine.falls < 0.1 * control.falls
         if math.isfinite(mine.last) and not hardly:
             self.fine(f"{shown}, in the control arm to {written(control.last)}")
@@ -133,7 +139,8 @@ class Learns(Check):
             wild = not math.isfinite(mine.last) or mine.last > 1.5 * abs(mine.first)
             yield self.cause(
                 "the loop does not learn what the network can learn",
-                f"{shown}, with plain steps of Adam to {written(control.last)}; no single change of the settings mends it",
+                f"{shown}, with plain steps of Adam to {written(control.last)}; no single change of the settings "
+                "mends it",
                 "use Adam at 1e-3 and a plain step first, and add the rest piece by piece",
                 code="loop_does_not_learn", certainty="likely", symptom=not wild, first=mine.first, last=mine.last,
                 control=control.last,
@@ -147,7 +154,7 @@ class Learns(Check):
         ):
             self.fine(f"{shown}; a rate ten times as large would be quicker")
             return
-        effects = []
+        effects: list[tuple[float, float]] = []
         for seed in (1, 2, 3):
             if at.left < 0.15 * at.seconds and effects:
                 break
@@ -169,7 +176,8 @@ def _describe(effects: list[tuple[float, float]], steps: int, how: str) -> str:
         return ""
     lost = sum(not math.isfinite(a) for a, _ in effects)
     if lost:
-        return f"{how[0].upper()}{how[1:]}, the loss stays a number; as it is, it is lost with {lost} of {len(effects)} seeds."
+        kept = f"{how[0].upper()}{how[1:]}, the loss stays a number"
+        return f"{kept}; as it is, it is lost with {lost} of {len(effects)} seeds."
     gaps = [a - b for a, b in effects]
     mean = fmean(gaps)
     if len(gaps) < 2:
@@ -198,7 +206,9 @@ class OneBatch(Check):
         course = at.control(steps, [at.training.batch], (1e-3, 1e-2) if steps >= 200 else (3e-3,))
         first, last = course.first, course.last
         constant = _constant_answer(at)
-        floor = "" if constant is None else f"; the best answer that is the same for every sample gets {written(constant)}"
+        floor = (
+            "" if constant is None else f"; the best answer that is the same for every sample gets {written(constant)}"
+        )
         shown = f"in {steps} steps of Adam the loss on one batch goes from {written(first)} to {written(last)}{floor}"
         if not math.isfinite(last):
             raise CannotTell(shown)
@@ -215,7 +225,8 @@ class OneBatch(Check):
             yield self.cause(
                 "one batch cannot be learned by heart",
                 shown + (": the network says the same to every sample" if reached else ""),
-                "look at what stands between inputs and loss: do inputs and targets belong together, does the loss fit the "
+                "look at what stands between inputs and loss: do inputs and targets belong together, does the loss "
+                "fit the "
                 "outputs, does every parameter get a gradient?",
                 code="cannot_overfit_one_batch", certainty="likely", symptom=True, first=first, last=last,
             )  # fmt: skip
@@ -232,7 +243,11 @@ def _constant_answer(at: Examination) -> float | None:
     try:
         _, target = split_batch(at.training.batch, at.training.loss)
         output = record.calls[-1].output
-        return _minimize_output_loss(output, target, at.training.loss, same=True) if isinstance(output, torch.Tensor) else None
+        return (
+            _minimize_output_loss(output, target, at.training.loss, same=True)
+            if isinstance(output, torch.Tensor)
+            else None
+        )
     except Exception:
         return None
 
@@ -262,10 +277,14 @@ class AnswersAlike(Check):
                     falls = course.falls
                     yield self.cause(
                         "answers collapse: the outputs become the same for every sample",
-                        f"after {len(course.steps)} steps {100 * b:.2g} % of the outputs' energy differs between samples, "
-                        f"{100 * a:.2g} % before, while the loss goes from {written(course.first)} to {written(course.last)}",
-                        "the loss is served without looking at the input: in self-supervised learning a stop-gradient or a "
-                        "contrast is missing, in a VAE the KL term is too strong, elsewhere targets do not depend on inputs",
+                        f"after {len(course.steps)} steps {100 * b:.2g} % of the outputs' energy differs between "
+                        "samples, "
+                        f"{100 * a:.2g} % before, while the loss goes from {written(course.first)} to "
+                        f"{written(course.last)}",
+                        "the loss is served without looking at the input: in self-supervised learning a "
+                        "stop-gradient or a "
+                        "contrast is missing, in a VAE the KL term is too strong, elsewhere targets do not depend "
+                        "on inputs",
                         code="collapse", certainty="likely" if falls > 0 else "possible", before=a, after=b,
                     )  # fmt: skip
                     return
@@ -345,7 +364,8 @@ class Generalizes(Check):
         if fell > 0.2 * abs(train_start) and fmean(gains) + 2 * noise < 0 and passes <= 25:
             yield self.cause(
                 "what is learned does not hold on the validation data", shown,
-                "are validation inputs prepared as training inputs, and do labels mean the same? are training pairs intact? "
+                "are validation inputs prepared as training inputs, and do labels mean the same? are training "
+                "pairs intact? "
                 "then: more data, augmentation, weight decay", code="does_not_generalize", certainty="possible",
                 symptom=True, severity="caution", train=train_end, validation=fmean(end),
             )  # fmt: skip

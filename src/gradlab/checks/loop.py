@@ -1,7 +1,8 @@
-"""The user's training step, run on copies: what it does to the gradient, to the mode, to the rates, and in which order."""
+"""The user's training step, run on copies: what it does to the gradient, the mode and the rates."""
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator
 from statistics import median
@@ -61,7 +62,8 @@ class StepWorks(Check):
         if at.training.optimizers and not any("step" in each for each in events):
             yield self.cause(
                 "the optimizer never steps",
-                f"optimizer.step() is not called in {len(steps)} calls of the step", "call optimizer.step() after backward",
+                f"optimizer.step() is not called in {len(steps)} calls of the step",
+                "call optimizer.step() after backward",
                 code="no_optimizer_step",
             )  # fmt: skip
             return
@@ -102,7 +104,8 @@ class GradientUsed(Check):
         ):
             yield self.cause(
                 "gradients are cleared before the optimizer uses them",
-                f"the norm of the gradient is {written(stepping[0].arrived)} after backward and 0 when optimizer.step() "
+                f"the norm of the gradient is {written(stepping[0].arrived)} after backward and 0 when "
+                "optimizer.step() "
                 "begins: zero_grad stands between backward and step",
                 "call zero_grad before backward, not after it", code="gradients_cleared_early",
             )  # fmt: skip
@@ -138,7 +141,8 @@ class GradientUsed(Check):
                 f"the optimizer uses {written(ratio)} times the gradient of the loss"
                 + (f", the sum over {passes:g} backward passes" if passes > 1 else ""),
                 "divide the loss by the number of accumulated batches, or by the loss scale",
-                code="gradient_multiplied", certainty="likely", severity="note" if ratio < 1.5 * passes < 8 else "problem",
+                code="gradient_multiplied", certainty="likely",
+                severity="note" if ratio < 1.5 * passes < 8 else "problem",
                 ratio=ratio,
             )  # fmt: skip
         else:
@@ -147,7 +151,11 @@ class GradientUsed(Check):
 
 def _describe_growth(steps: list) -> str:  # type: ignore[type-arg]
     used = [step.used for step in steps if step.used]
-    return f", and its norm goes from {written(used[0])} to {written(used[-1])} in {len(used)} steps" if len(used) > 3 else ""
+    return (
+        f", and its norm goes from {written(used[0])} to {written(used[-1])} in {len(used)} steps"
+        if len(used) > 3
+        else ""
+    )
 
 
 class ModeWhileTraining(Check):
@@ -168,10 +176,15 @@ class ModeWhileTraining(Check):
         if at.training.step is not None:
             modes = [step.training for step in _steps(at).steps if step.training is not None]
             if modes and not any(modes[len(modes) // 2 :]):
-                how = "the step switches to eval mode" if modes[0] or at.training.model.training else "it was handed over in eval mode, and the step does not call model.train()"  # noqa: E501
+                how = (
+                    "the step switches to eval mode"
+                    if modes[0] or at.training.model.training
+                    else "it was handed over in eval mode, and the step does not call model.train()"
+                )
                 yield self.cause(
                     "the model trains in eval mode",
-                    f"in {modes.count(False)} of {len(modes)} steps the model is in eval mode ({how}): {names} do not do "
+                    f"in {modes.count(False)} of {len(modes)} steps the model is in eval mode ({how}): {names} do "
+                    "not do "
                     "what they do in training",
                     "call model.train() at the beginning of every epoch, and again after each evaluation",
                     code="training_in_eval_mode",
@@ -180,7 +193,8 @@ class ModeWhileTraining(Check):
             yield self.cause(
                 "the model was handed over in eval mode",
                 f"{names} do not do what they do in training unless the loop calls model.train()",
-                "call model.train() before training", code="training_in_eval_mode", certainty="possible", severity="note",
+                "call model.train() before training",
+                code="training_in_eval_mode", certainty="possible", severity="note",
             )  # fmt: skip
         if at.training.metric is not None:
             yield from self._judge_metric(at, names)
@@ -239,7 +253,8 @@ class SeedsInTheLoop(Check):
         if seeds > 0.5 * len(steps):
             yield self.cause(
                 "the random generator is seeded anew at every step",
-                f"torch.manual_seed is called in {seeds} of {len(steps)} steps: dropout, noise and sampling are the same "
+                f"torch.manual_seed is called in {seeds} of {len(steps)} steps: dropout, noise and sampling are "
+                "the same "
                 "each time", "seed once, before training", steps=seeds,
             )  # fmt: skip
             return
@@ -259,7 +274,7 @@ class GraphGrows(Check):
         nodes = [step.nodes for step in _steps(at).steps if step.nodes]
         if len(nodes) < 5:
             raise CannotTell("too few steps")
-        rises = sum(b > a for a, b in zip(nodes, nodes[1:], strict=False))
+        rises = sum(b > a for a, b in itertools.pairwise(nodes))
         if rises > 0.8 * (len(nodes) - 1) and nodes[-1] > 2 * nodes[0]:
             yield self.cause(
                 "the graph grows with every step",
@@ -325,9 +340,11 @@ class RatesOverSteps(Check):
         unit = "step" if per_batch else "epoch"
         if len(rates) < 2:
             raise CannotTell("no schedule was seen")
+        at.curves.setdefault("learning rate", {})[f"by {unit}"] = rates
         first, last, top = rates[0], rates[-1], max(rates)
         if not all(math.isfinite(rate) and rate >= 0 for rate in rates):
-            yield self.cause("the learning rate leaves its range", f"it becomes {written(min(rates))}", "mend the schedule",
+            yield self.cause("the learning rate leaves its range",
+                             f"it becomes {written(min(rates))}", "mend the schedule",
                              code="rate_invalid")  # fmt: skip
             return
         if per_batch and last < 1e-3 * top and rates.index(top) < len(rates) // 2:
@@ -350,7 +367,13 @@ class RatesOverSteps(Check):
                 "use a decay closer to 1, or a longer period", code="rate_collapses", first=top, last=last,
             )  # fmt: skip
             return
-        if per_batch and last < 0.05 * _base_rate(at.training, top) and first <= last and top == last and len(rates) >= per_epoch:
+        if (
+            per_batch
+            and last < 0.05 * _base_rate(at.training, top)
+            and first <= last
+            and top == last
+            and len(rates) >= per_epoch
+        ):
             yield self.cause(
                 "the warm-up is longer than the training",
                 f"after {len(rates) - 1} steps ({len(rates) / per_epoch:.2g} epochs) the learning rate is {last:.3g}, "
@@ -386,7 +409,13 @@ def _rates_by_step(at: Examination, per_epoch: int) -> list[float]:
     rates = [max(step.rates, default=0.0) for step in _steps(at).steps]
     if len(set(rates)) <= 1:
         return rates
-    longer = run_course(at.training, at.batches, at.steps_for(max(2 * per_epoch, 60) if per_epoch < 60 else 120), seed=at.seed, watched=True)
+    longer = run_course(
+        at.training,
+        at.batches,
+        at.steps_for(max(2 * per_epoch, 60) if per_epoch < 60 else 120),
+        seed=at.seed,
+        watched=True,
+    )
     return [max(step.rates, default=0.0) for step in longer.steps] or rates
 
 

@@ -25,8 +25,10 @@ def maker_of(tensor: Tensor) -> str:
 
 def sums_to_one(tensor: Tensor, axis: int) -> bool:
     """Whether entries are at least 0 and add up to 1 along an axis."""
-    return tensor.shape[axis] > 1 and bool((tensor >= 0).all()) and bool(
-        torch.allclose(tensor.float().sum(axis), torch.ones(()).to(tensor.device), atol=1e-3)
+    return (
+        tensor.shape[axis] > 1
+        and bool((tensor >= 0).all())
+        and bool(torch.allclose(tensor.float().sum(axis), torch.ones(()).to(tensor.device), atol=1e-3))
     )
 
 
@@ -69,13 +71,16 @@ class WhatTheLossGets(Check):
     def _classes(self, c: Criterion) -> Iterator[Cause]:
         output, axis = c.output.detach(), c.class_axis
         squashed = sums_to_one(output, axis)
-        wrong_axis = next((a for a in range(output.dim()) if a != axis and sums_to_one(output.exp(), a) and output.shape[a] > 1), None)  # noqa: E501
+        wrong_axis = next(
+            (a for a in range(output.dim()) if a != axis and sums_to_one(output.exp(), a) and output.shape[a] > 1), None
+        )
         maker = maker_of(c.output)
         if c.name == "cross_entropy" and squashed:
             yield self.cause(
                 "a softmax before cross_entropy (softmax twice)",
                 "the outputs are probabilities already (they are above 0 and add up to 1 over the classes), and "
-                f"cross_entropy applies log_softmax itself: with {output.shape[axis]} classes its loss cannot get below "
+                f"cross_entropy applies log_softmax itself: with {output.shape[axis]} classes its loss cannot get "
+                "below "
                 f"{written(math.log(1 + (output.shape[axis] - 1) / math.e))}, and gradients stay small",
                 "remove the softmax from the model; apply it only to read the outputs",
                 code="probabilities_instead_of_logits",
@@ -101,12 +106,17 @@ class WhatTheLossGets(Check):
         elif c.name == "nll_loss" and squashed:
             yield self.cause(
                 "nll_loss gets probabilities, not their logarithm",
-                f"the outputs add up to 1 over the classes, so the loss is minus a probability ({written(_value(c))}) and not "
+                "the outputs add up to 1 over the classes, so the loss is minus a probability "
+                f"({written(_value(c))}) and not "
                 "minus its logarithm", "use log_softmax before nll_loss, or cross_entropy on logits",
                 code="probabilities_instead_of_logits",
             )  # fmt: skip
         elif c.name == "nll_loss" and not sums_to_one(output.exp(), axis):
-            where = "" if wrong_axis is None else f"; they add up to 1 over axis {wrong_axis}: log_softmax has the wrong dim"
+            where = (
+                ""
+                if wrong_axis is None
+                else f"; they add up to 1 over axis {wrong_axis}: log_softmax has the wrong dim"
+            )
             yield self.cause(
                 "nll_loss gets no log-probabilities",
                 f"the exponentials of its inputs do not add up to 1 over the classes (axis {axis}){where}",
@@ -136,7 +146,8 @@ class WhatTheLossGets(Check):
             )  # fmt: skip
         elif share > 0.97 and target.numel() >= 64:
             yield self.cause(
-                "almost all targets are ignored", f"{written(100 * share)} % of the targets are {ignore} (ignore_index)",
+                "almost all targets are ignored",
+                f"{written(100 * share)} % of the targets are {ignore} (ignore_index)",
                 "look at how targets are masked: is the mask inverted?", code="targets_ignored", certainty="likely",
                 share=share,
             )  # fmt: skip
@@ -151,7 +162,8 @@ class WhatTheLossGets(Check):
         smoothing = float(c.options.get("label_smoothing") or 0.0)
         if smoothing >= 0.5:
             yield self.cause(
-                "labels are smoothed away", f"label_smoothing is {smoothing:g}: {percent(1 - smoothing)} of the target is left",
+                "labels are smoothed away",
+                f"label_smoothing is {smoothing:g}: {percent(1 - smoothing)} of the target is left",
                 "use 0.1", code="label_smoothing", smoothing=smoothing,
             )  # fmt: skip
 
@@ -160,7 +172,8 @@ class WhatTheLossGets(Check):
         if c.name == "binary_cross_entropy_with_logits" and maker.startswith(("Sigmoid", "Softmax")):
             yield self.cause(
                 "a sigmoid before binary_cross_entropy_with_logits (sigmoid twice)",
-                "the outputs passed through a sigmoid, and the loss applies one itself: probabilities stay between 0.5 and "
+                "the outputs passed through a sigmoid, and the loss applies one itself: probabilities stay between "
+                "0.5 and "
                 "0.73", "remove the sigmoid, or use binary_cross_entropy", code="probabilities_instead_of_logits",
             )  # fmt: skip
         elif c.name == "binary_cross_entropy_with_logits" and maker.startswith(("Relu", "Tanh")):
@@ -190,7 +203,8 @@ class WhatTheLossGets(Check):
             )  # fmt: skip
         elif c.target is not None and not c.options.get("log_target") and bool((c.target < 0).any()):
             yield self.cause(
-                "kl_div gets log-probabilities as targets", "its second argument has values below 0, and log_target is False",
+                "kl_div gets log-probabilities as targets",
+                "its second argument has values below 0, and log_target is False",
                 "give it probabilities, or log_target=True", code="targets_out_of_range",
             )  # fmt: skip
 
@@ -206,7 +220,8 @@ class WhatTheLossGets(Check):
                 if outside > 0.02:
                     yield self.cause(
                         f"outputs of a {name} cannot reach the targets",
-                        f"the last operation is {name}, with values from {least:g} to {most:g}, and {percent(outside)} of the "
+                        f"the last operation is {name}, with values from {least:g} to {most:g}, and "
+                        f"{percent(outside)} of the "
                         f"targets are outside (they go from {written(low)} to {written(high)})",
                         "end the model with a linear layer, or scale the targets", code="targets_out_of_range",
                         outside=outside,
@@ -231,7 +246,9 @@ class StartOfTheLoss(Check):
         value = record.value
         if not math.isfinite(value):
             raise CannotTell(f"the loss is {value}")  # told by the rules of a pass, with its place
-        known = [c for c in record.criteria if c.name in ("cross_entropy", "mse_loss", "binary_cross_entropy_with_logits")]
+        known = [
+            c for c in record.criteria if c.name in ("cross_entropy", "mse_loss", "binary_cross_entropy_with_logits")
+        ]
         if not known:
             raise CannotTell("no criterion whose guess is known")
         for c in known:
@@ -239,21 +256,23 @@ class StartOfTheLoss(Check):
             if guess is None or own is None or not own.numel():
                 continue
             mean = float(own.mean())
-            if c.name == "cross_entropy" and c.output.requires_grad and mean < 0.3 * guess and guess > 0.5:
-                if _is_fresh(at):
-                    yield self.cause(
-                        "the loss starts far below a guess",
-                        f"it is {written(mean)} before any training, and a guess gets {written(guess)}: the outputs know the "
-                        "targets", "look for the target among the inputs, and for targets that are almost all alike",
-                        code="loss_below_a_guess", certainty="possible", severity="caution", loss=mean, guess=guess,
-                    )  # fmt: skip
-                    return
+            far_below = c.name == "cross_entropy" and c.output.requires_grad and mean < 0.3 * guess and guess > 0.5
+            if far_below and _is_fresh(at):
+                yield self.cause(
+                    "the loss starts far below a guess",
+                    f"it is {written(mean)} before any training, and a guess gets {written(guess)}: the "
+                    "outputs know the "
+                    "targets", "look for the target among the inputs, and for targets that are almost all alike",
+                    code="loss_below_a_guess", certainty="possible", severity="caution", loss=mean, guess=guess,
+                )  # fmt: skip
+                return
             if c.name in ("cross_entropy", "binary_cross_entropy_with_logits") and len(known) == 1 and own.numel() > 1:
                 factor = value / mean if mean else 1.0
-                if abs(factor / own.numel() - 1) < 0.01 or abs(factor / len(c.output) - 1) < 0.01 and len(c.output) > 1:
+                if any(count > 1 and abs(factor / count - 1) < 0.01 for count in (own.numel(), len(c.output))):
                     yield self.cause(
                         "the loss is a sum over the batch, not its mean",
-                        f"it is {written(factor)} times the mean over {own.numel():,} targets: gradients, and the right "
+                        f"it is {written(factor)} times the mean over {own.numel():,} targets: gradients, and the "
+                        "right "
                         "learning rate, depend on the batch size", "use reduction='mean'",
                         code="loss_is_a_sum", severity="note", certainty="possible", factor=factor,
                     )  # fmt: skip
@@ -273,11 +292,15 @@ def _guess(c: Criterion) -> tuple[float | None, Tensor | None]:
         return None, None
     with torch.no_grad():
         if c.name == "cross_entropy" and not c.target.is_floating_point():
-            own = nn.functional.cross_entropy(c.output.float(), c.target, ignore_index=c.options.get("ignore_index", -100), reduction="none")  # noqa: E501
+            own = nn.functional.cross_entropy(
+                c.output.float(), c.target, ignore_index=c.options.get("ignore_index", -100), reduction="none"
+            )
             own = own[c.target != c.options.get("ignore_index", -100)]
             return math.log(max(2, c.output.shape[c.class_axis])), own
         if c.name == "binary_cross_entropy_with_logits" and c.output.shape == c.target.shape:
-            return math.log(2), nn.functional.binary_cross_entropy_with_logits(c.output.float(), c.target.float(), reduction="none")  # noqa: E501
+            return math.log(2), nn.functional.binary_cross_entropy_with_logits(
+                c.output.float(), c.target.float(), reduction="none"
+            )
         if c.name == "mse_loss" and c.output.shape == c.target.shape:
             return float(c.target.float().var(correction=0)), (c.output.float() - c.target.float()).square()
     return None, None

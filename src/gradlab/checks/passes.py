@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import gradlab.torch.rules as rules
 from gradlab.checks.check import CannotTell, Cause, Check
@@ -15,7 +14,8 @@ from gradlab.trials.seeding import seeded
 STAGES = {
     "nonfinite": "model", "wrong_sign_of_the_loss": "loss", "probabilities_instead_of_logits": "loss",
     "gradients_not_cleared": "loop", "training_in_eval_mode": "loop", "not_in_the_optimizer": "loop", "frozen": "loop",
-    "does_not_move": "rates", "steps_too_large": "rates", "steps_too_small": "rates", "weight_decay_too_strong": "rates",
+    "does_not_move": "rates", "steps_too_large": "rates",
+    "steps_too_small": "rates", "weight_decay_too_strong": "rates",
     "identical_samples": "data", "input_scale": "data", "loss_rises": "training", "loss_does_not_fall": "training",
     "loss_spikes": "training", "does_not_generalize": "generalization",
 }  # fmt: skip
@@ -63,9 +63,9 @@ class FirstSteps(Check):
         self.fine(f"{len(watch.moments)} steps")
 
     def _told(self, one: rules.Finding) -> Cause:
-        made: Any = Cause(
+        return Cause(
             one.code, one.words, one.subject, one.severity, one.numbers, STAGES.get(one.code, "model"),
-            "likely" if one.severity == "problem" else "possible", one.name, f"{one.subject}: {one.evidence}", one.helps,
+            "likely" if one.severity == "problem" else "possible", one.name,
+            f"{one.subject}: {one.evidence}", one.helps,
             one.code in SYMPTOMS,
         )  # fmt: skip
-        return made

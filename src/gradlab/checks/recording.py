@@ -116,9 +116,7 @@ def _bind(func: Any, args: Sequence[Any], options: Mapping[str, Any]) -> dict[st
         return dict(options)
 
 
-def _read_criterion(
-    func: Any, name: str, args: Sequence[Any], options: Mapping[str, Any], result: Any
-) -> Criterion:
+def _read_criterion(func: Any, name: str, args: Sequence[Any], options: Mapping[str, Any], result: Any) -> Criterion:
     bound = _bind(func, args, options)
     output = bound.get("input", args[0] if args else None)
     target = bound.get("target", args[1] if len(args) > 1 else None)
@@ -156,12 +154,12 @@ def recording(model: nn.Module) -> Iterator[PassRecord]:
         record.seeds += 1
         return seed(value)
 
-    torch.manual_seed = count_seed  # type: ignore[assignment]
+    torch.manual_seed = count_seed
     try:
         with _Listener(record, stack):
             yield record
     finally:
-        torch.manual_seed = seed  # type: ignore[assignment]
+        torch.manual_seed = seed
         for handle in handles:
             handle.remove()
 
@@ -211,7 +209,7 @@ def gradient_at_outputs(
             return made
 
         answers.setdefault(id(module), []).append(map_tensors(fix, call.output))
-        module.forward = _Answers(answers[id(module)])  # type: ignore[method-assign]
+        module.forward = _Answers(answers[id(module)])
     with seeded(seed), torch.enable_grad():
         loss = training.evaluate_loss(batch)
         wanted = [tensor for tensor in outputs if tensor.requires_grad]

@@ -49,7 +49,8 @@ class Unregistered(Check):
                 count = sum(p.numel() for p in inside)
                 yield self.cause(
                     "parameters are hidden in a Python list, dict or attribute",
-                    f"{place} holds {count:,} parameters that the loss depends on, but model.parameters() does not have "
+                    f"{place} holds {count:,} parameters that the loss depends on, but model.parameters() does not "
+                    "have "
                     "them: no optimizer that is built from it trains them, and .to() and state_dict() leave them out",
                     "use nn.ModuleList, nn.ModuleDict or nn.ParameterList, or register them as nn.Parameter",
                     where=place, parameters=count,
@@ -68,7 +69,8 @@ class Unregistered(Check):
             count = sum(t.numel() for t in rest)
             yield self.cause(
                 "the loss depends on trainable tensors that the model does not know",
-                f"{len(rest)} tensors ({count:,} numbers, the first of shape {tuple(rest[0].shape)}) get a gradient, but "
+                f"{len(rest)} tensors ({count:,} numbers, the first of shape {tuple(rest[0].shape)}) get a "
+                "gradient, but "
                 "are neither in model.parameters() nor in the optimizer",
                 "register them: self.w = nn.Parameter(…), nn.ModuleList; and hand them to the optimizer",
                 tensors=len(rest), certainty="likely",
@@ -82,7 +84,7 @@ def _hidden_modules(model: nn.Module) -> list[tuple[str, Any]]:
     found = []
     for name, module in model.named_modules():
         for key, value in vars(module).items():
-            if key.startswith("_") and key in ("_parameters", "_buffers", "_modules") or key.endswith("_hooks"):
+            if (key.startswith("_") and key in ("_parameters", "_buffers", "_modules")) or key.endswith("_hooks"):
                 continue
             if isinstance(value, list | tuple | dict | Tensor) and _parameters_of(value):
                 found.append((f"{clean_name(name)}.{key}".removeprefix("(model)."), value))
@@ -119,7 +121,8 @@ class SharedByAccident(Check):
                 yield self.cause(
                     "one block is used several times",
                     f"the {len(owning)} blocks of {clean_name(name)} are one and the same object: they share all their "
-                    "weights", "make a new block for each place: nn.ModuleList([Block() for _ in range(n)]), not [Block()] * n",
+                    "weights",
+                    "make a new block for each place: nn.ModuleList([Block() for _ in range(n)]), not [Block()] * n",
                     where=clean_name(name), blocks=len(owning),
                 )  # fmt: skip
                 return
@@ -180,7 +183,11 @@ class SmallBatchNorm(Check):
     stage = "model"
 
     def look(self, at: Examination) -> Iterator[Cause]:
-        norms = [(clean_name(n), m) for n, m in at.training.model.named_modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]  # noqa: E501
+        norms = [
+            (clean_name(n), m)
+            for n, m in at.training.model.named_modules()
+            if isinstance(m, nn.modules.batchnorm._BatchNorm)
+        ]
         if not norms:
             self.fine("no batch norm")
             return
@@ -245,7 +252,8 @@ class DropsTooMuch(Check):
             p = max(strong.values())
             yield self.cause(
                 "dropout removes almost everything",
-                f"p = {p:g} in {listed(strong)}: {percent(1 - p)} of the units are left (p is the share that is dropped, "
+                f"p = {p:g} in {listed(strong)}: {percent(1 - p)} of the units are left (p is the share that is "
+                "dropped, "
                 "not the share that is kept)", "use p between 0.1 and 0.5", where=next(iter(strong)), p=p,
             )  # fmt: skip
             return
@@ -262,10 +270,18 @@ class ExpertSlices(Check):
     def look(self, at: Examination) -> Iterator[Cause]:
         copied = at.training.copy()
         copied.model.train()
-        stacked = {clean_name(n): p for n, p in copied.model.named_parameters() if p.dim() == 3 and 2 <= len(p) <= 256 and min(p.shape[1:]) > 1 and p.requires_grad}  # noqa: E501
+        stacked = {
+            clean_name(n): p
+            for n, p in copied.model.named_parameters()
+            if p.dim() == 3 and 2 <= len(p) <= 256 and min(p.shape[1:]) > 1 and p.requires_grad
+        }
         stacked = {n: p for n, p in stacked.items() if "conv" not in n and not n.endswith("in_proj_weight")}
         owners = {clean_name(n): m for n, m in copied.model.named_modules()}
-        stacked = {n: p for n, p in stacked.items() if not isinstance(owners.get(n.rpartition(".")[0]), nn.modules.conv._ConvNd)}
+        stacked = {
+            n: p
+            for n, p in stacked.items()
+            if not isinstance(owners.get(n.rpartition(".")[0]), nn.modules.conv._ConvNd)
+        }
         if not stacked:
             raise CannotTell("no tensor of stacked experts")
         reached = {name: torch.zeros(len(p), dtype=torch.bool) for name, p in stacked.items()}
@@ -281,7 +297,8 @@ class ExpertSlices(Check):
             if 0 < idle < len(got):
                 yield self.cause(
                     "experts get no gradient",
-                    f"{idle} of the {len(got)} slices of {name} get none over {min(4, len(at.batches))} batches: nothing "
+                    f"{idle} of the {len(got)} slices of {name} get none over {min(4, len(at.batches))} batches: "
+                    "nothing "
                     "is sent to them",
                     "add a load-balancing loss or noise on the router's logits; look at the router's bias",
                     code="experts_never_chosen", where=name, idle=idle, certainty="likely",

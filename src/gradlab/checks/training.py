@@ -69,7 +69,9 @@ class Training:
                 continue
             copies[each.name] = copy_with_closure(value, memo)
         copies["batch"] = deepcopy(self.batch, memo)
-        for original, copy in zip(self.optimizers, optimizers_of(copies["optimizer"]) if self.optimizers else (), strict=True):
+        for original, copy in zip(
+            self.optimizers, optimizers_of(copies["optimizer"]) if self.optimizers else (), strict=True
+        ):
             if hasattr(original, "_params"):  # LBFGS does not copy these
                 copy._params, copy._numel_cache = copy.param_groups[0]["params"], None
         return replace(self, **copies)
@@ -271,7 +273,7 @@ def _share_data(loader: Any, memo: dict[int, Any]) -> None:
 
 def iterate(loader: Any) -> Iterator[Any]:
     """Go through a loader without using it up: its copy, so that its own order and generator stay as they are."""
-    if iter(loader) is loader:
+    if hasattr(loader, "__next__"):  # to call iter() would draw from its generator
         raise InvalidInput("loader: it is an iterator, which would be used up; give what can be gone through again")
     memo: dict[int, Any] = {}
     _share_data(loader, memo)

@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import textwrap
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from html import escape
+from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 import torch
 
-from gradlab.checks.check import STAGES, CannotTell, Cause, Check, Outcome, all_checks
+from gradlab.checks.check import STAGES, CannotTell, Cause, Check, Outcome, Verdict, all_checks
 from gradlab.checks.examination import Examination
 from gradlab.checks.training import Training
-from gradlab.errors import described
+from gradlab.errors import StoreError, described
+from gradlab.torch.views import as_picture
 
+STYLE = (
+    "<style>body{font:16px/1.5 system-ui,sans-serif;max-width:60em;margin:2em auto;padding:0 1em}"
+    "pre{white-space:pre-wrap;font:15px/1.5 ui-monospace,monospace}td,th{text-align:left;vertical-align:top;"
+    "padding:.2em .8em .2em 0;border-bottom:1px solid #ddd}</style>"
+)
 ORDER = {"certain": 0, "likely": 1, "possible": 2}
 
 
@@ -27,6 +35,8 @@ class Visit:
     model: str
     outcomes: tuple[Outcome, ...]
     seconds: float
+    curves: Mapping[str, Mapping[str, Sequence[float]]] = field(default_factory=dict)
+    """What was measured by step: picture -> arm -> values."""
 
     @property
     def _all(self) -> list[Cause]:
@@ -34,16 +44,23 @@ class Visit:
         for outcome in self.outcomes:
             for cause in outcome.causes:
                 known = kept.get(cause.code)
-                if known is None or (ORDER[cause.certainty], -len(cause.evidence)) < (ORDER[known.certainty], -len(known.evidence)):
+                if known is None or (ORDER[cause.certainty], -len(cause.evidence)) < (
+                    ORDER[known.certainty],
+                    -len(known.evidence),
+                ):
                     kept[cause.code] = cause
-        return sorted(kept.values(), key=lambda c: (c.severity != "problem", c.symptom, STAGES.index(c.stage), ORDER[c.certainty]))
+        return sorted(
+            kept.values(), key=lambda c: (c.severity != "problem", c.symptom, STAGES.index(c.stage), ORDER[c.certainty])
+        )
 
     @property
     def found(self) -> tuple[Cause, ...]:
         """The faults, in the order of causes; what faults do is told only if no fault was found."""
         problems = [cause for cause in self._all if cause.severity == "problem"]
         causes = [cause for cause in problems if not cause.symptom]
-        return tuple(causes or problems)
+        explaining = [c for c in self._all if c.severity == "caution" and not c.symptom]
+        failed = any(cause.symptom for cause in problems)
+        return tuple(causes or (explaining if failed else ()) or problems)
 
     @property
     def symptoms(self) -> tuple[Cause, ...]:
@@ -53,7 +70,7 @@ class Visit:
     @property
     def noted(self) -> tuple[Cause, ...]:
         """What may be meant."""
-        return tuple(cause for cause in self._all if cause.severity != "problem")
+        return tuple(cause for cause in self._all if cause.severity != "problem" and cause not in self.found)
 
     @property
     def healthy(self) -> bool:
@@ -89,7 +106,10 @@ class Visit:
             return textwrap.wrap(text, width, initial_indent=first, subsequent_indent=then) or [""]
 
         lines: list[str] = []
-        counts = {kind: sum(o.verdict == kind for o in self.outcomes) for kind in ("fine", "found", "cannot tell", "not checked")}
+        counts = {
+            kind: sum(o.verdict == kind for o in self.outcomes)
+            for kind in ("fine", "found", "cannot tell", "not checked")
+        }
         if not self.found:
             lines += wrap("Nothing wrong was found.", then="")
         for number, cause in enumerate(self.found, 1):
@@ -115,6 +135,29 @@ class Visit:
             lines += wrap(f"Not known: {text}.", then="  ")
         return lines
 
+    def figure(self) -> Any:
+        """Draw the losses of the arms and the learning rate by step; None if no training was compared."""
+        return draw_curves(self.curves)
+
+    def save(self, path: str | Path) -> None:
+        """Write the visit as one HTML page that needs nothing else."""
+        figure = self.figure()
+        rows = "".join(
+            f"<tr><td>{escape(o.verdict)}</td><td>{escape(o.asks)}</td><td>{escape(o.says)}</td></tr>"
+            for o in self.outcomes
+        )
+        parts = [f"<h1>{escape(self.model)}</h1>", f"<pre>{escape(str(self))}</pre>"]
+        parts += [as_picture(figure)] if figure is not None else []
+        parts.append(
+            f"<h2>Every check</h2><table><tr><th>ended</th><th>question</th><th>number</th></tr>{rows}</table>"
+        )
+        head = f"<meta charset=utf-8><title>{escape(self.model)}</title>{STYLE}"
+        page = f"<!doctype html><html lang=en>{head}{''.join(parts)}"
+        try:
+            Path(path).write_text(f"{page}</html>\n", encoding="utf8")
+        except OSError as error:
+            raise StoreError(f"{path}: {error.strerror or error}") from None
+
     def __str__(self) -> str:
         return "\n".join(self.lines())
 
@@ -131,14 +174,44 @@ def _in_words(outcome: Outcome) -> str:
 
 def visit(training: Training, seconds: float = 45.0, only: Sequence[str] = ()) -> Visit:
     """Make every check of a set-up, or only those named; nothing of it is changed."""
-    at = Examination(training, seconds)
-    outcomes = []
-    with warnings.catch_warnings():
+    at, start = Examination(training, seconds), perf_counter()
+    outcomes: list[Outcome] = []
+    with warnings.catch_warnings(), without_fast_path():
         warnings.simplefilter("ignore")
         for kind in all_checks():
-            if not only or kind.code in only:
-                outcomes.append(_make(kind(), at))
-    return Visit(type(training.model).__name__, tuple(outcomes), perf_counter() - at.began)
+            outcomes += [_make(kind(), at)] if not only or kind.code in only else []
+    return Visit(type(training.model).__name__, tuple(outcomes), perf_counter() - start, at.curves)
+
+
+def draw_curves(curves: Mapping[str, Mapping[str, Sequence[float]]]) -> Any:
+    """Draw one panel for each picture."""
+    shown = {name: arms for name, arms in curves.items() if any(len(values) > 1 for values in arms.values())}
+    if not shown:
+        return None
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(5.0 * len(shown), 3.2), layout="constrained")
+    for place, (name, arms) in enumerate(shown.items(), 1):
+        ax = figure.add_subplot(1, len(shown), place)
+        for style, (arm, values) in zip(("-", "--", ":", "-."), arms.items(), strict=False):
+            ax.plot(range(len(values)), values, style, label=arm)
+        ax.set_xlabel("step")
+        ax.set_ylabel(name)
+        if all(value > 0 for values in arms.values() for value in values):
+            ax.set_yscale("log")
+        ax.legend(frameon=False)
+    return figure
+
+
+@contextmanager
+def without_fast_path() -> Iterator[None]:
+    """Let transformers run module by module: their fused path in eval mode calls no inner module."""
+    before = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(before)
 
 
 def _make(check: Check, at: Examination) -> Outcome:
@@ -154,6 +227,12 @@ def _make(check: Check, at: Examination) -> Outcome:
     except CannotTell as reason:
         return Outcome(check.code, "cannot tell", check.asks, str(reason), seconds=perf_counter() - start)
     except Exception as error:  # of the check, or of the user's code under changed inputs: a check never breaks a visit
-        return Outcome(check.code, "cannot tell", check.asks, f"it failed: {described(error)[:160]}", seconds=perf_counter() - start)
-    verdict = "found" if any(c.severity == "problem" for c in causes) else "fine"
+        return Outcome(
+            check.code,
+            "cannot tell",
+            check.asks,
+            f"it failed: {described(error)[:160]}",
+            seconds=perf_counter() - start,
+        )
+    verdict: Verdict = "found" if any(c.severity == "problem" for c in causes) else "fine"
     return Outcome(check.code, verdict, check.asks, check.says, causes, perf_counter() - start)

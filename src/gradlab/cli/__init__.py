@@ -39,6 +39,7 @@ Start with:
   gradlab status runs/mine                   show the state of a run
   gradlab verify runs/mine                   check its ledger, retrain some
   gradlab export runs/mine --to csv          export its numbers
+  gradlab doctor train.py:make               find out why a model does not train
   gradlab probe train.py:make                look inside your PyTorch model
   gradlab compare train.py:train             compare your own training code
   gradlab ab main..try -- python train.py    compare two commits
@@ -63,6 +64,7 @@ COMMANDS = {
         runs.verify,
         training.reproduce,
         runs.export,
+        instruments.doctor,
         instruments.probe,
         training.compare,
         scripts.ab,

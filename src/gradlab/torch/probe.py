@@ -261,7 +261,7 @@ class ModuleProbe:
 
     @property
     def _ignores_pass(self) -> bool:
-        """Whether a pass is an evaluation between two steps; one in eval mode whose gradients are recorded may train."""
+        """Whether a pass is an evaluation between two steps: in eval mode, and without gradients."""
         return self._watched and not self.model.training and not torch.is_grad_enabled()
 
     def before_backward(self, losses: Sequence[Any], scaler: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import threading
 import webbrowser
 from dataclasses import replace
@@ -61,6 +62,61 @@ def probe(
         return
     whole = [(name.capitalize(), table) for name, table in tables.items()]
     show.frames(whole if full else [("Blocks, in the order in which they run", measured.blocks())], str(diagnosis))
+
+
+def doctor(
+    target: Annotated[
+        str, Argument(metavar="MODULE:FACTORY", help="A function that returns (model, batch, loss), or a dict of them.")
+    ],
+    full: Annotated[bool, Option("--full", help="Show every check with its number, also those that are fine.")] = False,
+    seconds: Annotated[float, Option(help="Roughly how long it may take.", min=1)] = 45.0,
+    only: Annotated[str, Option(metavar="CHECKS", help="Make only these checks, separated by commas.")] = "",
+    page: Annotated[Path | None, Option(metavar="FILE", help="Write an HTML page with pictures to this file.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Find out why a PyTorch model does not train.
+
+    Goes through the experiments that an expert would make, on copies, cheap ones first: what the loss gets and where it
+    begins, data and labels, which outputs depend on which inputs, what the training step does to the gradient, whether
+    one batch can be learned, learning rates, evaluation. Each check ends in fine, found or cannot tell; the diagnosis
+    says what is wrong, how sure that is, what to do, and what was not checked and why.
+
+    MODULE is a Python file or an importable module (its code is run). FACTORY returns (model, batch, loss) as for
+    `gradlab probe`, or a dict with model, batch and loss, and where there are any optimizer, loader, val_loader,
+    scheduler, step and metric. step(model, batch, optimizer) is your own training step: many faults are only seen with
+    it. The loss is called as loss(output, target), or as loss(model, batch) if its first argument is named model.
+    """
+    from gradlab.checks.check import all_checks
+    from gradlab.checks.training import read_training
+    from gradlab.checks.visit import visit
+    from gradlab.cli.loading import loaded
+    from gradlab.cli.output import emit_json, visible
+    from gradlab.engines.torch.require import require_torch
+
+    require_torch()
+    chosen, known = [name for name in only.split(",") if name], [kind.code for kind in all_checks()]
+    for name in chosen:
+        if name not in known:
+            raise InvalidInput(f"--only: {name!r} is not a check; there are {', '.join(known)}{nearest(name, known)}")
+    factory = loaded(target)
+    if not callable(factory):
+        raise InvalidInput(f"{target} is not a function; it must return (model, batch, loss), or a dict of them")
+    try:
+        given = factory()
+    except (Exception, SystemExit) as error:
+        raise InvalidInput(f"{target}: {described(error)}") from error
+    try:
+        training = read_training(given)
+    except InvalidInput as error:
+        raise InvalidInput(f"{target}: {error}") from error
+    made = visit(training, seconds, chosen)
+    if page is not None:
+        made.save(page)
+    if as_json:
+        emit_json(made.to_json())
+        return
+    width = min(100, shutil.get_terminal_size((80, 24)).columns)
+    typer.echo(visible("\n".join(made.lines(width, full=full))))
 
 
 def _run_probe(target: str) -> tuple[Any, Any, Any]:
