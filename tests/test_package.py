@@ -49,6 +49,7 @@ def test_the_public_names_are_these() -> None:
         "audit",
         "command",
         "compare",
+        "doctor",
         "export",
         "judge",
         "lab",
