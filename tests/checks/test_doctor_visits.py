@@ -71,6 +71,7 @@ def codes(given: dict[str, Any], *only: str) -> tuple[str, ...]:
     return visit(read_training(given), 60.0, only).codes
 
 
+@pytest.mark.slow
 def test_a_healthy_set_up_is_told_nothing() -> None:
     made = visit(read_training(setup()))
     assert made.healthy, str(made)
@@ -104,7 +105,10 @@ def same(a: Any, b: Any) -> bool:
     return bool(a == b)
 
 
-def test_a_visit_leaves_model_optimizer_random_state_and_loader_as_they_were() -> None:
+@pytest.mark.parametrize(
+    "only", [("samples_mix", "gradient_used", "not_shuffled"), pytest.param((), marks=pytest.mark.slow)]
+)
+def test_a_visit_leaves_model_optimizer_random_state_and_loader_as_they_were(only: tuple[str, ...]) -> None:
     given = setup()
     model, optimizer = given["model"], given["optimizer"]
     model.append(nn.BatchNorm1d(3))
@@ -126,7 +130,7 @@ def test_a_visit_leaves_model_optimizer_random_state_and_loader_as_they_were() -
     training = read_training({**given, "step": step, "loader": loader})
     before, kept = snapshot(training), [each.clone() for each in average]
     hooks = [len(m._forward_hooks) + len(m._forward_pre_hooks) for m in model.modules()]
-    visit(training)
+    visit(training, only=only)
     assert same(before, snapshot(training))
     assert same(kept, average)
     assert hooks == [len(m._forward_hooks) + len(m._forward_pre_hooks) for m in model.modules()]
@@ -264,6 +268,7 @@ def test_broadcasting_is_named() -> None:
     assert codes({"model": model, "batch": (x, x[:, :1]), "loss": loss}, "pairing_in_the_loss") == ()
 
 
+@pytest.mark.slow
 def test_pairs_that_were_shuffled_apart_are_named_and_others_are_not() -> None:
     x, y = task()
     apart = DataLoader(TensorDataset(x, y[torch.randperm(256, generator=torch.Generator().manual_seed(0))]), 64)
