@@ -53,7 +53,7 @@ def test_the_fair_identity_pair_differs_by_x_plus_and_cannot_attribute_floor_and
     assert floor.numbers["floor"] == pytest.approx(0.1665, abs=0.005)
     assert (gain.code, gain.subject) == ("init_gain", "plain")
     assert gain.numbers["predicted"] == pytest.approx(20**-0.5, rel=0.02)
-    assert gain.numbers["signal_per_layer"] == pytest.approx(gain.numbers["predicted"], rel=0.03)
+    assert gain.numbers["signal_per_layer"] == pytest.approx(gain.numbers["predicted"], rel=0.1)
 
 
 def test_depth_is_fair_with_a_list_of_its_own() -> None:

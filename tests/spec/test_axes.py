@@ -60,7 +60,7 @@ def test_zipped_axes_change_together_and_are_crossed_with_the_others(tree: dict[
         ({"zip": {"model.depth": [1, 2], "train.lr": [0.1]}}, r"zip: .*model.depth has 2, train.lr has 1"),
         ({"zip": {}}, "zip: a study needs arms or axes, and `zip` is empty"),
         ({"zip": {"model.depth": [1]}, "axes": {"model.depth": [1]}}, r"zip\.model\.depth: .*also an axis"),
-        ({"zip": {"model.depth": [1]}, "arms": {"a": {}}}, "zip: zip belongs to axes"),
+        ({"zip": {"model.depth": [1]}, "arms": {"a": {}}}, "factor: arms and axes together need a factor"),
         ({"axes": {"train.lr": {"log": [0, 1], "points": 3}}}, r"axes\.train\.lr\.log: both ends .* above 0"),
         (
             {"axes": {"train.lr": {"log": [1, 2]}}},

@@ -90,7 +90,7 @@ REFUSALS = [
     ("arms", {"a": {"model.depth.x": 0}}, ["arms.a", "has nothing below it"]),
     ("arms", {"": {}}, ["arms", "must not be empty"]),
     ("arms", {"a\x07": {}}, ["arms"]),
-    ("axes", {"model.depth": [2]}, ["axes", "arms or axes, not both"]),
+    ("axes", {"model.skip": ["none", "identity"]}, ["arms.residual", "model.skip is an axis"]),
     ("seeds", 0, ["seeds: must be at least 1, not 0"]),
     ("seeds", [1, 1], ["seeds", "twice"]),
     ("seeds", [-1], ["seeds.1: must be at least 0, not -1"]),

@@ -23,8 +23,8 @@ from gradlab.studies.reproduce import make_scoreboard
 RUNNER = CliRunner()
 
 
-def test_the_four_write_ups_hold_all_built_in_studies_but_those_of_the_theory() -> None:
-    held = [study for writeup in studies.writeups().values() for study in writeup.studies]
+def test_the_write_ups_and_the_gallery_hold_all_built_in_studies_but_those_of_the_theory() -> None:
+    held = [study for writeup in (*studies.writeups().values(), studies.gallery()) for study in writeup.studies]
     theory = ["batch-norm-explodes", "depth-of-information", "width-correction"]
     assert sorted([*held, *theory]) == gradlab.list_studies()
     assert studies.topics()["Theory beside measurement"] == theory

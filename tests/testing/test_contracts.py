@@ -25,8 +25,6 @@ SLOWER = {("executor", "ray"): pytest.mark.clusters, ("executor", "slurm"): pyte
 
 
 def instance(kind: str, name: str, folder: Path) -> Part:
-    if name == "scikit":
-        pytest.importorskip("sklearn")
     if name == "slurm":
         return BUILT_IN.make(kind, name, {"mode": "local", "folder": str(folder / "jobs")})
     if name != "file":

@@ -40,7 +40,7 @@ def factor_of(study: Study) -> tuple[str, ...]:
 def pairs_of(study: Study, groups: Sequence[Group]) -> tuple[Pair, ...]:
     """Pair every group with the first of its class: the groups that are equal on every undeclared axis."""
     factor = factor_of(study)
-    undeclared = [] if study.arms is not None else [*(study.axes or {}), *(study.zip or {})]
+    undeclared = [*(study.axes or {}), *(study.zip or {})]
     undeclared = [path for path in undeclared if not any(overlap(f, path) for f in factor)]
     classes: dict[str, list[Group]] = {}
     for group in groups:

@@ -420,6 +420,10 @@ class Group:
     settings: Mapping[str, Any]
     network: Config | None = None
     """None where the user's code is trained: only the code knows what it does."""
+    arm: str = ""
+    """The arm that it belongs to, in a study of arms and axes."""
+    point: tuple[str, ...] = ()
+    """The paths of the axes, in a study of arms and axes."""
 
     @property
     def config(self) -> Config:

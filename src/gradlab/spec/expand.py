@@ -33,7 +33,10 @@ def expand(study: Study, catalog: Catalog) -> tuple[Group, ...]:
     for name, overrides, written in variants:
         config = _resolve(study, overrides, written, catalog)
         tree = config.model_dump(mode="json")
-        groups.append(Group(name, {path: value_at(tree, path) for path in varied}, config))
+        both = study.arms is not None and len(variants) > len(study.arms or ())
+        arm = str(written[1]) if both else ""
+        point = (*(study.axes or {}), *(study.zip or {})) if both else ()
+        groups.append(Group(name, {path: value_at(tree, path) for path in varied}, config, arm, point))
     for name, count in Counter(group.name for group in groups).items():
         if count > 1:
             raise StudyError(f"two points are called {name!r}; a value is listed twice", where="axes")
@@ -88,9 +91,9 @@ def _leaves(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, An
 
 def _variants(study: Study) -> list[tuple[str, Mapping[str, Any], Where]]:
     """Return (name, overrides, path in the study) of each group."""
-    if study.arms is not None:
-        return [(name, overrides, ("arms", name)) for name, overrides in study.arms.items()]
     if study.axes is None and study.zip is None:
+        if study.arms is not None:
+            return [(name, overrides, ("arms", name)) for name, overrides in study.arms.items()]
         return [("all", {}, ("base",))]
     together = study.zip or {}
     rows = [dict(zip(together, values, strict=True)) for values in zip(*together.values(), strict=True)] or [{}]
@@ -98,6 +101,12 @@ def _variants(study: Study) -> list[tuple[str, Mapping[str, Any], Where]]:
     if len(rows) * prod(len(values) for values in axes.values()) > MAX_GROUPS:
         raise StudyError(f"the grid has more than {MAX_GROUPS:,} points", where="axes")
     points = [row | dict(zip(axes, values, strict=True)) for row in rows for values in product(*axes.values())]
+    if study.arms is not None:
+        return [
+            (f"{name}, {_name_point(point)}", {**overrides, **point}, ("arms", name))
+            for point in points
+            for name, overrides in study.arms.items()
+        ]
     return [(_name_point(point), point, ("axes" if axes else "zip",)) for point in points]
 
 

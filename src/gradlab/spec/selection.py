@@ -113,6 +113,10 @@ def _select(selector: str, groups: Sequence[Group], axes: Mapping[str, Any]) -> 
     by_name = [group for group in groups if group.name == selector]
     if by_name:
         return by_name
+    of_arm = [group for group in groups if group.arm and (selector + ", ").startswith(group.arm + ", ")]
+    if of_arm:
+        rest = selector[len(of_arm[0].arm) + 2 :]
+        return _select(rest, of_arm, axes) if rest else of_arm
     wanted = [part.partition("=") for part in selector.split(", ")]
     if all(equals and path_of(key, axes) for key, equals, _ in wanted):
         levels = [(_require_path(axis, axes, ("arms",)), level) for axis, _, level in wanted]
@@ -128,7 +132,7 @@ def _pair_groups(claim: Claim, picked: Sequence[Sequence[Group]]) -> tuple[tuple
     if all(len(groups) == 1 for groups in picked):
         return (tuple(groups[0].name for groups in picked),)
     named = {part.partition("=")[0] for selector in claim.selectors for part in selector.split(", ")}
-    tables = [{_other_settings(group, named): group.name for group in groups} for groups in picked]
+    tables = [{_place(group, named): group.name for group in groups} for groups in picked]
     if any(len(table) < len(groups) for table, groups in zip(tables, picked, strict=True)):
         raise StudyError(
             "several groups match an arm, and it is ambiguous how to pair them; narrow them by `at`", where="arms"
@@ -141,6 +145,12 @@ def _pair_groups(claim: Claim, picked: Sequence[Sequence[Group]]) -> tuple[tuple
 
 def _other_settings(group: Group, named: set[str]) -> tuple[tuple[str, str], ...]:
     return tuple((path, label(v)) for path, v in group.settings.items() if not {path, path.split(".")[-1]} & named)
+
+
+def _place(group: Group, named: set[str]) -> tuple[tuple[str, str], ...]:
+    """The settings by which the groups of two arms are paired: all, or those of the axes beside the arms."""
+    others = _other_settings(group, named)
+    return tuple(item for item in others if item[0] in group.point) if group.arm else others
 
 
 def _rows_along(claim: Claim, groups: Sequence[Group], axes: Mapping[str, Any]) -> list[tuple[str, ...]]:

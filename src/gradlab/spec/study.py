@@ -441,7 +441,7 @@ class Study(Frozen):
     base: Tree = Field(default_factory=dict)
     """What all arms share."""
     arms: Mapping[Label, Tree] | None = None
-    """Named arms, each with the settings in which it differs from the base. Give arms or axes."""
+    """Named arms, each with the settings in which it differs from the base. With axes: every arm at every point."""
     axes: Mapping[str, Axis] | None = None
     """Paths with their values: every combination is a group."""
     zip: Mapping[str, Axis] | None = None
@@ -491,12 +491,16 @@ class Study(Frozen):
 
     @model_validator(mode="after")
     def _check_arms_and_axes(self) -> Self:
-        refuse(self.arms is not None and self.axes is not None, "a study has arms or axes, not both", "axes")
+        if self.code is not None:
+            refuse(self.axes is not None or self.zip is not None, "arms of code have no axes", "axes")
         refuse(self.code is None and "base" not in self.model_fields_set, "missing", "base")
         refuse(self.code is not None and not self.arms, "a comparison needs arms", "arms")
         refuse(self.arms is not None and not self.arms, "a study needs arms or axes, and `arms` is empty", "arms")
-        if self.arms is not None and self.zip is not None:
-            raise spec_error("zip belongs to axes; a study has arms or axes, not both", where="zip")
+        for path in {**(self.axes or {}), **(self.zip or {})} if self.arms is not None else ():
+            for name, own in (self.arms or {}).items():
+                refuse(path in own, f"{path} is an axis; an arm cannot set it too", f"arms.{name}")
+        if self.arms is not None and (self.axes or self.zip) and not self.factor:
+            raise spec_error("arms and axes together need a factor: in what may the arms differ?", where="factor")
         for name, axes in (("axes", self.axes), ("zip", self.zip)):
             refuse(axes is not None and not axes, f"a study needs arms or axes, and `{name}` is empty", name)
         lengths = {path: len(values) for path, values in (self.zip or {}).items()}

@@ -115,6 +115,13 @@ def writeups() -> dict[str, WriteUp]:
     }
 
 
+@cache
+def gallery() -> WriteUp:
+    """Return the gallery: public experiments that everybody knows, each a study of its own."""
+    found = _read("gallery")
+    return WriteUp("gallery", found["title"], tuple(found["most_seeds"]), (), (), (), (), found["most_seeds"])
+
+
 def _claims(by_study: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
     return {study: tuple(texts) for study, texts in by_study.items()}
 
@@ -163,6 +170,7 @@ def run_times() -> Mapping[str, float]:
 def topics() -> dict[str, list[str]]:
     """Return the built-in studies by topic: those of each write-up, and those that test the theory."""
     found = {writeup.title: list(writeup.studies) for writeup in writeups().values()}
+    found[gallery().title] = list(gallery().studies)
     held = {study for each in found.values() for study in each}
     rest = [name for name in names() if name not in held]
     return {**found, **({"Theory beside measurement": rest} if rest else {})}

@@ -33,11 +33,11 @@ def reproduce(
     """Run the studies of these write-ups (default: all), judge every claim, write a scoreboard to `out/reproduce`."""
     if quick and until_settled:
         raise InvalidInput("reproduce: a reduced budget settles nothing; leave out either `quick` or `until_settled`")
-    known = studies.writeups()
+    known = {**studies.writeups(), "gallery": studies.gallery()}
     for name in names:
         if name not in known:
             raise StudyError(f"{name!r} is not a write-up; there are {', '.join(known)}{nearest(name, known)}")
-    chosen = [known[name] for name in (names or known)]
+    chosen = [known[name] for name in (names or studies.writeups())]
     began, suffix, folder = perf_counter(), "-quick" if quick else "", Path(out)
     caps = {study: writeup.most_seeds[study] for writeup in chosen for study in writeup.studies}
     plans = {

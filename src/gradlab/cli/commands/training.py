@@ -180,6 +180,7 @@ def reproduce(
     measured interval, verdict, reason, and what cannot be attributed. Finished trials are not run again. With --quick,
     claims that need the full budget show the verdict of the full run that ships with the package. With --until settled,
     studies get seeds until their claims are settled, up to a number that was chosen for each before its results.
+    `gradlab reproduce gallery` runs public experiments that everybody knows instead; --quick shows them in a minute.
     """
     from gradlab import api
     from gradlab.cli import show
