@@ -123,7 +123,12 @@ def test_tables_of_all_kinds_give_the_same_verdict(tmp_path: Path) -> None:
     paths[3].write_text("\n".join(map(json.dumps, rows)))
     by_arm = {arm: np.array([r["val_loss"] for r in rows if r["optimizer"] == arm]) for arm in ("adamw", "muon")}
     np.savez(tmp_path / "t.npz", **by_arm)
-    found = {path.suffix: gradlab.judge(path, metric="val_loss") for path in paths}
+    paths += [tmp_path / "t.json", tmp_path / "wandb.table.json", tmp_path / "semicolons.csv", tmp_path / "latin.csv"]
+    paths[4].write_text(json.dumps(rows))
+    paths[5].write_text(json.dumps({"columns": list(rows[0]), "data": [list(row.values()) for row in rows]}))
+    paths[6].write_bytes(b"\xef\xbb\xbf" + text.replace(",", ";").replace(".", ",").encode())
+    paths[7].write_bytes(text.replace("adamw", "adamé").encode("cp1252"))
+    found = {path.name: gradlab.judge(path, metric="val_loss") for path in paths}
     found["npz"] = gradlab.judge(tmp_path / "t.npz", better="lower")
     assert {result.verdicts[0].outcome for result in found.values()} == {"reproduced"}
 
@@ -174,6 +179,8 @@ def test_an_mlflow_store_is_read_as_folder_and_as_database(tmp_path: Path) -> No
     store.commit()
     store.close()
     for place in ("mlruns", "mlflow.db"):
+        with pytest.raises(InvalidInput, match="did you mean 'val_loss'"):
+            gradlab.judge(tmp_path / place, metric="val_los", better="lower")
         result = gradlab.judge(tmp_path / place, metric="val_loss")
         assert result.verdicts[0].outcome == "reproduced"
 
@@ -312,3 +319,16 @@ def test_files_whose_paths_name_no_arm_are_remarked_on(tmp_path: Path) -> None:
     assert "one_arm_of_paths" in codes(judged)
     with pytest.raises(InvalidInput, match="none of the 3 files"):
         judge_table([str(tmp_path / "*.txt")], Selection(metric="accuracy"))
+
+
+def test_a_written_nan_is_worst_and_an_empty_cell_is_missing(tmp_path: Path) -> None:
+    rows = pairs(-0.05, 8)
+    rows[4]["val_loss"], rows[7]["val_loss"] = "nan", ""
+    judged = judge_table(write(tmp_path / "t.csv", rows), Selection())
+    assert judged.result.measured.counts() == {"done": 15, "failed": 1, "diverged": 1}
+    assert "not_numbers" in codes(judged)
+
+
+def test_a_folder_without_results_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="no event files"):
+        gradlab.judge(tmp_path, metric="loss")

@@ -26,6 +26,7 @@ def train(tmp_path: Path, *words: str, **environment: str) -> subprocess.Complet
 
 def test_the_trace_changes_no_bit_and_its_own_failure_ends_nothing(tmp_path: Path) -> None:
     pytest.importorskip("torch")
+    pytest.importorskip("sklearn")
     path = os.pathsep.join(filter(None, [str(HOOK), os.environ.get("PYTHONPATH")]))
     plain = train(tmp_path)
     traced = train(tmp_path, PYTHONPATH=path, GRADLAB_TRACE=str(tmp_path / "trace"))
@@ -35,22 +36,23 @@ def test_the_trace_changes_no_bit_and_its_own_failure_ends_nothing(tmp_path: Pat
     assert nowhere.stdout == plain.stdout
     assert (traced.returncode, traced.stderr, nowhere.returncode) == (0, "", 0)
     seen = json.loads(read_trace(tmp_path))
-    assert seen["steps"] == 20
+    assert seen["steps"] == 30
     assert seen["failures"] == []
     assert seen["seed"] == 3
     assert list(seen["tensors"]) == ["conv.weight", "conv.bias", "head.weight", "head.bias"]
     assert seen["loaders"] == [
-        {"class": "TensorDataset", "batches": seen["loaders"][0]["batches"], "length": 800, "batch": 40}
+        {"class": "TensorDataset", "batches": seen["loaders"][0]["batches"], "length": 1200, "batch": 40}
     ]
     assert len(seen["loaders"][0]["batches"]) == 3
     assert len(seen["losses"]) == 3
     assert seen["in no optimizer"] == []
     assert seen["optimizers"][0]["class"] == "SGD"
-    assert len(seen["optimizers"][0]["rates"]) == 20  # a cosine
+    assert len(seen["optimizers"][0]["rates"]) == 30  # a cosine
 
 
 def test_a_hidden_difference_is_named_through_the_command_line(tmp_path: Path) -> None:
     pytest.importorskip("torch")
+    pytest.importorskip("sklearn")
     words = [
         "--arm",
         "relu: --act relu",
@@ -70,6 +72,19 @@ def test_a_hidden_difference_is_named_through_the_command_line(tmp_path: Path) -
     assert audit is not None
     assert [finding.code for finding in audit.findings] == ["undeclared_difference"]
     assert any("not follow" in sentence for sentence in audit.cannot_see)
+
+
+@pytest.mark.slow
+def test_real_and_null_effects_of_the_digits_get_their_verdicts(tmp_path: Path) -> None:
+    pytest.importorskip("sklearn")
+    words = ["--metric", "val_loss", "--aa", "0", "--seeds", "5", "--json", "--", sys.executable, str(SCRIPT), "--seed",
+             "{seed}"]  # fmt: skip
+    rates = run("compare", "--arm", "slow: --lr 0.01", "--arm", "fast: --lr 0.05", *words, cwd=tmp_path)
+    assert rates.returncode == 0
+    assert json.loads(rates.stdout)["claims"][0]["verdict"] == "reproduced"
+    draws = run("compare", "--arm", "body:", "--arm", "head: --head-first", "--factor", "init", *words, cwd=tmp_path)
+    assert draws.returncode == 0
+    assert json.loads(draws.stdout)["claims"][0]["verdict"] == "not settled"
 
 
 def test_a_sitecustomize_of_the_users_own_is_still_run(tmp_path: Path) -> None:

@@ -550,6 +550,10 @@ class Measured:
 
     def sample(self, metric: str, group: str, at: At | None = None) -> Sample:
         """What every planned seed gave, or counts as; `a/b` is one metric over another."""
+        found: Sample = self.remember(f"sample: {metric}, {group}, {at}", lambda own: own._sample(metric, group, at))
+        return found
+
+    def _sample(self, metric: str, group: str, at: At | None) -> Sample:
         top, _, bottom = (word.strip() for word in metric.partition("/"))
         if bottom:
             return divided(self.sample(top, group, at), self.sample(bottom, group, at))

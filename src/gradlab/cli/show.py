@@ -34,6 +34,7 @@ from gradlab.report.story import QUICK_NOTE, Story
 from gradlab.report.tables import Table, tabulate_audit, tabulate_parts
 from gradlab.running.verify import Verification
 from gradlab.spec.paths import label
+from gradlab.tell.answers import verdicts_of
 from gradlab.tell.methods import describe_edges
 from gradlab.tell.predictions import explain_terms
 from gradlab.tell.why import Explanation, tell_test
@@ -167,7 +168,7 @@ def result(run: Result, folder: Path | None, *, tables: bool = False, verdicts: 
     """
     to, notes, story = Terminal(), Terminal(sys.stderr), run.story
     if story.audit is not None and story.audit.mark is not None:
-        to.print(f"[bold red]{story.audit.mark.upper()}[/bold red] {escape('; '.join(story.audit.faults))}\n")
+        to.print(f"[bold red]{story.audit.mark.upper()}:[/bold red] {escape('; '.join(story.audit.faults))}\n")
     word = f"[bold green]{escape(story.answered.word)}.[/bold green] " if story.answered.word else ""
     to.print(f"{word}[bold]{escape(' '.join(story.answered.sentences))}[/bold]")
     to.say(*filter(None, (story.because,)))
@@ -177,9 +178,10 @@ def result(run: Result, folder: Path | None, *, tables: bool = False, verdicts: 
     to.say(*filter(None, (quick, *story.remarks, *edges, fairness, story.caveats)))
     parts = tabulate_parts(run.measured)
     verdicts = verdicts and parts is None
-    for verdict in run.verdicts if verdicts else ():
+    judged = verdicts_of(run.measured)  # without their figures, which a terminal does not show
+    for verdict in judged if verdicts else ():
         to.say(hang("  ", f"{verdict.claim.text}: {verdict.words}; {verdict.reason}; {verdict.measured}"))
-    rules = {f"by {verdict.rule}; it assumes that {verdict.assumes}" for verdict in run.verdicts if verdict.rule}
+    rules = {f"by {verdict.rule}; it assumes that {verdict.assumes}" for verdict in judged if verdict.rule}
     to.say(*(hang("  ", rule) for rule in sorted(rules) if verdicts))
     if verdicts and story.findings and len(run.measured.group_names) > 2:
         to.say(story.findings)

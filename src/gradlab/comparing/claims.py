@@ -25,7 +25,7 @@ FORM = "write it as 'ARM < ARM', 'ARM > ARM', 'ARM < NUMBER' or 'ARM > NUMBER'"
 
 def parse_claim(text: str, metric: str, arms: Sequence[str] | None = None, tasks: Sequence[str] = ()) -> dict[str, Any]:
     """A claim about two arms, or about an arm and a number; of several tasks, about their mean."""
-    found = re.fullmatch(r"\s*(.+?)\s*([<>])\s*(.+?)\s*", text)
+    found = re.fullmatch(r"\s*([^<>=]+?)\s*([<>])\s*([^<>=]+?)\s*", text)
     if found is None:
         raise InvalidInput(f"claim {text!r}: {FORM}")
     left, op, right = found.groups()

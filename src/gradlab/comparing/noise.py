@@ -16,6 +16,7 @@ import numpy as np
 
 from gradlab.analysis.comparison import compare
 from gradlab.analysis.measured import Measured
+from gradlab.analysis.rules.base import FEWEST
 from gradlab.analysis.rules.paired import smallest_effect
 from gradlab.comparing.commands import Arm, Command, plan_commands, run_commands
 from gradlab.running.start import RunOptions
@@ -43,9 +44,11 @@ class Noise:
 
     def sentences(self, seeds: int, baseline: str) -> tuple[str, ...]:
         """What a reader has to know before any difference."""
-        told = "yet they were told apart, which happens by chance in 1 of 20" if self.told_apart else "not told apart"
+        told = ", not told apart" if self.runs >= 2 * FEWEST else ""  # fewer can never be told apart
+        if self.told_apart:
+            told = ", yet they were told apart, which happens by chance in 1 of 20"
         first = f"A/A: {baseline} against itself on other seeds, {self.runs} runs: spread over seeds "
-        first += f"{self._said(self.spread)} (standard deviation), {told}."
+        first += f"{self._said(self.spread)} (standard deviation){told}."
         effect = smallest_effect(seeds)
         if effect is None:
             able = f"{counted(seeds, 'seed')} can settle no difference, however large: 5 are the fewest."

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import glob
+import io
+import json
 import math
 import re
 from collections import Counter
@@ -33,7 +35,7 @@ from gradlab.runs.store.records import MemoryChunk, Records
 from gradlab.spec.metric import infer
 from gradlab.spec.study import Code
 from gradlab.trials.outcome import Curve, LayerTable, Outcome, TrialResult, digest
-from gradlab.words import counted, written
+from gradlab.words import counted, listed, written
 
 TABLES = (".csv", ".tsv", ".parquet", ".jsonl", ".ndjson", ".npz")
 ARMS = ("arm", "method", "algorithm", "algo", "optimizer", "model", "variant", "group", "config", "name")
@@ -47,6 +49,8 @@ FINE = 5
 """Digits from which on two equal numbers are suspicious."""
 BY_CHANCE = 10.0
 """Times as many as chance would give, from which on equal numbers are remarked on."""
+NOTHING = ["", "NA", "N/A", "n/a", "#N/A", "null", "NULL", "None", "-", "–"]
+"""What a cell without a number holds."""
 HINTS = {"arm": ". If every arm is a column of its own, name these columns: --arm adamw,muon"}
 Columns = dict[str, list[Any]]
 NO_LAYERS = LayerTable(np.empty(0, np.int64), np.empty(0, np.int64), (), np.empty(0))
@@ -261,8 +265,12 @@ def _read(paths: Sequence[Path], selection: Selection) -> tuple[str, list[Readin
             return _read_runs([run for path in paths for run in read_mlflow(path)], selection)
         if first.is_dir():
             folders = sorted({file.parent for path in paths for file in path.rglob("*tfevents*")})
+            if not folders:
+                raise InvalidInput(
+                    f"{first}: the folder holds no event files and no MLflow runs; give files, such as '{first}/*.csv'"
+                )
             return _read_paths(folders, selection, lambda path, rule: read_events(path))
-        if first.suffix in TABLES and selection.arm_from is None:
+        if selection.arm_from is None and (first.suffix in TABLES or _is_json_table(first)):
             columns = _join([_columns(path) for path in paths])
             return _read_rows(columns, selection)
         if first.suffix in (*TABLES, ".json"):
@@ -282,15 +290,22 @@ def _read_log(path: Path, rule: MetricRule) -> dict[str, dict[int, float]]:
 def _read_paths(paths: Sequence[Path], selection: Selection, read: Any) -> tuple[str, list[Reading]]:
     """One reading per file or folder; its path says which arm and seed it is."""
     rule, found = MetricRule.parse(selection.metric, selection.take), []
+    names: dict[str, None] = {}
     for place, path in enumerate(paths):
         arm, seed, task = selection.of_path(str(path), place)
-        curve = read(path, rule).get(rule.name, {})
+        curves = read(path, rule)
+        names |= dict.fromkeys(curves)
+        curve = curves.get(rule.name, {})
         found.append(Reading(arm, seed, task, rule.chosen(curve.values()) if curve else None, curve, of_path=True))
-    if all(one.value is None for one in found):
-        raise InvalidInput(
-            f"{rule.name} is in none of the {counted(len(paths), 'file')}, such as {paths[0]}: give --metric"
-        )
+    _check_found(found, rule.name, names, f"the {counted(len(paths), 'file')}, such as {paths[0]}")
     return rule.name, found
+
+
+def _check_found(found: Sequence[Reading], metric: str, names: Iterable[str], where: str) -> None:
+    if found and all(one.value is None for one in found):
+        there = list(names)
+        others = f"; there are {listed(there, 8)}{nearest(metric, there)}" if there else ""
+        raise InvalidInput(f"--metric: {metric} is in none of {where}{others}")
 
 
 def _read_runs(
@@ -308,7 +323,17 @@ def _read_runs(
         curve = curves.get(rule.name, {})
         own = str(parameters.get(arm or "", "")), parameters.get(seed or "", place), str(parameters.get(task or "", ""))
         found.append(Reading(*own, rule.chosen(curve.values()) if curve else None, curve))
+    _check_found(found, rule.name, dict.fromkeys(name for _, curves in runs for name in curves), "the runs")
     return rule.name, found
+
+
+def _is_json_table(path: Path) -> bool:
+    """A list of rows, or columns with their data; other JSON files are of one training each."""
+    if path.suffix != ".json":
+        return False
+    tree = json.loads(path.read_text(encoding="utf8"))
+    rows = isinstance(tree, list) and all(isinstance(row, dict) for row in tree)
+    return rows or (isinstance(tree, dict) and {"columns", "data"} <= set(tree))
 
 
 def _columns(path: Path) -> Columns:
@@ -329,14 +354,38 @@ def _columns(path: Path) -> Columns:
 
         return dict(pq.read_table(path).to_pydict())
     if path.suffix in (".csv", ".tsv"):
-        import pyarrow.csv as pc
-
-        options = pc.ParseOptions(delimiter="\t" if path.suffix == ".tsv" else ",")
-        return dict(pc.read_csv(path, parse_options=options).to_pydict())
-    import json
-
-    rows = [json.loads(line) for line in path.read_text(encoding="utf8").splitlines() if line.strip()]
+        return _read_csv(path)
+    text = path.read_text(encoding="utf8")
+    if path.suffix == ".json":
+        tree = json.loads(text)
+        if isinstance(tree, dict):  # as W&B exports a table
+            return {str(name): [row[i] for row in tree["data"]] for i, name in enumerate(tree["columns"])}
+        rows = tree
+    else:
+        rows = [json.loads(line) for line in text.splitlines() if line.strip()]
     return {name: [row.get(name) for row in rows] for name in dict.fromkeys(key for row in rows for key in row)}
+
+
+def _read_csv(path: Path) -> Columns:
+    """Also as spreadsheets write it: semicolons with decimal commas, and not in UTF-8. A written `nan` is a number."""
+    import pyarrow.csv as pc
+
+    raw = path.read_bytes()
+    try:
+        text, encoding = raw.decode("utf8"), "utf8"
+    except UnicodeDecodeError:
+        text, encoding = raw.decode("cp1252", "replace"), "cp1252"
+    first = text.partition("\n")[0]
+    other = path.suffix == ".csv" and ";" in first and "," not in first
+    table = pc.read_csv(
+        io.BytesIO(raw),
+        read_options=pc.ReadOptions(encoding=encoding),
+        parse_options=pc.ParseOptions(delimiter="\t" if path.suffix == ".tsv" else ";" if other else ","),
+        convert_options=pc.ConvertOptions(
+            null_values=NOTHING, decimal_point="," if other and re.search(r"\d,\d", text) else "."
+        ),
+    )
+    return dict(table.to_pydict())
 
 
 def _join(tables: Sequence[Columns]) -> Columns:

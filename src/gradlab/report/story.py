@@ -161,8 +161,9 @@ def describe_fairness(audit: Audit | None, names: Names) -> str:
         return "Nothing varies: the arms are identical in everything that was compared."
     which = "The two" if groups == 2 else f"The {groups} groups"
     varied = [path.partition(" ")[0] for path in audit.varied or audit.factor]  # a scale is named with its value
-    blocks = [path for path in names.axes if not any(each == path or each.startswith(f"{path}.") for each in varied)]
-    if blocks:
+    within = {path for path in names.axes if any(each == path or each.startswith(f"{path}.") for each in varied)}
+    blocks = [path for path in names.axes if path not in within]
+    if blocks and within:  # the audit of a command names what it saw, and not the places of its settings
         shared = say_settings(blocks).removeprefix("the ")
         return f"{groups} groups: at the same {shared} they differ only in {say_settings(varied)}."
     only = f" ({audit.only_difference})" if groups == 2 and audit.only_difference else ""
@@ -416,8 +417,12 @@ class Story:
 
     @cached_property
     def why(self) -> Explanation | None:
-        """Why the groups that the answer hangs on end apart; None of a single group, or of no results."""
-        return explanation(self.measured) if self.counts["done"] else None
+        """Why the groups that the answer hangs on end apart; None of a single group, of no results, and of commands and
+        tables, into which nobody looks.
+        """
+        plan = self.measured.plan
+        closed = plan.own_code and plan.code.kind != "function"
+        return explanation(self.measured) if self.counts["done"] and not closed else None
 
     @property
     def because(self) -> str:

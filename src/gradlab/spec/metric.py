@@ -69,7 +69,7 @@ class Metric:
     def of(name: str, kind: Kind, *, label: str = "", unit: str = "", split: Split | None = None) -> Metric:
         """A metric with the traits of its kind."""
         better, scale, bounds = TRAITS[kind]
-        return Metric(name, better, scale, label or name.replace("_", " "), unit, kind, bounds, split)
+        return Metric(name, better, scale, label or name.replace("_", " ").replace(".", " "), unit, kind, bounds, split)
 
     @property
     def sign(self) -> int:

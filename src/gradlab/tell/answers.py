@@ -17,6 +17,7 @@ from gradlab.analysis.comparison import Comparison, collapse_of, compare, ranked
 from gradlab.analysis.estimate import Estimate, interval, where
 from gradlab.analysis.measured import Measured
 from gradlab.analysis.rules.base import FEWEST
+from gradlab.analysis.tasks import over_tasks
 from gradlab.analysis.why import choose_pair
 from gradlab.errors import with_article
 from gradlab.spec.claims import ALONG_AN_AXIS, BEST, At, Claim
@@ -321,13 +322,19 @@ def _apart(reading: Reading) -> str:
     if reading.equal:
         return "equal to the last digit"
     if reading.ratio:
-        if abs(value - 1) < SAME:
+        if abs(value - 1) < SAME and not _is_told_apart(reading.estimate):
             return "about the same" if _is_narrow(reading.estimate) else SAME_MEDIAN
         if abs(value - 1) < CLOSE:
             return f"{written(100 * abs(value - 1), 2)} % {'higher' if value >= 1 else 'lower'}"
         factor = value if value >= 1 else 1 / value if value else math.inf
         return f"{rounded(factor)} times {'higher' if value >= 1 else 'lower'}"
     return f"{written(abs(value))} {'higher' if value >= 0 else 'lower'}"
+
+
+def _is_told_apart(estimate: Estimate) -> bool:
+    """Whether the interval of a ratio lies on one side of 1."""
+    low, high = estimate.low, estimate.high
+    return low is not None and high is not None and not estimate.bounded and (low > 1 or high < 1)
 
 
 def _is_narrow(estimate: Estimate) -> bool:
@@ -361,6 +368,8 @@ def answer(measured: Measured) -> Answer:
     counts = measured.counts()
     if measured.trials and counts["failed"] == len(measured.trials):
         left = len(measured.plan.trials) - len(measured.trials)
+        if measured.plan.of_table:
+            return Answer("", ("No row has a number.",))
         others = f", so the other {left} were not begun" if left else ""
         return Answer("", (f"All {counts['failed']} trials failed{others}: {next(iter(measured.errors()))}",))
     asked = measured.study.answers or _only_claim(measured)
@@ -429,11 +438,25 @@ def _tell_course(measured: Measured, headline: Headline) -> str | None:
     return f"{capital(what)} from {rounded(values[0])} to {rounded(values[-1])} in {steps[-1] - steps[0] + 1:,} steps."
 
 
+def _tell_tasks(measured: Measured, metric: str) -> str | None:
+    """Arms over several tasks, the best one first; None where there are none."""
+    found = over_tasks(measured, metric)
+    if found is None:
+        return None
+    means = {arm: found.middle_mean(arm)[0] for arm in found.scores}
+    order = sorted(means, key=lambda arm: -found.sign * means[arm])
+    told = listed([f"{arm} {rounded(means[arm])}" for arm in order], MOST_GROUPS)
+    what = name_metric(measured.metric(metric))
+    return f"Over {len(found.scores[order[0]])} tasks, interquartile mean of the {what}: {told}."
+
+
 def describe_headline(measured: Measured) -> list[str]:
     """Every group's number, then each other group against the first."""
     headline = measured.headline
     if headline is None:
         return ["Nothing was measured that could answer the question."]
+    if (told := _tell_tasks(measured, headline.metric)) is not None:
+        return [told]
     groups, names = measured.group_names, measured.names
     if len(groups) == 2 and not _mixed(measured, headline):
         told = tell_two(measured, headline.metric, headline.at, groups[0], groups[1])

@@ -129,8 +129,9 @@ def list_findings(measured: Measured) -> tuple[str, ...]:
     if headline is None or headline.at.layer is not None or len(measured.group_names) < 2:
         return ()
     metric = headline.metric
+    if told := _over_tasks(measured, metric):  # one group is an arm on a task: the best of them says nothing
+        return (told,)
     found = (
-        _over_tasks(measured, metric),
         _along(measured, metric),
         _factors(measured, metric),
         _collapses(measured),
@@ -143,6 +144,10 @@ def list_findings(measured: Measured) -> tuple[str, ...]:
     return tuple(filter(None, found))
 
 
+MOST_ARMS = 12
+"""Arms over several tasks that are listed."""
+
+
 def _over_tasks(measured: Measured, metric: str) -> str:
     """Arms over several tasks: interquartile means and the probability that a run beats one of the first arm."""
     found = over_tasks(measured, metric)
@@ -153,8 +158,8 @@ def _over_tasks(measured: Measured, metric: str) -> str:
     def told(center: float, low: float, high: float) -> str:
         return f"{written(center)} [{written(low)}, {written(high)}]"
 
-    means = "; ".join(f"{arm} {told(*found.middle_mean(arm))}" for arm in list(found.scores)[:SHOWN])
-    better = "; ".join(f"{arm} {told(*found.improvement(arm, first))}" for arm in others[:SHOWN])
+    means = listed([f"{arm} {told(*found.middle_mean(arm))}" for arm in found.scores], MOST_ARMS, apart="; ")
+    better = listed([f"{arm} {told(*found.improvement(arm, first))}" for arm in others], MOST_ARMS, apart="; ")
     tasks = len(found.scores[first])
     scale = "" if found.one_scale else " They are not: medians of tasks are more than 10 times apart; normalize them."
     return (

@@ -189,7 +189,7 @@ def ablate(
 def judge(
     source: Annotated[list[str], Argument(metavar="PATH...", help="A table, logs, event folders or an MLflow store.")],
     metric: Annotated[str | None, Option(help="The column; of logs a name or an expression with one group.")] = None,
-    arm: Annotated[str | None, Option(help="The column that names arms.")] = None,
+    arm: Annotated[str | None, Option(help="The column that names arms; or their columns, a,b.")] = None,
     seed: Annotated[str | None, Option(help="The column of seeds.")] = None,
     task: Annotated[str | None, Option(help="The column that names tasks or data sets.")] = None,
     arm_from: Annotated[str | None, Option(metavar="REGEX", help="Where in a path the arm stands.")] = None,
@@ -209,7 +209,7 @@ def judge(
 ) -> None:
     """Judge results that exist, whatever made them.
 
-    Reads CSV, TSV, Parquet, JSON lines, NPZ, logs by regular expression, TensorBoard folders and MLflow stores, made by
+    Reads CSV, TSV, Parquet, JSON, NPZ, logs by regular expression, TensorBoard folders and MLflow stores, made by
     anything. Nothing is trained. Exit code 3 if the table itself is unsound, such as two arms that are one.
 
     gradlab judge results.csv --arm optimizer --metric val_loss --claim 'muon < adamw'
@@ -254,6 +254,7 @@ def claim(
     """
     from gradlab.comparing.claims import Frozen, parse_claim
     from gradlab.comparing.readings import MetricRule
+    from gradlab.words import counted
 
     if action != "freeze":
         raise InvalidInput(f"claim {action!r}: the only action is freeze")
@@ -261,7 +262,7 @@ def claim(
         raise InvalidInput(f"{out} exists, and claims are not frozen over others; choose another --out")
     frozen = Frozen.freeze([parse_claim(text, MetricRule.parse(metric).name) for text in claim])
     out.write_text(frozen.text(), encoding="utf8")
-    typer.echo(f"{out}: {len(frozen.claims)} claims, {frozen.time:%Y-%m-%d %H:%M:%S} UTC, hash {frozen.id}")
+    typer.echo(f"{out}: {counted(len(frozen.claims), 'claim')}, {frozen.time:%Y-%m-%d %H:%M:%S} UTC, hash {frozen.id}")
 
 
 # ---------------------------------------------------------------------- what they share
@@ -462,7 +463,7 @@ def _print(result: Result, folder: Path | None, tables: bool, to: str | None) ->
 
     if to is not None:
         if to != "comment":
-            raise InvalidInput(f"--to {to!r}: a result is printed as a comment, or as ever")
+            raise InvalidInput(f"--to {to!r}: the only other form is --to comment")
         typer.echo(render_comment(result.story))
         return
     show.result(result, folder, tables=tables, verdicts=True)
