@@ -332,3 +332,31 @@ def test_a_written_nan_is_worst_and_an_empty_cell_is_missing(tmp_path: Path) -> 
 def test_a_folder_without_results_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="no event files"):
         gradlab.judge(tmp_path, metric="loss")
+
+
+def test_curves_below_zero_stand_on_a_linear_axis(tmp_path: Path) -> None:
+    rows = [
+        {"arm": arm, "seed": seed, "step": step, "loss": 1.0 + gap - 0.3 * step + 0.01 * seed}
+        for arm, gap in (("x", 0.0), ("y", 0.1))
+        for seed in range(5)
+        for step in range(6)
+    ]
+    assert not loss_curves(write(tmp_path / "below.csv", rows)).log_y
+    above = [{**row, "loss": float(str(row["loss"])) + 2} for row in rows]
+    assert loss_curves(write(tmp_path / "above.csv", above)).log_y
+
+
+def loss_curves(table: Path) -> Any:
+    charts = gradlab.judge(table).charts
+    return charts["training_loss"]
+
+
+def test_no_two_arms_of_a_performance_profile_look_alike(tmp_path: Path) -> None:
+    rows = [
+        {"arm": f"m{arm}", "task": f"t{task}", "seed": seed, "score": arm + 0.1 * seed}
+        for arm in range(11)
+        for task in range(2)
+        for seed in range(5)
+    ]
+    chart: Any = gradlab.judge(write(tmp_path / "t.csv", rows)).charts["performance_profiles"]
+    assert [line.group for line in chart.lines] == [f"m{arm}" for arm in range(3, 11)]

@@ -45,7 +45,7 @@ class TrainingLoss(Figure):
             "step",
             "loss",
             tuple(lines),
-            log_y=True,
+            log_y=not _is_negative(lines),
             levels=levels_of(measured, "final_loss"),
             note=seeds_note(measured),
             whole_x=True,
@@ -100,6 +100,10 @@ class ReturnedCurves(Figure):
         return epoch_chart(measured, tuple(names[:1]), log_y=bool(names) and measured.metric(names[0]).kind == "loss")
 
 
+MOST_PROFILES = 8
+"""Arms of a performance profile: as many as there are strokes and colors."""
+
+
 class Profiles(Figure):
     """Performance profiles over tasks: the share of runs that are at least as good as each level."""
 
@@ -115,7 +119,10 @@ class Profiles(Figure):
         every = np.concatenate([task for own in found.scores.values() for task in own])
         levels = np.linspace(every.min(), every.max(), 201)
         lines = []
-        for place, arm in enumerate(found.scores):
+        better = sorted(found.scores, key=lambda arm: -found.sign * found.middle_mean(arm)[0])
+        shown = [arm for arm in found.scores if arm in better[:MOST_PROFILES]]  # so that no two look alike
+        left = "" if len(shown) == len(found.scores) else f"; the best {len(shown)} of {len(found.scores)} arms"
+        for place, arm in enumerate(shown):
             y = found.profile(arm, levels)
             lines.append(Line(arm, levels, y, y, y, place))
         way = "at least" if found.sign > 0 else "at most"
@@ -124,7 +131,7 @@ class Profiles(Figure):
             f"{measured.metric(headline.metric).label}, τ",
             f"share of runs with {way} τ",
             tuple(lines),
-            note=f"mean over {len(next(iter(found.scores.values())))} tasks of the share of its runs",
+            note=f"mean over {len(next(iter(found.scores.values())))} tasks of the share of its runs{left}",
             finding=f"{'Higher' if found.sign else 'Further'} curves are better at every level that they lead.",
         )
 
@@ -219,11 +226,16 @@ def epoch_chart(measured: Measured, metrics: tuple[str, ...], *, log_y: bool) ->
         over,
         label,
         tuple(lines),
-        log_y=log_y,
+        log_y=log_y and not _is_negative(lines),
         whole_x=True,
         note=seeds_note(measured),
         finding=see_ends(measured, lines, title, metric),
     )
+
+
+def _is_negative(lines: Sequence[Line]) -> bool:
+    """Whether a curve goes below 0, as log-likelihoods of densities do: a log axis would lose it."""
+    return any(bool((np.asarray(line.y) < 0).any()) for line in lines)
 
 
 LATELY = "the mean of the last steps"
