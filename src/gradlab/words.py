@@ -6,6 +6,7 @@ Every room may import this, so that a refusal, a caption and an audit write the 
 from __future__ import annotations
 
 import math
+import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -147,3 +148,28 @@ def describe_layer(layer: object) -> str:
     if layer in ("smallest", "largest"):
         return f"{layer} over layers"
     return f"layer {layer}" if isinstance(layer, int) else f"{layer} layer{'s' * (layer == 'all')}"
+
+
+# Texts without characters that nobody sees.
+
+_INVISIBLE = ("Cc", "Cf", "Co", "Cs", "Zl", "Zp")
+"""Unicode categories of control, format (direction, zero width), private, surrogate and line characters."""
+_BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180e\u3164\uffa0")
+"""Letters and marks without width or visible shape."""
+
+
+def visible(text: str) -> str:
+    """Escape characters that could move the cursor, change the text direction or be invisible."""
+    if text.isprintable() and _BLANK.isdisjoint(text):
+        return text
+    return "".join(_escape_character(c) if is_hidden(c) and c not in "\n\t" else c for c in text)
+
+
+def is_hidden(letter: str) -> bool:
+    """Whether a character moves the cursor, changes the direction, or has no visible shape."""
+    return letter in _BLANK or unicodedata.category(letter) in _INVISIBLE
+
+
+def _escape_character(letter: str) -> str:
+    number = ord(letter)
+    return f"\\x{number:02x}" if number < 256 else f"\\u{number:04x}" if number < 65536 else f"\\U{number:08x}"

@@ -18,8 +18,9 @@ from commands import ENVIRONMENT, spawned
 from commands import gradlab as command
 
 import gradlab
-from gradlab.cli.output import json_text, visible
+from gradlab.cli.output import json_text
 from gradlab.spec.yaml_text import dump
+from gradlab.words import visible
 
 COMMAND = [sys.executable, "-m", "gradlab"]
 

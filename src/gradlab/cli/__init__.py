@@ -14,10 +14,11 @@ from typing import Any, NoReturn
 
 import typer
 
-from gradlab.cli.commands import instruments, runs, scripts, studies, training
-from gradlab.cli.output import drop_stdout, fold, json_only, visible
+from gradlab.cli.commands import agents, instruments, runs, scripts, studies, training
+from gradlab.cli.output import drop_stdout, fold, json_only
 from gradlab.errors import INTERRUPTED, GradlabError
 from gradlab.notices import open_missing_streams, say
+from gradlab.words import visible
 
 MANUAL = """Controlled experiments on why deep networks train, or don't.
 
@@ -44,6 +45,7 @@ Start with:
   gradlab compare train.py:train             compare your own training code
   gradlab ab main..try -- python train.py    compare two commits
   gradlab judge results.csv                  judge results that exist
+  gradlab mcp                                let an agent use the lab
 
 Exit codes: 0 ok · 1 failure · 2 usage or invalid study · 3 the audit failed (the run still happens) ·
 4 a claim is not reproduced (with --check) · 130 interrupted (finished trials kept).
@@ -71,6 +73,8 @@ COMMANDS = {
         scripts.ablate,
         scripts.judge,
         scripts.claim,
+        agents.mcp,
+        agents.skill,
         studies.list_,
         studies.show,
         studies.schema,

@@ -7,28 +7,17 @@ import os
 import shutil
 import sys
 import textwrap
-import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Protocol, TextIO, TypeVar
 
 from gradlab.notices import say
+from gradlab.words import is_hidden, visible
 
 NARROW = 30
 """Columns that text beside its head needs at least."""
-_INVISIBLE = ("Cc", "Cf", "Co", "Cs", "Zl", "Zp")
-"""Unicode categories of control, format (direction, zero width), private, surrogate and line characters."""
-_BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180e\u3164\uffa0")
-"""Letters and marks without width or visible shape."""
 _json_stream: TextIO | None = None
 """Where the object of --json goes while stdout is redirected."""
-
-
-def visible(text: str) -> str:
-    """Escape characters that could move the cursor, change the text direction or be invisible."""
-    if text.isprintable() and _BLANK.isdisjoint(text):
-        return text
-    return "".join(_escape_character(c) if _is_hidden(c) and c not in "\n\t" else c for c in text)
 
 
 def hang(head: str, text: str) -> str:
@@ -64,23 +53,14 @@ def fold(text: str) -> str:
     return "\n".join(lines)[len(first) :]
 
 
-def _is_hidden(letter: str) -> bool:
-    return letter in _BLANK or unicodedata.category(letter) in _INVISIBLE
-
-
-def _escape_character(letter: str) -> str:
-    number = ord(letter)
-    return f"\\x{number:02x}" if number < 256 else f"\\u{number:04x}" if number < 65536 else f"\\U{number:08x}"
-
-
 def json_text(value: Any) -> str:
     """Return JSON with non-finite numbers as "nan", "inf", "-inf", and invisible characters escaped."""
     from gradlab.spec.base import plain_json
 
     text = json.dumps(plain_json(value), indent=2, ensure_ascii=False)
-    if text.replace("\n", "").isprintable() and _BLANK.isdisjoint(text):
+    if visible(text) == text:
         return text
-    return "".join(json.dumps(c)[1:-1] if _is_hidden(c) and c != "\n" else c for c in text)
+    return "".join(json.dumps(c)[1:-1] if is_hidden(c) and c != "\n" else c for c in text)
 
 
 def emit_json(value: Any) -> None:

@@ -81,7 +81,7 @@ def with_noise(
     """Run the baseline, the first arm, against itself; gives the sentences, or none if nothing can be said."""
     baseline, arm = next(iter(arms.items()))
     plain = replace(command, trace=False)
-    quiet = replace(how, figures=False, give_up=2, on_audit=None, on_results=None, on_report=None)
+    quiet = replace(how, figures=False, project=None, give_up=2, on_audit=None, on_results=None, on_report=None)
 
     def run(which: str, phase: str, offsets: Mapping[str, int], count: int) -> Measured:
         def begin(tally: Tally) -> None:

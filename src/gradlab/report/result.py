@@ -28,6 +28,7 @@ from gradlab.report.tables import Table, flat_rows
 from gradlab.report.writing import save_run, write_report
 from gradlab.runs.store.folder import MICROWORLD, PLAN, RunFolder, names_by_group
 from gradlab.runs.store.history import History, read_history
+from gradlab.runs.store.project import Standing, standing_of
 from gradlab.runs.store.records import MOST_ROWS
 from gradlab.spec import files
 from gradlab.spec.study import Study
@@ -81,6 +82,8 @@ class Result:
     """Group -> the modules that are its layers 1, 2, …, if user code was watched."""
     history: History | None = None
     """What was frozen, changed and looked at, by the ledger of the run's folder; None of a run in memory."""
+    project: Standing | None = None
+    """Where its claims stand among all of its project; None of a run that belongs to none."""
 
     @cached_property
     def story(self) -> Story:
@@ -94,6 +97,7 @@ class Result:
             self.recording,
             self.layer_names,
             self.history,
+            self.project,
         )
 
     @property
@@ -308,6 +312,7 @@ def open_run(folder: str | Path, *, trust: bool = False) -> Result:
         layer_names=names_by_group(plan, run.layer_names),
         notes=(*run.notes, *history.problems),
         history=history,
+        project=standing_of(run.path),
     )
 
 

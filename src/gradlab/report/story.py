@@ -38,6 +38,7 @@ from gradlab.report.tables import (
 )
 from gradlab.runs.store.environment import mixed_note
 from gradlab.runs.store.history import History
+from gradlab.runs.store.project import Standing
 from gradlab.spec.claims import Claim
 from gradlab.spec.naming import Names, say_settings
 from gradlab.spec.paths import label
@@ -46,6 +47,7 @@ from gradlab.tell.findings import MOST
 from gradlab.tell.findings import list_findings as findings
 from gradlab.tell.history import history_json, tell_history, tell_unfinished
 from gradlab.tell.methods import describe_choice, describe_edges, describe_method, describe_methods
+from gradlab.tell.project import tell_project
 from gradlab.tell.why import Explanation, explanation
 from gradlab.words import counted
 
@@ -337,6 +339,8 @@ class Story:
     """Group -> the modules that are its layers 1, 2, …, if they have names."""
     history: History | None = None
     """What was frozen, changed and looked at, by the run's ledger; None of a run in memory."""
+    project: Standing | None = None
+    """Where its claims stand among all of the project; None of a run that belongs to none."""
 
     @property
     def name(self) -> str:
@@ -361,7 +365,9 @@ class Story:
     @cached_property
     def facts(self) -> tuple[Fact, ...]:
         """What happened to claims, seeds and results since they were frozen; nothing if all went as planned."""
-        return (*(() if self.history is None else tell_history(self.history)), *tell_unfinished(self.measured))
+        project = () if self.project is None else tell_project(self.project)
+        history = () if self.history is None else tell_history(self.history)
+        return (*project, *history, *tell_unfinished(self.measured))
 
     @property
     def events(self) -> tuple[str, ...]:

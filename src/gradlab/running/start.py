@@ -17,6 +17,8 @@ from time import monotonic
 from typing import Any
 
 from gradlab.analysis.measured import Measured
+from gradlab.analysis.online import evidence
+from gradlab.analysis.online import settle as settle_claim
 from gradlab.analysis.settling import Round, next_round
 from gradlab.analysis.tuning import settle
 from gradlab.audits.audit import Audit
@@ -32,7 +34,10 @@ from gradlab.runs.executors.base import Executor
 from gradlab.runs.store.environment import environment, together_with
 from gradlab.runs.store.folder import RunFolder, names_by_group
 from gradlab.runs.store.history import read_history
+from gradlab.runs.store.project import FrozenClaim, Project, project_of, standing_of
 from gradlab.runs.store.records import Records
+from gradlab.runs.store.status import count_finished
+from gradlab.tell.answers import verdicts_of
 from gradlab.trials.outcome import TrialResult
 
 Trainer = Callable[[Plan], Runner]
@@ -72,6 +77,8 @@ class RunOptions:
     """Where seeds are added until the claims are settled: seconds after which no further round begins."""
     command: str = ""
     """What a user types to make the same results again."""
+    project: str | Path | None = None
+    """The project in whose ledger the claims are frozen before the first trial, and their outcome is recorded."""
     on_audit: Callable[[Audit], None] | None = None
     """Called with the audit, before the first trial."""
     on_start: Callable[[Tally], None] | None = None
@@ -135,6 +142,8 @@ def run_plan(
     with start as folder:
         if folder is not None and fair is not None:
             folder.keep_audit(fair)  # before the first trial: an interrupted run is known to be fair, or not
+        if folder is not None and options.project is not None:
+            enter_project(Path(options.project), plan, folder, fair)
         trained = _train(plan, trainer, options, folder, fair, audit)
         if afterwards and (fair := audit(plan)) is not None:
             trained = replace(trained, audit=fair)
@@ -261,6 +270,7 @@ def finish(
     recording = record(measured) if record is not None and options.figures else None
     if recording is not None:
         folder.keep_microworld(recording.to_json())
+    _conclude(folder, measured)
     history = read_history(folder.path)
     result = Result(
         measured,
@@ -273,8 +283,41 @@ def finish(
         recording=recording,
         layer_names=names_by_group(measured.plan, folder.layer_names),
         history=history,
+        project=standing_of(folder.path),
     )
     if options.on_report is not None:
         options.on_report()
     write_report(result.story, folder, figures=options.figures)
     return result
+
+
+def enter_project(where: Path, plan: Plan, folder: RunFolder, audit: Audit | None) -> None:
+    """Freeze the claims of a plan in the ledger of its project, and record the run."""
+    project = Project(where)
+    done = count_finished(folder.path, plan.all_trials)
+    run = project.start(plan, folder.path, say_audit(audit), done)
+    project.name_in(folder.path, run)
+
+
+def say_audit(audit: Audit | None) -> str:
+    """What the ledger of a project says of an audit: `fair`, what is wrong, or that there was none."""
+    return "none" if audit is None else audit.mark or "fair"
+
+
+def _conclude(folder: RunFolder, measured: Measured) -> None:
+    """Record the verdicts of a run in the ledger of the project that its folder names, if it names one."""
+    found = project_of(folder.path)
+    if found is None:
+        return
+    verdicts, known = verdicts_of(measured), evidence(measured)
+
+    def judge(claims: Sequence[FrozenClaim], settled: int) -> list[dict[str, Any]]:
+        entries: list[dict[str, Any]] = []
+        for claim, verdict, e in zip(claims, verdicts, known, strict=True):
+            way = claim.settled or settle_claim(claim.number, settled, verdict, e)
+            settled += way is not None and claim.settled is None
+            e_values = {} if e is None else {"e": [e.holds, e.fails, e.same]}
+            entries.append({"number": claim.number, "outcome": verdict.outcome, "settled": way, **e_values})
+        return entries
+
+    found[0].conclude(found[1], measured.hash, judge)

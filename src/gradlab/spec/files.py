@@ -136,11 +136,15 @@ def read(path: Path, called: str = "") -> tuple[dict[str, Any], Source]:
         raise StudyError(f"{name}: not a UTF-8 text file") from None
     except (OSError, ValueError) as error:
         raise StudyError(f"{name[:200]}: {getattr(error, 'strerror', None) or error}") from None
+    tree, source = read_text(text, name, path.resolve().parent)
+    return {**tree, "name": tree.get("name", name_from(path.stem))}, source
+
+
+def read_text(text: str, name: str, folder: Path) -> tuple[dict[str, Any], Source]:
+    """Read a study from its YAML text; paths in it are relative to the folder."""
     raw, lines = yaml_text.parse_with_lines(text, name)
     tree = check_tree(raw, name)
-    source = Source(name, dict(tree), lines)
-    tree.setdefault("name", name_from(path.stem))
-    return _resolve_paths(tree, path.resolve().parent), source
+    return _resolve_paths(tree, folder), Source(name, dict(tree), lines)
 
 
 def _resolve_paths(tree: dict[str, Any], folder: Path) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +47,20 @@ def load(
     changes = _parse_overrides(overrides)
     with blaming(bool(tree.get("parts"))):
         return _resolve(tree, source, changes, seeds, quick)
+
+
+def load_text(
+    text: str,
+    name: str,
+    folder: Path,
+    overrides: Overrides = (),
+    check: Callable[[Mapping[str, Any]], Mapping[str, Any]] = dict,
+) -> Resolved:
+    """Load a study from its YAML text, with paths below the folder; `check` sees the raw tree, overridden, before."""
+    tree, source = files.read_text(text, name, folder)
+    changes = _parse_overrides(overrides)
+    check(files.apply_overrides(tree, changes))
+    return _resolve(check(tree), source, changes, None, quick=False)
 
 
 def plan(study: StudyLike | Plan, **options: Any) -> Plan:

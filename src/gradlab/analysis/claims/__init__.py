@@ -28,13 +28,13 @@ from gradlab.words import describe_layer, join, percent, written
 Way = tuple[Outcome, float, float, str]
 """An outcome, its one-sided p, the level that p has to reach, and the words for it."""
 
-__all__ = ["Verdict", "claim_levels", "holm_levels", "judge", "said"]
+__all__ = ["Verdict", "claim_levels", "claim_test", "holm_levels", "judge", "said"]
 
 
 def judge(measured: Measured) -> tuple[Verdict, ...]:
     """A verdict on every claim of the study, in its order."""
     study = measured.study
-    tests: list[Test | Fact] = [_tested(measured, claim) for claim in study.claims]
+    tests: list[Test | Fact] = [claim_test(measured, claim) for claim in study.claims]
     strengths = {index: test.p for index, test in enumerate(tests) if isinstance(test, Test)}
     primary = [study.claims[index].primary for index in strengths]
     levels = dict(zip(strengths, claim_levels(list(strengths.values()), primary), strict=True))
@@ -67,7 +67,7 @@ def judge(measured: Measured) -> tuple[Verdict, ...]:
     return leave_open_at_edges(measured, found)
 
 
-def _tested(measured: Measured, claim: Claim) -> Test | Fact:
+def claim_test(measured: Measured, claim: Claim) -> Test | Fact:
     """The test, or the reason why there is none."""
     if claim.metric is None:
         return Fact("no_metric", "the claim names no number that could be measured")

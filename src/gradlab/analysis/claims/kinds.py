@@ -38,7 +38,7 @@ from gradlab.analysis.claims.reading import (
 )
 from gradlab.analysis.effects import level_means, own_seeds
 from gradlab.analysis.measured import Measured
-from gradlab.analysis.rules import ALPHA, Needed, Paired, Rule, one_arm, two_arms
+from gradlab.analysis.rules import ALPHA, Median, Needed, Paired, Proportion, Rule, one_arm, two_arms
 from gradlab.analysis.rules.component import Component
 from gradlab.analysis.sample import divided, subtracted
 from gradlab.analysis.theory import predictions_of
@@ -440,6 +440,7 @@ def _simple(measured: Measured, claim: Claim, sides: Sequence[Side]) -> Test | N
         lambda level: _needed(rule, (low, high), level),
         rule.estimate.n,
         sides[0].groups,
+        reciprocal=isinstance(rule, Median | Proportion),
     )
 
 

@@ -96,7 +96,7 @@ def _planned_seeds(study: Study) -> int:
 @cache
 def _settled(claims: tuple[Claim, ...], seeds: int) -> list[bool]:
     """Which of these claims so many seeds settle if every one of them is as clear as it can be."""
-    clearest = [_clearest(claim, seeds) for claim in claims]
+    clearest = [clearest(claim, seeds) for claim in claims]
     levels = claim_levels(clearest, [claim.primary for claim in claims])
     return [p <= level.claim for p, level in zip(clearest, levels, strict=True)]
 
@@ -114,16 +114,17 @@ def describe_shortfalls(study: Study, *, quick: bool = False) -> str:
     return f"{counted(seeds, 'seed')} cannot settle {claims}, however clear the results: at least {most} are needed"
 
 
-def _one_arm(claim: Claim) -> bool:
+def is_one_arm(claim: Claim) -> bool:
+    """Whether it rests on the numbers of single arms."""
     chain = claim.op in ("ordered", *ALONG_AN_AXIS, *BEST)
     return not (claim.compares or chain)
 
 
-def _clearest(claim: Claim, seeds: int) -> float:
+def clearest(claim: Claim, seeds: int) -> float:
     """The smallest two-sided p that so many seeds can give."""
     if claim.effects is not None:
         return 2 * clearest_component(seeds)
-    if not _one_arm(claim) or claim.assume == "symmetric":
+    if not is_one_arm(claim) or claim.assume == "symmetric":
         return 2 * clearest_pairs(seeds)
     flag = claim.metric == "diverged" or (claim.metric in METRICS and METRICS[str(claim.metric)].kind == "flag")
     share = 0.5

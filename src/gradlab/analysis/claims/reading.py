@@ -91,6 +91,8 @@ class Test:
     """Of a claim made of several groups, layers or steps: the one that holds it back."""
     equal_part: str = ""
     """Of such a claim: the one in which there is no difference that matters."""
+    reciprocal: bool = False
+    """Whether its p-values are 1/E of e-values; those that also count tests of the first so many seeds are not."""
 
     @property
     def copies(self) -> str:

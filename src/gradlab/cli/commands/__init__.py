@@ -39,6 +39,13 @@ Matters = Annotated[
     float | None,
     Option(help="The smallest difference that matters; of losses, a fraction [default: 0.005; in studies, 5 %]."),
 ]
+ProjectPath = Annotated[
+    Path | None,
+    Option(
+        metavar="FOLDER",
+        help="Freeze the claims in the ledger of this project first, and report how many it has seen.",
+    ),
+]
 AUDIT_FAILED = 3
 """Exit code if a comparison is not fair."""
 

@@ -167,8 +167,9 @@ def check_part(
 
     Runs the contract tests of each part's kind: gradients against finite differences, shapes, purity, names.
     """
-    from gradlab.cli.output import emit_json, visible
+    from gradlab.cli.output import emit_json
     from gradlab.testing import check_file
+    from gradlab.words import visible
 
     reports = check_file(file)
     if as_json:

@@ -190,11 +190,12 @@ def figure(
     gradlab figure runs/depth gradient_at_start_by_layer --facet depth --color skip --size slide --to pdf
     """
     from gradlab import api
-    from gradlab.cli.output import emit_json, hang, say_all, visible
+    from gradlab.cli.output import emit_json, hang, say_all
     from gradlab.report.draw import render_chart
     from gradlab.report.export import render_csv
     from gradlab.report.pictures import FigureRequest
     from gradlab.runs.store.files import write_bytes
+    from gradlab.words import visible
 
     if run is None:
         status(None, as_json)

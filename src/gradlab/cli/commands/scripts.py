@@ -293,6 +293,7 @@ class Options:
     executor: str = "pool"
     set_executor: Sequence[str] | None = None
     out: Path | None = None
+    project: Path | None = None
     force: bool = False
     check: bool = False
     tables: bool = False
@@ -440,6 +441,7 @@ def _run(
             force=options.force,
             command=shlex.join(words),
             budget=read_seconds("--budget", options.budget),
+            project=options.project,
             on_audit=None if options.as_json else show.audit_line,
             on_start=progress.on_start,
             on_round=None if options.as_json else progress.on_round,

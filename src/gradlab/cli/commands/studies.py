@@ -198,8 +198,9 @@ def predict(
     """
     from gradlab import api
     from gradlab.cli import show
-    from gradlab.cli.output import answer, visible
+    from gradlab.cli.output import answer
     from gradlab.notices import say
+    from gradlab.words import visible
 
     kind = "" if figure is None else figure.suffix.removeprefix(".").lower()
     if figure is not None and kind not in FORMATS:

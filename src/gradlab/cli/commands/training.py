@@ -16,6 +16,7 @@ from gradlab.cli.commands import (
     Budget,
     Matters,
     MostSeeds,
+    ProjectPath,
     Tables,
     Until,
     Workers,
@@ -75,6 +76,7 @@ def run(
         Option(metavar="NAME", help="Show results live in tensorboard, mlflow or wandb (offline, in RUN/NAME)."),
     ] = None,
     out: Annotated[Path | None, Option(help="The run folder [default: runs/STUDY].")] = None,
+    project: ProjectPath = None,
     quick: Annotated[bool, Option("--quick", help="Use the study's reduced budget, in a separate folder.")] = False,
     dry_run: Annotated[
         bool, Option("--dry-run", help="Show the plan, its cost and what is already done; run nothing.")
@@ -142,6 +144,7 @@ def run(
             track=tuple(track or ()),
             fail_fast=fail_fast,
             budget=seconds,
+            project=project,
             **options,
         )
         if as_json:
@@ -248,6 +251,7 @@ def compare(
         Option(metavar="MODULE:ARMS", help="Functions that build the arms; they are audited first, for the report."),
     ] = None,
     out: Annotated[Path | None, Option(help="The run folder [default: runs/FUNCTION].")] = None,
+    project: ProjectPath = None,
     force: Annotated[bool, Option("--force", help="Start over; an old run is moved aside.")] = False,
     mixed: Annotated[
         bool, Option("--mixed", help="Resume a run that was started under other versions or on another machine.")
@@ -313,6 +317,7 @@ def compare(
             fail_fast=fail_fast,
             command=shlex.join(typed),
             budget=read_seconds("--budget", budget),
+            project=project,
             on_start=progress.on_start,
             on_round=None if as_json else progress.on_round,
             on_stop=progress.on_stop,

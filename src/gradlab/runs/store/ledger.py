@@ -192,15 +192,19 @@ class Ledger:
 
 def read_ledger(folder: Path) -> Ledger | None:
     """The ledger of a run; None if it has none. Only reads."""
-    path = folder / LEDGER
-    head, problems = _head(folder)  # before the ledger: a process that is appending is never behind it
+    return read_chain(folder / LEDGER, folder / HEAD, KINDS)
+
+
+def read_chain(path: Path, head_path: Path, kinds: Mapping[str, type[Stored]]) -> Ledger | None:
+    """The hash-chained entries in a file, whose number and last hash `head_path` holds; None if there is no file."""
+    head, problems = _head(head_path)  # before the ledger: a process that is appending is never behind it
     content = _content(path)
     if content is None:
         return None
     lines = content.split(b"\n")
     torn = lines.pop()
-    if head is None and lines and not problems and not (folder / HEAD).exists():
-        problems.append(f"{folder / HEAD} is missing; {UNSEEN}")
+    if head is None and lines and not problems and not head_path.exists():
+        problems.append(f"{head_path} is missing; {UNSEEN}")
     entries: list[Entry] = []
     previous = GENESIS
     for number, line in enumerate(lines, 1):
@@ -213,7 +217,7 @@ def read_ledger(folder: Path) -> Ledger | None:
             problems.append(f"{path}: line {number} does not follow the line before it: one was removed or altered")
         previous = entry.sha256
         try:
-            KINDS.get(entry.kind, Stored).fit(entry.data)
+            kinds.get(entry.kind, Stored).fit(entry.data)
         except ValueError as error:
             problems.append(
                 f"{path}: line {number} does not have the shape of a {shortened(entry.kind)} entry: {error}"
@@ -225,44 +229,29 @@ def read_ledger(folder: Path) -> Ledger | None:
         cut = max(0, head.entries - len(lines))
         hashes = {entry.sha256 for entry in entries}
         if not cut and head.entries and not problems and head.last not in hashes:
-            problems.append(f"{path}: the entries are not those that {HEAD} stands for: the ledger was rewritten")
+            problems.append(
+                f"{path}: the entries are not those that {head_path.name} stands for: the ledger was rewritten"
+            )
     return Ledger(tuple(entries), tuple(problems), torn, cut)
 
 
-class LedgerWriter:
-    """Appends to a run's ledger, from any process; the lines of others are read before.
+class ChainWriter:
+    """Appends to a file of hash-chained entries, from any process; the lines of others are read before."""
 
-    begun      the folder was taken: which attempt it is, and where an earlier run was moved to
-    plan       claims, seeds, groups and settings, before the first trial and whenever they change
-    trials     a committed chunk: hash of its manifest; id, digest and status of each trial
-    round      seeds were added by the study's own rule, because claims were open: how many each group has now
-    tuned      each arm's values were chosen from the tuning trials: which, and the ids under which they are judged
-    look       verdicts were computed: on how many trials, which, and the hashes of the files that show them
-    written    the same verdicts were shown in other files, or the study's own files were written again: their hashes
-    set_aside, missing, altered, cut, repaired
-               what was found when the folder was taken again
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, path: Path, head_path: Path) -> None:
+        self._path, self._head_path = path, head_path
         self._known: tuple[int, int, str] | None = None
         """Size of the file, entries and last hash after our latest append."""
-        self._files: dict[str, str] | None = None
-        """Recorded hashes of files for readers, once they were read."""
-        self.earlier: Mapping[str, Any] | None = None
-        """The run that was moved aside to make room for this one."""
-        self.aside: list[Mapping[str, Any]] = []
-        """Damaged chunks that were set aside when the folder was taken."""
 
     def append(self, notes: Sequence[Note]) -> None:
         """Write these entries in one step and sync them; `StoreError` if that is not possible."""
         if not notes:
             return
-        path = self._folder / LEDGER
+        path = self._path
         try:
             handle = open_own(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0))
             with open(handle, "a+b", buffering=0) as file:
-                _wait_for(file, path)
+                wait_for(file, path)
                 self._append(file, notes)
         except OSError as error:
             self._known = None
@@ -288,7 +277,7 @@ class LedgerWriter:
             os.ftruncate(file.fileno(), size)  # a full disk: no half line stays
             raise
         self._known = (size + len(content), number, last)
-        write_bytes(self._folder / HEAD, sealed({"entries": number, "last": last}))
+        write_bytes(self._head_path, sealed({"entries": number, "last": last}))
 
     def _catch_up(self, file: IO[bytes]) -> list[Note]:
         """Read what is there; a torn last line is cut off, and the note that says so is to be written first."""
@@ -307,6 +296,31 @@ class LedgerWriter:
         last = _claimed(lines[-1]) if lines else GENESIS
         self._known = (os.fstat(file.fileno()).st_size, len(lines), last or GENESIS)
         return repairs
+
+
+class LedgerWriter(ChainWriter):
+    """Appends to a run's ledger.
+
+    begun      the folder was taken: which attempt it is, and where an earlier run was moved to
+    plan       claims, seeds, groups and settings, before the first trial and whenever they change
+    trials     a committed chunk: hash of its manifest; id, digest and status of each trial
+    round      seeds were added by the study's own rule, because claims were open: how many each group has now
+    tuned      each arm's values were chosen from the tuning trials: which, and the ids under which they are judged
+    look       verdicts were computed: on how many trials, which, and the hashes of the files that show them
+    written    the same verdicts were shown in other files, or the study's own files were written again: their hashes
+    set_aside, missing, altered, cut, repaired
+               what was found when the folder was taken again
+    """
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder / LEDGER, folder / HEAD)
+        self._folder = folder
+        self._files: dict[str, str] | None = None
+        """Recorded hashes of files for readers, once they were read."""
+        self.earlier: Mapping[str, Any] | None = None
+        """The run that was moved aside to make room for this one."""
+        self.aside: list[Mapping[str, Any]] = []
+        """Damaged chunks that were set aside when the folder was taken."""
 
     def begin(self, plan: Plan, chunks: Sequence[Chunk]) -> list[str]:
         """Freeze the plan before its first trial, and record what is not as the ledger left it; gives remarks."""
@@ -414,10 +428,10 @@ def _claimed(line: bytes) -> str | None:
     return seal[1].decode() if seal else None
 
 
-def _head(folder: Path) -> tuple[_Head | None, list[str]]:
+def _head(path: Path) -> tuple[_Head | None, list[str]]:
     """Number and hash of the last entry; None and why, if that is not known."""
     try:
-        return read_fitted(folder / HEAD, _Head.fit), []
+        return read_fitted(path, _Head.fit), []
     except DamagedFile as error:
         return None, [f"{error}; {UNSEEN}"]
 
@@ -429,7 +443,7 @@ def _content(path: Path) -> bytes | None:
         if content and not content.endswith(b"\n"):
             try:
                 with open(open_own(path, os.O_RDWR), "r+b") as file:
-                    _wait_for(file, path)
+                    wait_for(file, path)
                     content = file.read()
             except (OSError, StoreError):
                 pass  # somebody else's folder: what was read is what can be known
@@ -440,9 +454,9 @@ def _content(path: Path) -> bytes | None:
         raise StoreError(f"cannot read {path}: {error.strerror or error}") from None
 
 
-def _wait_for(file: IO[bytes], path: Path) -> None:
+def wait_for(file: IO[bytes], path: Path, patience: float = PATIENCE) -> None:
     """Lock the open file, which unlocks when it is closed."""
-    deadline = monotonic() + PATIENCE
+    deadline = monotonic() + patience
     while not try_lock(file):
         if monotonic() > deadline:
             raise StoreError(f"cannot write {path}: another process is holding it")
