@@ -144,7 +144,9 @@ def quoted(text: object, most: int = 300) -> str:
 def bounded(answer: Answer) -> dict[str, Any]:
     """An answer as plain data within the bound; what is longest is shortened first."""
     whole = plain_json(answer.model_dump(mode="json"))
-    tree: dict[str, Any] = {key: _cut(value) for key, value in whole.items() if value not in ("", [], {})}
+    fields = type(answer).model_fields
+    kept = {key: value for key, value in whole.items() if value not in ("", [], {}) or fields[key].is_required()}
+    tree: dict[str, Any] = {key: _cut(value) for key, value in kept.items()}
     if isinstance(answer, Report):
         tree["text"] = visible(answer.text)[: MOST_CHARACTERS - 2000]
         tree["truncated"] = tree["truncated"] or len(answer.text) > MOST_CHARACTERS - 2000

@@ -3,17 +3,17 @@
 Holm shares 5 % among the claims of one study. A project freezes claims for months, and nobody knows how many there will
 be, so over the project claim number t, counted in the order of freezing, is settled as soon as its e-value reaches
 
-    e ≥ 2/α_t,    α_t = α (R + 1)/(t (t + 1))
+    e ≥ 2/α_t,    α_t = α γ_t (R + 1),    γ_t = 1/(2.11 (t + 1) ln²(t + 1))
 
-with R claims settled before it and Σ 1/(t (t + 1)) = 1 (e-LOND; Xu and Ramdas 2024). The 2 is for the two ways in which
+with R claims settled before it and Σ γ_t ≤ 1 (e-LOND; Xu and Ramdas 2024). The 2 is for the two ways in which
 a claim can be settled falsely: as holding and as not holding. The expected share of false ones among all settled claims
 is then at most α, however the claims depend on each other, whenever each of them is looked at, and whatever was decided
 because of earlier results: a claim that is settled falsely adds at most 1/(R + 1) to the share, and P(e ≥ 1/x) ≤ x.
 What is settled stays settled; later claims change nothing of it.
 
 An e-value is a number whose mean is at most 1 if the hypothesis is true, at whatever moment one stops. The rules of one
-arm give p = 1/E with such an E at every look. Those of two arms give a p-value that is valid at every look, and
-∫ κ p^(κ−1) dκ = (1 − p + p ln p)/(p ln² p) over κ from 0 to 1 is an e-value.
+arm give p = 1/E with such an E at every look. Those of two arms give a p-value that is valid at every look, and κ p^(κ−1)
+is an e-value of it for any κ between 0 and 1, as its mean over uniform p is 1; κ = 0.05 keeps most of what is strong.
 """
 
 from __future__ import annotations
@@ -38,6 +38,9 @@ WAYS: dict[str, Settled] = {
 }  # fmt: skip
 """Outcome of a verdict -> how the claim is settled over the project."""
 LARGEST = 1e300
+KAPPA = 0.05
+SUM = 2.11
+"""Of 1/((t + 1) ln²(t + 1)) over all t, rounded up."""
 
 
 @dataclass(frozen=True)
@@ -55,11 +58,7 @@ class Evidence:
 
 def calibrate(p: float) -> float:
     """The e-value of a p-value."""
-    if p > 0.999:
-        return 0.5
-    p = max(p, 1 / LARGEST)
-    log = math.log(p)
-    return min((1 - p + p * log) / (p * log * log), LARGEST)
+    return float(min(KAPPA * max(p, 1 / LARGEST) ** (KAPPA - 1), LARGEST))
 
 
 def evidence(measured: Measured) -> list[Evidence | None]:
@@ -77,7 +76,7 @@ def _of_test(test: Test) -> Evidence:
 
 def needed_evidence(number: int, settled: int) -> float:
     """What the e-value of claim number t has to reach, with so many claims settled before."""
-    return 2 * number * (number + 1) / (ALPHA * (settled + 1))
+    return 2 * SUM * (number + 1) * math.log(number + 1) ** 2 / (ALPHA * (settled + 1))
 
 
 def seeds_over_project(claim: Claim, number: int, settled: int) -> int:

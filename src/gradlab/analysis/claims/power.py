@@ -96,9 +96,9 @@ def _planned_seeds(study: Study) -> int:
 @cache
 def _settled(claims: tuple[Claim, ...], seeds: int) -> list[bool]:
     """Which of these claims so many seeds settle if every one of them is as clear as it can be."""
-    clearest = [clearest(claim, seeds) for claim in claims]
-    levels = claim_levels(clearest, [claim.primary for claim in claims])
-    return [p <= level.claim for p, level in zip(clearest, levels, strict=True)]
+    strengths = [clearest(claim, seeds) for claim in claims]
+    levels = claim_levels(strengths, [claim.primary for claim in claims])
+    return [p <= level.claim for p, level in zip(strengths, levels, strict=True)]
 
 
 def describe_shortfalls(study: Study, *, quick: bool = False) -> str:
