@@ -2,11 +2,11 @@
 
     python benchmarks/claims_of_a_project.py [projects]
 
-Each claim compares two arms over 10 paired seeds, in the last two cases up to 20. `alone`: every study of one claim at 5 %, as it judges itself;
-`project`: as it is settled over the ledger (e-LOND). In `null` no arm differs from any other. In `dependent` all claims
-of a project share most of their noise, as studies on the same data do. In `skewed` the arms are log-normal. In
-`stopped` an agent looks after 5, 10, 15 and 20 seeds and stops as soon as the claim is settled. In `mixed` every tenth
-claim is true, with an effect of 2 standard deviations.
+Each claim compares two arms over 10 paired seeds, in the last two cases over up to 20. `alone`: every study of one
+claim at 5 %, as it judges itself; `over`: as it is settled over the ledger (e-LOND). In `null` no arm differs from any
+other. In `dependent` all claims of a project share most of their noise, as studies on the same data do. In `skewed` the
+arms are log-normal. In `stopped` an agent looks after 5, 10, 15 and 20 seeds and stops as soon as the claim is settled.
+In `mixed` every tenth claim is true, with an effect of 2 standard deviations.
 """
 
 from __future__ import annotations
@@ -67,19 +67,15 @@ def main() -> None:
     """Print the shares."""
     projects = int(sys.argv[1]) if len(sys.argv) > 1 else 200
     print(f"{projects} projects of {CLAIMS:,} claims")
+    print("| | false alone, of the claims | projects with a false one over all | false share | true: alone | over |")
+    print("| --- | --- | --- | --- | --- | --- |")
     for kind in KINDS:
         rng = np.random.default_rng(0)
-        found = np.array([simulate(rng, kind) for _ in range(projects)])
-        false_alone, false_over, true_alone, true_over = found.T
+        false_alone, false_over, true_alone, true_over = np.array([simulate(rng, kind) for _ in range(projects)]).T
         share = (false_over / np.maximum(false_over + true_over, 1)).mean()
-        each = (
-            f"false alone {false_alone.mean() / CLAIMS:.1%} of the claims; over the project {false_over.sum()} in all"
-        )
-        print(
-            f"{kind:10} {each}, in {np.mean(false_over > 0):.1%} of the projects; false share of the settled {share:.2%}",
-            end="",
-        )
-        print(f"; true settled {true_alone.mean():.1f} alone, {true_over.mean():.1f} over" if kind == "mixed" else "")
+        cells = [kind, f"{false_alone.mean() / CLAIMS:.1%}", f"{np.mean(false_over > 0):.1%}", f"{share:.2%}"]
+        cells += [f"{true_alone.mean():.0f}", f"{true_over.mean():.0f}"] if kind == "mixed" else ["", ""]
+        print(f"| {' | '.join(cells)} |", flush=True)
 
 
 if __name__ == "__main__":

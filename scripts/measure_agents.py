@@ -71,7 +71,9 @@ def main() -> None:
         print(f"| `{name}` | {len(sizes)} | {statistics.median(sizes):,.0f} | {max(sizes):,} |")
     every = [size for sizes in found.values() for size in sizes]
     print(f"| **all** | {len(every)} | {statistics.median(every):,.0f} | {max(every):,} |")
-    print(f"\n{sum(every):,} characters in all, and {listed:,} for descriptions and parameters of the tools, read once.")
+    print(
+        f"\n{sum(every):,} characters in all, and {listed:,} for descriptions and parameters of the tools, read once."
+    )
 
 
 if __name__ == "__main__":

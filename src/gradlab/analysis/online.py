@@ -12,8 +12,9 @@ because of earlier results: a claim that is settled falsely adds at most 1/(R + 
 What is settled stays settled; later claims change nothing of it.
 
 An e-value is a number whose mean is at most 1 if the hypothesis is true, at whatever moment one stops. The rules of one
-arm give p = 1/E with such an E at every look. Those of two arms give a p-value that is valid at every look, and κ p^(κ−1)
-is an e-value of it for any κ between 0 and 1, as its mean over uniform p is 1; κ = 0.05 keeps most of what is strong.
+arm give p = 1/E with such an E at every look. Those of two arms give a p-value that is valid at every look, and
+κ p^(κ−1) is an e-value of it for any κ between 0 and 1, as its mean over uniform p is 1; κ = 0.05 keeps most of what is
+strong.
 """
 
 from __future__ import annotations

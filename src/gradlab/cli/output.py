@@ -12,7 +12,8 @@ from contextlib import contextmanager, suppress
 from typing import Any, Protocol, TextIO, TypeVar
 
 from gradlab.notices import say
-from gradlab.words import is_hidden, visible
+from gradlab.words import is_hidden
+from gradlab.words import visible as visible
 
 NARROW = 30
 """Columns that text beside its head needs at least."""
