@@ -21,7 +21,10 @@ from gradlab.agents.lab import TOOLS, Lab
 from gradlab.runs.store.ledger import read_ledger
 from gradlab.runs.store.project import Project
 
-LONG = STUDY.replace("steps: 10", "steps: 8000").replace("seeds: 6", "seeds: 8")
+LONG = (
+    STUDY.replace("steps: 10", "steps: 4000").replace("batch: 16", "batch: 64").replace("samples: 64", "samples: 256")
+)
+LONG = LONG.replace("dim: 8", "dim: 64").replace("width: 8", "width: 64").replace("seeds: 6", "seeds: 8")
 
 
 def test_two_clients_of_one_project_get_different_numbers_and_one_chain(tmp_path: Path) -> None:

@@ -15,11 +15,11 @@ base:
   data: {task: identity, dim: 16, samples: 64}
   model: {stem: none, depth: 20, width: 16, activation: relu, skip: none, norm: none, head: none,
           init: {kind: he_normal, scale: 1/sqrt(depth), bias: zeros}}
-  train: {loss: mse, optimizer: adam, lr: 1e-3, batch: 64, steps: 150}
+  train: {loss: mse, optimizer: adam, lr: 1e-3, batch: 64, steps: 300}
 arms:
   plain: {}
   residual: {model.skip: identity}
-seeds: 10
+seeds: 20
 headline: {metric: final_loss}
 measure: {layers: [start, end]}
 """
@@ -74,7 +74,7 @@ async def talk(agent: Agent) -> None:
     assert same["source"]
     # "did you rerun the experiment?"
     rerun = await agent.call("ask", run_id=run, question="rerun")
-    assert rerun["answer"].startswith("20 trials were trained in this run")
+    assert rerun["answer"].startswith("40 trials were trained in this run")
     assert "no result was there before" in rerun["answer"]
     why = await agent.call("ask", run_id=run, question="why")
     assert why["rows"][0]["claim_id"] == "c2"
