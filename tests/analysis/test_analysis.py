@@ -108,8 +108,8 @@ def test_the_answer_is_written_from_the_numbers(result: gradlab.Result) -> None:
     text = str(answer(result.measured))
     plain, residual = (result.measured.summary("final_loss", arm).value for arm in ("plain", "residual"))
     better, worse = sorted([(residual, "residual"), (plain, "plain")])
-    start = f"{better[1].capitalize()} ends at a loss of {written(better[0])}, {worse[1]} at {written(worse[0])}: "
-    assert text.startswith(start)
+    assert text.startswith(f"{better[1].capitalize()} ends at a loss of {written(better[0])}, ")
+    assert f" times lower than {worse[1]} at {written(worse[0])} (" in text
     assert "5 seeds)." in text
 
 

@@ -40,6 +40,7 @@ SAME_MEDIAN = "the same at the median"
 """How far two sides are apart whose ratio is 1 but not known well enough to call them the same."""
 VERBS = {"initial_loss": ("starts at a loss of", "at"), "final_loss": ("ends at a loss of", "at")}
 """Metric -> how a network comes to its number, and the word before a second one's."""
+WAYS = (" higher", " lower")
 HAPPENS = {
     "collapsed": ("networks collapse", "collapses", " to chance"),
     "diverged": ("networks diverge", "diverges", ""),
@@ -259,10 +260,11 @@ def _tell_pair(scene: _Scene, first: Side, second: Side, reading: Reading) -> st
     if measured.names.arms and not measured.plan.own_code and (metric.name in VERBS or metric.of_outcome):
         verb, again = VERBS.get(metric.name) or _verb(metric)
         again = f"{again} " if again else ""
-        return (
-            f"{capital(_said(first))} {verb} {values[0]}{place}, {_said(second)} {again}{values[1]}: "
-            f"{_apart(reading)} {_sure(reading)}."
-        )
+        beside = f"{_said(second)} {again}{values[1]}"
+        far = _apart(reading)
+        if far.endswith(WAYS):  # of which of the two it is said
+            return f"{capital(_said(first))} {verb} {values[0]}{place}, {far} than {beside} {_sure(reading)}."
+        return f"{capital(_said(first))} {verb} {values[0]}{place}, {beside}: {far} {_sure(reading)}."
     a, b = (f"{value} {scene.say(side.groups[0])}" for value, side in zip(values, (first, second), strict=True))
     return f"{scene.begin(scene.noun)}{place} is {a} and {b}: {_apart(reading)} {_sure(reading)}."
 
