@@ -26,7 +26,7 @@ from gradlab.spec.messages import NAME_PATTERN, PATTERNS
 from gradlab.spec.stored import read_json
 from gradlab.spec.yaml_text import dump
 from gradlab.web.guard import REPORT_POLICY
-from gradlab.web.lessons import get_lesson, lessons
+from gradlab.web.lessons import get_lesson, lessons, write_lesson
 from gradlab.web.runs import Runs
 from gradlab.web.session import Session, Sessions
 from gradlab.web.settings import (
@@ -65,15 +65,15 @@ TASK_NAMES = {
 }
 
 
-def offer_choices() -> dict[str, Any]:
-    """Everything that the page needs to build its forms."""
+def offer_choices(own: Path | None = None) -> dict[str, Any]:
+    """Everything that the page needs to build its forms; `own` is a folder of further lessons."""
     return {
         "fields": [{"name": name, "label": call_setting(name)} for name in PATHS],
         "parts": {kind: _parts(kind) for kind in KINDS},
         "scales": [{"value": value, "label": label} for value, label in SCALES.items()],
         "tasks": TASK_NAMES,
         "defaults": Settings().model_dump(mode="json"),
-        "lessons": [lesson.model_dump(mode="json") for lesson in lessons().values()],
+        "lessons": [lesson.model_dump(mode="json") for lesson in lessons(own).values()],
         "limits": {"pages": PAGES, "training": TRAINING, "parameters": PARAMETERS, "upload": UPLOAD},
     }
 
@@ -119,6 +119,23 @@ def save_study(settings: Settings, uploads: Uploads, folder: Path, name: Any) ->
     return {"file": f"{name}.yaml", "command": f"gradlab run {name}.yaml", "study": text}
 
 
+def save_lesson(settings: Settings, folder: Path, name: Any) -> dict[str, str]:
+    """Write lessons/NAME.yaml below the folder; never over another file."""
+    if not isinstance(name, str) or re.fullmatch(NAME_PATTERN, name) is None or name.endswith((".yaml", ".yml")):
+        raise InvalidInput(f"the name {shortened(name)} cannot be used; {PATTERNS[NAME_PATTERN]}")
+    file = Path(OWN) / f"{name}.yaml"
+    text = write_lesson(settings, name, OWN).encode()
+    if (folder / file).exists() and (folder / file).read_bytes() != text:
+        raise InvalidInput(f"{file} is already there with other content; choose another name")
+    (folder / OWN).mkdir(exist_ok=True)
+    write_bytes(folder / file, text)
+    return {"file": str(file), "command": f"gradlab lab --lessons {OWN} --lesson {name}"}
+
+
+OWN = "lessons"
+"""The folder, below that of the lab, to which lessons are saved."""
+
+
 # The routes of the lab: pages and their files, sessions, runs. Streams are server-sent events, orders small POSTs.
 
 STATIC = Path(__file__).parent / "static"
@@ -134,8 +151,8 @@ RETRY = 1000
 Handler = Callable[[Request], Awaitable[Response]]
 
 
-def make_app(sessions: Sessions, runs: Runs) -> Starlette:
-    """The application, unguarded (see `guard.py`)."""
+def make_app(sessions: Sessions, runs: Runs, own: Path | None = None) -> Starlette:
+    """The application, unguarded (see `guard.py`); `own` is a folder of further lessons."""
 
     @asynccontextmanager
     async def live(app: Starlette) -> AsyncIterator[None]:
@@ -143,7 +160,7 @@ def make_app(sessions: Sessions, runs: Runs) -> Starlette:
         sessions.close_all()
         runs.close()
 
-    lab = Lab(sessions, runs)
+    lab = Lab(sessions, runs, own)
     routes = [
         Route("/", partial(send_page, "lab.html")),
         Route("/lesson/{name}", lab.lesson),
@@ -155,6 +172,7 @@ def make_app(sessions: Sessions, runs: Runs) -> Starlette:
         Route("/api/sessions/{id}/{action}", answering(lab.act), methods=["POST"]),
         Route("/api/upload", answering(lab.upload), methods=["POST"]),
         Route("/api/study", answering(lab.study), methods=["POST"]),
+        Route("/api/lesson", answering(lab.save_lesson), methods=["POST"]),
         Route("/api/studies", lab.studies),
         Route("/api/runs/events", lab.run_events),
         Route("/api/runs/report", lab.report),
@@ -215,17 +233,17 @@ async def read_body(request: Request) -> Any:
 class Lab:
     """What the routes do."""
 
-    def __init__(self, sessions: Sessions, runs: Runs) -> None:
-        self._sessions, self._runs = sessions, runs
+    def __init__(self, sessions: Sessions, runs: Runs, own: Path | None) -> None:
+        self._sessions, self._runs, self._own = sessions, runs, own
 
     async def choices(self, request: Request) -> Response:
         """What the page offers."""
-        return JSONResponse(await run_in_threadpool(offer_choices))
+        return JSONResponse(await run_in_threadpool(offer_choices, self._own))
 
     async def lesson(self, request: Request) -> Response:
         """A lesson is the playground with a preset."""
         try:
-            get_lesson(request.path_params["name"])
+            get_lesson(request.path_params["name"], self._own)
         except InvalidInput as error:
             return PlainTextResponse(f"{error}\n", 404)
         return await send_page("lab.html", request)
@@ -300,6 +318,12 @@ class Lab:
         if not name:
             raise DataError("the file has no name")
         return (await run_in_threadpool(self._sessions.uploads.add, name, body)).to_json()
+
+    async def save_lesson(self, request: Request, body: Any) -> Any:
+        """The page's networks as a lesson."""
+        tree = _mapping(body)
+        settings = read_settings(tree.get("settings", {}))
+        return await run_in_threadpool(save_lesson, settings, self._runs.folder, tree.get("name"))
 
     async def study(self, request: Request, body: Any) -> Any:
         """The study of a page: its text, and with a name the file."""

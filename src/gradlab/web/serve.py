@@ -81,7 +81,7 @@ def bind(host: str, port: int | None) -> socket.socket:
     raise InvalidInput(f"ports {PORT} to {PORT + TRIED - 1} of {host} are all in use; choose one with --port")
 
 
-def make_server(folder: Path, address: Address) -> tuple[uvicorn.Server, Sessions]:
+def make_server(folder: Path, address: Address, own: Path | None = None) -> tuple[uvicorn.Server, Sessions]:
     """A server for a folder, and the sessions that it holds."""
     import uvicorn
 
@@ -91,15 +91,15 @@ def make_server(folder: Path, address: Address) -> tuple[uvicorn.Server, Session
     from gradlab.web.session import Sessions
 
     sessions = Sessions()
-    app = Guard(make_app(sessions, Runs(folder)), address.token, address.port, _other_hosts(address.host))
+    app = Guard(make_app(sessions, Runs(folder), own), address.token, address.port, _other_hosts(address.host))
     options = uvicorn.Config(
         app, log_level="warning", access_log=False, server_header=False, timeout_graceful_shutdown=1, ws="none"
     )
     return uvicorn.Server(options), sessions
 
 
-def serve(folder: Path, host: str, port: int | None, tell: Callable[[Address], None]) -> None:
-    """Serve until Ctrl-C; `tell` is called with the address once the server listens."""
+def serve(folder: Path, host: str, port: int | None, tell: Callable[[Address], None], own: Path | None = None) -> None:
+    """Serve until Ctrl-C; `tell` is called with the address once the server listens; `own`: further lessons."""
     require_web()
     if not folder.is_dir():
         raise InvalidInput(f"{folder} is not a folder")
@@ -107,7 +107,7 @@ def serve(folder: Path, host: str, port: int | None, tell: Callable[[Address], N
     from gradlab.arithmetic import one_blas_thread
 
     address = Address(host, listening.getsockname()[1], secrets.token_urlsafe(24))
-    server, sessions = make_server(folder, address)
+    server, sessions = make_server(folder, address, own)
     sys.setswitchinterval(SWITCH)
     with one_blas_thread():  # for as long as the server runs: the number of threads changes bits
         threading.Thread(target=warm_up, name="gradlab-lab-warm", daemon=True).start()

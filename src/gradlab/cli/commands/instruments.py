@@ -233,6 +233,11 @@ def lab(
     lesson: Annotated[
         str | None, Option(metavar="NAME", help="Open a lesson, such as `skip`, instead of the playground.")
     ] = None,
+    lessons: Annotated[
+        Path | None,
+        Option(metavar="FOLDER", help="Lessons of your own: a file NAME.yaml each, beside the built-in ones."),
+    ] = None,
+    check: Annotated[bool, Option("--check", help="Only check the lessons, list them and end.")] = False,
     browser: Annotated[
         bool, Option("--browser/--no-browser", help="Open the page in a browser [default].", show_default=False)
     ] = True,
@@ -250,10 +255,16 @@ def lab(
     from gradlab.cli.output import emit_json
     from gradlab.notices import say
     from gradlab.web.lessons import get_lesson
+    from gradlab.web.lessons import lessons as all_lessons
     from gradlab.web.serve import Address, end_with_input, is_loopback, require_web, serve
 
     require_web()
-    page = "" if lesson is None else f"lesson/{get_lesson(lesson).name}"
+    known = all_lessons(lessons)
+    if check:
+        for found in known.values():
+            typer.echo(f"{found.name}: {found.question}")
+        return
+    page = "" if lesson is None else f"lesson/{get_lesson(lesson, lessons).name}"
     if not is_loopback(host):
         say(
             f"WARNING: --host {host}: everybody who can reach this machine and learns the link can train networks here "
@@ -274,5 +285,5 @@ def lab(
         if attended:
             threading.Thread(target=end_with_input, name="gradlab-lab-attended", daemon=True).start()
 
-    serve(folder, host, port, announce)
+    serve(folder, host, port, announce, lessons)
     say("the lab is closed")

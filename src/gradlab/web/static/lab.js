@@ -181,6 +181,12 @@ $("#save-write").addEventListener("click", async () => {
     $("#save-said").textContent = `Saved as ${found.file}. Run it: ${found.command}, or start it on the page Runs.`;
   } catch (error) { $("#save-said").textContent = sentence(error.message); }
 });
+$("#save-lesson").addEventListener("click", async () => {
+  try {
+    const found = await post("/api/lesson", { settings: form.value, name: $("#save-name").value.trim() });
+    $("#save-said").textContent = `Saved as ${found.file}. Write its sentences, then open it: ${found.command}`;
+  } catch (error) { $("#save-said").textContent = sentence(error.message); }
+});
 const fullscreen = () => (document.fullscreenElement ? document.exitFullscreen() : document.documentElement.requestFullscreen());
 if (document.fullscreenEnabled) $("#fullscreen").addEventListener("click", fullscreen);
 else $("#fullscreen").hidden = true;
