@@ -34,7 +34,7 @@ def test_the_example_is_a_lesson_beside_the_built_in_ones() -> None:
 def test_a_mistake_in_a_lesson_is_named_with_its_file(change: str, words: str, tmp_path: Path) -> None:
     text = (ROOT / "examples/lessons/highway.yaml").read_text()
     (tmp_path / "broken.yaml").write_text(text.replace(change, words))
-    with pytest.raises(InvalidInput, match="broken.yaml"):
+    with pytest.raises(InvalidInput, match=r"broken\.yaml"):
         lessons(tmp_path)
 
 

@@ -27,6 +27,7 @@ class At(Frozen):
     noun: ClassVar[str] = "at"
 
     step: Annotated[int, Field(ge=0, strict=True)] | Literal["start", "end"] | None = None
+    """After so many steps; `start` is before training, `end` after it."""
     layer: Layer | tuple[Layer, ...] | None = None
     """Its number, `last`, or `smallest` and `largest` for the least and most of all layers; several as a list."""
 
@@ -125,9 +126,12 @@ class Published(Frozen):
     noun: ClassVar[str] = "published"
 
     metric: str
+    """What was measured: a metric of trials, or a measure of a layer."""
     arms: Label
+    """The group that the number is of."""
     at: At = At()
     value: Number | tuple[Number, ...]
+    """As it was printed, in quotes: its digits say how precise it is; one per layer where `at` names several."""
     origin: Origin = Field(default="text", alias="from")
     """Where the number stands."""
     guessed: bool = False
@@ -200,8 +204,11 @@ class Claim(Frozen):
     metric: str | None = None
     """What is measured; `a/b` is one metric over another in the same trial."""
     arms: Label | tuple[Label, ...] | None = None
+    """Groups by name, or settings that select them (`skip=none`): one, two to compare, or several in an order."""
     at: ClaimAt = ClaimAt()
     op: str | None = None
+    """What is claimed: `>`, `<`, `between`, `near`, `ratio`, `increasing`, `decreasing`, `diminishing`, `ordered`,
+    `highest` or `lowest`."""
     value: float | tuple[Bound, ...] | Literal["theory"] | None = None
     """A number, [low, high], or `theory`: for near and ratio before training, what theory predicts, within its band."""
     within: Annotated[float, Field(gt=0, le=10)] | None = None

@@ -40,7 +40,9 @@ class Taper(Frozen):
     noun: ClassVar[str] = "widths"
 
     linear: tuple[Width, Width] | None = None
+    """Widths in equal steps from the first to the last layer: [first, last]."""
     log: tuple[Width, Width] | None = None
+    """Widths in equal ratios: [first, last]."""
 
     @model_validator(mode="after")
     def _check_rule(self) -> Self:
@@ -264,7 +266,9 @@ class GradientNoise(Frozen):
     noun: ClassVar[str] = "gradient noise"
 
     std: Annotated[float, Field(gt=0)]
+    """Standard deviation of what is added to every gradient at the first step."""
     gamma: Annotated[float, Field(ge=0)] = 0.0
+    """How fast it decays, see above."""
 
 
 class Prune(Frozen):
@@ -334,6 +338,7 @@ class Train(Frozen):
     frozen: FrozenTensors = ()
     """Layers by number, or groups, that are not trained."""
     precision: Literal["float32", "float64"] = "float32"
+    """The precision of weights, activations and gradients."""
     engine: EngineChoice = "auto"  # type: ignore[assignment]
 
     @model_validator(mode="after")
@@ -357,7 +362,9 @@ class Target(Frozen):
     noun: ClassVar[str] = "target"
 
     metric: EpochMetric
+    """A metric of an epoch, such as test_accuracy."""
     value: float
+    """What it has to reach."""
 
 
 class ProbeBatch(Frozen):
@@ -368,6 +375,7 @@ class ProbeBatch(Frozen):
     batch: Literal["train", "validation", "test", "fresh"] = "train"
     """Rows of a split, or new samples from the task's distribution."""
     size: Annotated[int, Field(ge=1, le=10**6, strict=True)] = 64
+    """Samples on which the inside is measured."""
 
 
 class Measure(Frozen):
@@ -379,6 +387,7 @@ class Measure(Frozen):
     layers: Moments = ("start", "end")
     """Steps after which the layers are measured; `log` is 1, 2, 4, 8, …"""
     probes: tuple[str, ...] | Literal["all"] = "all"
+    """Probes by name, or all that there are."""
     probe: ProbeBatch = ProbeBatch()
     evaluate_every: Count = 1
     """Epochs between evaluations on validation and test data; the last epoch is always evaluated."""

@@ -142,7 +142,9 @@ class Interval(Frozen):
     noun: ClassVar[str] = "a range"
 
     log: Ends | None = None
+    """[from, to], in equal ratios."""
     linear: Ends | None = None
+    """[from, to], in equal steps."""
 
     @model_validator(mode="after")
     def _check_ends(self) -> Self:
@@ -180,6 +182,7 @@ class RandomSearch(Frozen):
     noun: ClassVar[str] = "search"
 
     random: Annotated[int, Field(ge=1, le=MAX_VALUES, strict=True)]
+    """So many settings, drawn at random, the same for every arm."""
 
 
 class Tune(Frozen):
@@ -314,6 +317,7 @@ class UntilSettled(Frozen):
     most: Annotated[int, Field(ge=1, le=1_000_000, strict=True, alias="to")] = 200
     """Seeds that a group is trained with at most, because a claim about it is open."""
     until: Literal["settled"] = "settled"
+    """When to stop: once every claim is settled, or more seeds would not help."""
 
     @model_validator(mode="after")
     def _check_order(self) -> Self:
@@ -345,8 +349,11 @@ class Level(Frozen):
     noun: ClassVar[str] = "level"
 
     metric: str
+    """The metric in whose figures it is drawn."""
     value: float
+    """Where it lies."""
     name: Label
+    """What it is called there."""
 
 
 class Headline(Frozen):
@@ -355,6 +362,7 @@ class Headline(Frozen):
     noun: ClassVar[str] = "headline"
 
     metric: str
+    """A metric of trials, or with `at` a measure of a layer."""
     at: At = At()
     better: Literal["higher", "lower"] | None = None
     """What is better, where the name of the metric does not say so."""
@@ -396,9 +404,11 @@ class Consequences(Frozen):
     noun: ClassVar[str] = "consequences"
 
     parameters: Tolerance | None = None
+    """Number of parameters."""
     flops: Tolerance | None = None
     """FLOPs of one step."""
     updates: Tolerance | None = None
+    """Number of updates."""
     samples: Tolerance | None = None
     """Samples seen in training."""
 
