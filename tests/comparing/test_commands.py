@@ -317,6 +317,8 @@ def test_two_commits_are_compared_away_from_the_checkout(tmp_path: Path) -> None
     same = run("ab", "main", "main", *words, "--", "sh", "train.sh", "{seed}", cwd=place)
     assert same.returncode == 2
     assert "same files" in same.stderr
+    wrong = run("ab", "man..try", *words, "--", "sh", "train.sh", "{seed}", cwd=place)
+    assert (wrong.returncode, "did you mean 'main'" in wrong.stderr) == (2, True)
 
 
 def test_one_commit_is_compared_with_what_is_not_committed(tmp_path: Path) -> None:

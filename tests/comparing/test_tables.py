@@ -233,7 +233,7 @@ def test_a_comment_says_the_answer_first_and_folds_the_rest(tmp_path: Path) -> N
     lines = done.stdout.splitlines()
     assert lines[0].startswith("### ")
     assert "**holds**" in done.stdout
-    assert done.stdout.index("**holds**") < done.stdout.index("<details>")
+    assert done.stdout.index("**holds**") < done.stdout.index("(p = ") < done.stdout.index("<details>")
     assert "not frozen" in done.stdout
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from gradlab.comparing import leases
 from gradlab.comparing.commands import Arm, Command
-from gradlab.errors import InvalidInput
+from gradlab.errors import InvalidInput, nearest
 from gradlab.words import listed as joined
 
 UNCOMMITTED = "uncommitted"
@@ -78,7 +78,11 @@ def find_states(repository: Path, refs: Sequence[str]) -> tuple[State, State]:
 
 
 def _read_state(repository: Path, ref: str) -> State:
-    commit = _git(repository, "rev-parse", "--verify", f"{ref}^{{commit}}")
+    try:
+        commit = _git(repository, "rev-parse", "--verify", f"{ref}^{{commit}}")
+    except InvalidInput:
+        branches = _git(repository, "for-each-ref", "--format=%(refname:short)", "refs/heads", "refs/tags").split()
+        raise InvalidInput(f"ab: there is no commit {ref!r} here{nearest(ref, branches)}") from None
     return State(
         ref,
         commit,

@@ -7,7 +7,14 @@ from collections.abc import Sequence
 from gradlab.report.markdown import escape, render_table
 from gradlab.report.story import Story
 
-MARKS = {"reproduced": "✅", "not reproduced": "❌", "direction only": "🟡", "not settled": "⚪", "not tested": "⚪"}
+MARKS = {
+    "reproduced": "✅",
+    "not reproduced": "❌",
+    "direction only": "🟡",
+    "no difference": "🟰",
+    "not settled": "⚪",
+    "not tested": "⚪",
+}
 
 
 def render_comment(story: Story, more: Sequence[str] = ()) -> str:
@@ -18,7 +25,8 @@ def render_comment(story: Story, more: Sequence[str] = ()) -> str:
         lines += [f"⚠️ **{escape(str(story.audit.mark))}**: {escape('; '.join(story.audit.faults))}", ""]
     for verdict in story.verdicts:
         mark = MARKS.get(verdict.outcome, "⚪")
-        lines.append(f"- {mark} **{escape(verdict.words)}**: {escape(verdict.claim.text)} ({escape(verdict.measured)})")
+        told = f"{verdict.claim.text}; {verdict.reason}; {verdict.measured}"
+        lines.append(f"- {mark} **{escape(verdict.words)}**: {escape(told)}")
     lines += [""] if story.verdicts else []
     notes = [*story.remarks, *filter(None, (story.because, story.fairness, story.caveats)), *more]
     folded = [*(f"- {escape(note)}" for note in notes), "", *render_table(story.tables[0]), ""]
