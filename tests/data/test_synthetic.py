@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from gradlab.data.synthetic import Circles, Identity, Moons, OneSample, Plane, Spirals, Xor
+from gradlab.parts import BUILT_IN
 
 
 def test_identity_draws_uniform_vectors_whose_target_is_the_input() -> None:
@@ -58,3 +59,14 @@ def test_the_second_arm_of_the_spirals_is_the_first_turned_by_half_a_turn() -> N
     task = Spirals(noise=0.0)
     u = np.random.default_rng(0).random((50, 2))
     assert np.allclose(task.place(u, np.zeros(50, int)), -task.place(u, np.ones(50, int)))
+
+
+@pytest.mark.parametrize("task", ["identity", "moons", "circles", "spirals", "xor", "parity", "teacher_student"])
+def test_validation_samples_are_drawn_after_the_others_and_change_no_split(task: str) -> None:
+    kind = BUILT_IN.get("task", task)
+    plain, more = kind(), kind(validation=40)  # type: ignore[call-arg]
+    assert "validation" not in plain.parameters() or plain.parameters()["validation"] == 0
+    one, two = (made.load(np.random.default_rng(1), np.random.default_rng(2)) for made in (plain, more))
+    assert (len(one.validation), len(two.validation), more.facts().validation) == (0, 40, 40)
+    assert [len(rows) for rows in (one.train, one.test)] == [len(rows) for rows in (two.train, two.test)]
+    assert not set(two.validation) & {*two.train, *two.test}

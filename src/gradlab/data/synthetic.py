@@ -21,6 +21,12 @@ _HALF_STEP = 2.0**-54
 """Half the step between uniform numbers: none of them is then 0, which has no normal quantile."""
 
 
+def _share(samples: int, test: int, validation: int) -> tuple[Array, Array, Array]:
+    """Rows for training, validation and test: the validation samples are the last, so that they move no others."""
+    rows = np.arange(samples + test + validation)
+    return rows[:samples], rows[samples + test :], rows[samples : samples + test]
+
+
 class Identity(Task):
     """x ~ U(−half_range, half_range)^dim, target = x.
 
@@ -33,15 +39,20 @@ class Identity(Task):
     dim: Annotated[int, Field(ge=1, le=1_000_000)] = 64
     samples: Annotated[int, Field(ge=1, le=10**9)] = 1024
     half_range: Annotated[float, Field(gt=0)] = 1.0
+    validation: Annotated[int, Field(ge=0, le=10**7)] = 0
+    """Validation samples: to choose by, so that the test is looked at once. Drawn after all others."""
+    later = ("validation",)
 
     def facts(self) -> Facts:
         """Input and output have the same width."""
-        return Facts(self.dim, self.dim, self.samples, None, 3 * 8 * self.dim * self.samples)
+        size = 3 * 8 * self.dim * (self.samples + self.validation)
+        return Facts(self.dim, self.dim, self.samples, None, size, validation=self.validation)
 
     def load(self, samples: np.random.Generator, split: np.random.Generator) -> Dataset:
-        """All samples are training samples."""
-        x, y = self.fresh(samples, self.samples)
-        return Dataset(x, y, train=np.arange(self.samples))
+        """The first rows are the training samples."""
+        x, y = self.fresh(samples, self.samples + self.validation)
+        train, validation, _ = _share(self.samples, 0, self.validation)
+        return Dataset(x, y, train=train, validation=validation)
 
     def fresh(self, generator: np.random.Generator, count: int) -> tuple[Array, Array]:
         """Draw new vectors."""
@@ -81,6 +92,9 @@ class Regression(Task):
     samples: Annotated[int, Field(ge=1, le=10**8)] = 128
     """Training samples."""
     test: Annotated[int, Field(ge=0, le=10**8)] = 0
+    validation: Annotated[int, Field(ge=0, le=10**7)] = 0
+    """Validation samples: to choose by, so that the test is looked at once. Drawn after all others."""
+    later = ("validation",)
     noise: Annotated[float, Field(ge=0)] = 0.0
     """Standard deviation of what is added to the training targets."""
     inputs: Literal["normal", "sphere", "uniform"] = "normal"
@@ -92,20 +106,22 @@ class Regression(Task):
 
     def facts(self) -> Facts:
         """As many numbers as asked for."""
-        numbers = (self.dim + self.outputs) * (self.samples + self.test)
-        return Facts(self.dim, self.outputs, self.samples, None, 3 * 8 * numbers, test=self.test)
+        numbers = (self.dim + self.outputs) * (self.samples + self.test + self.validation)
+        return Facts(
+            self.dim, self.outputs, self.samples, None, 3 * 8 * numbers, validation=self.validation, test=self.test
+        )
 
     def load(self, samples: np.random.Generator, split: np.random.Generator) -> Dataset:
         """Inputs first, then targets, then noise."""
-        count = self.samples + self.test
+        count = self.samples + self.test + self.validation
         x = self.place(samples, count)
         y = self.targets(x, samples)
         if self.noise:
             y = y.copy()
             draw = samples.random((self.samples, self.outputs)) + _HALF_STEP
             y[: self.samples] += self.noise * standard_normal(draw)
-        rows = np.arange(count)
-        return Dataset(x, y, train=rows[: self.samples], test=rows[self.samples :])
+        train, validation, test = _share(self.samples, self.test, self.validation)
+        return Dataset(x, y, train=train, validation=validation, test=test)
 
     def place(self, generator: np.random.Generator, count: int) -> Array:
         """New inputs."""
@@ -166,19 +182,22 @@ class Parity(Task):
     samples: Annotated[int, Field(ge=2, le=10**7)] = 1000
     """Training samples."""
     test: Annotated[int, Field(ge=0, le=10**7)] = 1000
+    validation: Annotated[int, Field(ge=0, le=10**7)] = 0
+    """Validation samples: to choose by, so that the test is looked at once. Drawn after all others."""
+    later = ("validation",)
 
     def facts(self) -> Facts:
         """Signs in, two classes out."""
         if self.relevant > self.bits:
             raise StudyError(f"there are {self.bits} bits, not {self.relevant}", where="data.relevant")
-        count = self.samples + self.test
-        return Facts(self.bits, 2, self.samples, 2, 3 * 8 * self.bits * count, test=self.test)
+        size = 3 * 8 * self.bits * (self.samples + self.test + self.validation)
+        return Facts(self.bits, 2, self.samples, 2, size, validation=self.validation, test=self.test)
 
     def load(self, samples: np.random.Generator, split: np.random.Generator) -> Dataset:
         """The first rows are the training samples."""
-        x, y = self.fresh(samples, self.samples + self.test)
-        rows = np.arange(len(x))
-        return Dataset(x, y, train=rows[: self.samples], test=rows[self.samples :], classes=2)
+        x, y = self.fresh(samples, self.samples + self.test + self.validation)
+        train, validation, test = _share(self.samples, self.test, self.validation)
+        return Dataset(x, y, train=train, validation=validation, test=test, classes=2)
 
     def fresh(self, generator: np.random.Generator, count: int) -> tuple[Array, Array]:
         """Draw new signs."""
@@ -193,13 +212,19 @@ class ModularAddition(Task):
 
     modulus: Annotated[int, Field(ge=2, le=1000)] = 97
     train: Annotated[float, Field(gt=0, lt=1)] = 0.5
-    """Share of all pairs; the rest is the test."""
+    """Share of all pairs; what validation leaves of the rest is the test."""
+    validation: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """Share of all pairs to choose by."""
+    later = ("validation",)
 
     def facts(self) -> Facts:
         """Two one-hot vectors in, `modulus` classes out."""
         p = self.modulus
-        samples = round(self.train * p * p)
-        return Facts(2 * p, p, samples, p, 3 * 8 * p**2 * 2 * p, test=p * p - samples)
+        samples, chosen = round(self.train * p * p), round(self.validation * p * p)
+        if samples + chosen > p * p:
+            raise StudyError("train and validation are more than all pairs", where="data.validation")
+        test = p * p - samples - chosen
+        return Facts(2 * p, p, samples, p, 3 * 8 * p**2 * 2 * p, validation=chosen, test=test)
 
     def load(self, samples: np.random.Generator, split: np.random.Generator) -> Dataset:
         """Every pair once, in the order of the split's stream."""
@@ -208,8 +233,8 @@ class ModularAddition(Task):
         x = np.zeros((p * p, 2 * p), np.uint8)
         x[np.arange(p * p), a] = x[np.arange(p * p), p + b] = 1
         order = split.permutation(p * p)
-        cut = round(self.train * p * p)
-        return Dataset(x, (a + b) % p, train=order[:cut], test=order[cut:], classes=p)
+        cut, last = round(self.train * p * p), p * p - round(self.validation * p * p)
+        return Dataset(x, (a + b) % p, train=order[:cut], test=order[cut:last], validation=order[last:], classes=p)
 
 
 class Plane(Task):
@@ -218,6 +243,9 @@ class Plane(Task):
     samples: Annotated[int, Field(ge=2, le=10**7)] = 512
     """Training points."""
     test: Annotated[int, Field(ge=0, le=10**7)] = 512
+    validation: Annotated[int, Field(ge=0, le=10**7)] = 0
+    """Validation samples: to choose by, so that the test is looked at once. Drawn after all others."""
+    later = ("validation",)
     noise: Annotated[float, Field(ge=0)] = 0.1
     """Standard deviation of what is added to both coordinates."""
 
@@ -227,13 +255,14 @@ class Plane(Task):
 
     def facts(self) -> Facts:
         """Two numbers in, two classes out."""
-        return Facts(2, 2, self.samples, 2, 3 * 8 * 2 * (self.samples + self.test), test=self.test)
+        size = 3 * 8 * 2 * (self.samples + self.test + self.validation)
+        return Facts(2, 2, self.samples, 2, size, validation=self.validation, test=self.test)
 
     def load(self, samples: np.random.Generator, split: np.random.Generator) -> Dataset:
         """The first points are the training points."""
-        x, y = self.fresh(samples, self.samples + self.test)
-        rows = np.arange(self.samples + self.test)
-        return Dataset(x, y, train=rows[: self.samples], test=rows[self.samples :], classes=2)
+        x, y = self.fresh(samples, self.samples + self.test + self.validation)
+        train, validation, test = _share(self.samples, self.test, self.validation)
+        return Dataset(x, y, train=train, validation=validation, test=test, classes=2)
 
     def fresh(self, generator: np.random.Generator, count: int) -> tuple[Array, Array]:
         """Classes take turns, so that both are equally frequent."""
