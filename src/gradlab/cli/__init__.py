@@ -31,6 +31,7 @@ Start with:
   gradlab list                               list the built-in studies
   gradlab run identity                       run one, in some seconds
   gradlab show identity > mine.yaml          copy it as the start of your own
+  gradlab new > mine.yaml                    or answer three questions
   gradlab run mine.yaml --set train.lr=3e-4  change it and run it
   gradlab why runs/mine                      say why its arms end apart
   gradlab audit mine.yaml                    check that the comparison is fair
@@ -76,6 +77,7 @@ COMMANDS = {
         agents.mcp,
         agents.skill,
         studies.list_,
+        studies.new,
         studies.show,
         studies.schema,
         instruments.check_part,

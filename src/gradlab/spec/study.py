@@ -494,6 +494,13 @@ class Study(Frozen):
     quick: Tree = Field(default_factory=dict)
     """Overrides for a reduced budget (`--quick`)."""
 
+    def to_yaml(self) -> str:
+        """Return the study as a file: what differs from the defaults, in the order of the fields."""
+        from gradlab.spec import yaml_text
+
+        tree = self.model_dump(mode="json", exclude_defaults=True, by_alias=True)
+        return yaml_text.dump({name: tree[name] for name in type(self).model_fields if name in tree})
+
     @field_validator("factor", mode="before")
     @classmethod
     def _wrap_factor(cls, raw: Any) -> Any:

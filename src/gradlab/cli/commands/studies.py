@@ -12,7 +12,7 @@ import typer
 from typer import Argument, Option
 
 from gradlab.cli.commands import AUDIT_FAILED, AsJson, PlainJson, StudyName
-from gradlab.errors import InvalidInput, StoreError, StudyError, described
+from gradlab.errors import InvalidInput, StoreError, StudyError, described, with_article
 
 FORMATS = ("png", "pdf", "svg")
 MOST_TABLES = 4
@@ -60,6 +60,56 @@ def list_(
         typer.echo(f"\n{kind}")
         for name, summary in descriptions.items():
             typer.echo(hang(f"  {name:<26} ", summary))
+
+
+def new(
+    task: Annotated[str | None, Option(help="The task: mnist, moons, identity …")] = None,
+    vary: Annotated[str | None, Option(help="The setting to compare: model.skip, train.lr …")] = None,
+    values: Annotated[str | None, Option(help="Its values, with commas: none,identity.")] = None,
+    model: Annotated[
+        str | None, Option("--from", metavar="FILE.py:NAME", help="Read the model from a PyTorch module or a function.")
+    ] = None,
+    steps: Annotated[int, Option(help="Steps of training.")] = 1000,
+    seeds: Annotated[int, Option(help="Seeds per group.")] = 5,
+) -> None:
+    """Write a short, commented study of your own to stdout.
+
+    Asks for what no option says, if it is run in a terminal. --from reads a plain or residual stack of Linear, norm,
+    activation and dropout from PyTorch code, and says in comments what it could not read.
+    """
+    from gradlab.spec import yaml_text
+    from gradlab.studies.drafting import EXAMPLES, draft
+
+    asks = sys.stdin.isatty() and task is None and vary is None and model is None
+    if asks:
+        task = typer.prompt("Which task", "mnist", err=True)
+        vary = typer.prompt(f"Which setting is compared ({', '.join(EXAMPLES)})", "model.skip", err=True)
+        usual = ",".join(map(str, EXAMPLES.get(vary, ())))
+        values = typer.prompt("Its values", usual, err=True)
+    fields, unread = _read_torch(model) if model is not None else (None, ())
+    given = [yaml_text.parse(value, "--values") for value in values.split(",")] if values else ()
+    chosen = vary or "model.skip"
+    if not given and chosen not in EXAMPLES:
+        raise InvalidInput(f"--values is missing: the values of {chosen}, with commas")
+    text = draft(task or "mnist", chosen, given, model=fields, steps=steps, seeds=seeds, unread=unread)
+    typer.echo(text, nl=False)
+
+
+def _read_torch(target: str) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The `model` section that a module, or a function that makes one, stands for."""
+    from gradlab.cli.loading import loaded
+    from gradlab.engines.torch.require import require_torch
+
+    torch = require_torch()
+    from gradlab.torch.reading import read_model
+
+    made = loaded(target)
+    if not isinstance(made, torch.nn.Module) and callable(made):
+        made = made()
+    made = made[0] if isinstance(made, tuple) and made else made
+    if not isinstance(made, torch.nn.Module):
+        raise InvalidInput(f"{target}: is no torch module and makes none, but {with_article(type(made).__name__)}")
+    return read_model(made)
 
 
 def show(
