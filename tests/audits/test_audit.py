@@ -76,7 +76,21 @@ def test_the_published_batch_sweep_has_unequal_updates() -> None:
     assert "epochs" not in found.suggestion["base"]["train"]
 
 
-@pytest.mark.parametrize("name", gradlab.list_studies())
+OFTEN = (
+    "identity",
+    "identity-unfair",
+    "depth-tuned",
+    "scaling-width",
+    "batch-norm-explodes",
+    "recipe",
+    "gradflow-controlled",
+)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [name if name in OFTEN else pytest.param(name, marks=pytest.mark.thorough) for name in gradlab.list_studies()],
+)
 def test_every_built_in_study_passes_but_the_one_that_is_there_to_fail(name: str) -> None:
     found = audit_plan(gradlab.plan(name, quick=True), seeds=1, pairs=4)
     assert found.fair == (name != "identity-unfair")

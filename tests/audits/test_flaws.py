@@ -278,7 +278,7 @@ def test_an_undeclared_difference_has_a_code_too() -> None:
 
 def test_a_run_of_a_flawed_study_says_so_on_top_and_exits_with_3(tmp_path: Path) -> None:
     path = tmp_path / "s.yaml"
-    path.write_text(dump(contradiction()), encoding="utf8")
+    path.write_text(dump({**contradiction(), "figures": []}), encoding="utf8")
     told = RUNNER.invoke(app(), ["run", str(path), "--out", str(tmp_path / "run")])
     assert told.exit_code == 3, told.output
     assert "FLAWED STUDY" in told.stdout

@@ -24,6 +24,7 @@ arms:
   residual: {model.skip: identity}
   tapered: {model.skip: identity, model.widths: {linear: [8, 4]}}
 seeds: 2
+figures: []
 measure: {best: test_accuracy, weights: [best]}
 headline: {metric: best_test_accuracy}
 claims:

@@ -35,7 +35,7 @@ def started(words: list[str], cwd: Path, **options: Any) -> subprocess.Popen[str
 # ---------------------------------------------------------------------- streams
 
 
-@pytest.mark.parametrize("closed", ["2>&-", "0<&- 1>&- 2>&-"])
+@pytest.mark.parametrize("closed", [pytest.param("2>&-", marks=pytest.mark.shipped), "0<&- 1>&- 2>&-"])
 def test_a_run_without_stderr_still_trains(closed: str, tree: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "small.yaml").write_text(dump(tree))
     line = f"{' '.join(COMMAND)} run small.yaml {closed}"
@@ -45,7 +45,9 @@ def test_a_run_without_stderr_still_trains(closed: str, tree: dict[str, Any], tm
     assert (tmp_path / "runs/small/report.html").is_file()
 
 
-@pytest.mark.parametrize("words", [["status", "runs/small"], ["list"], ["status", "runs/small", "--json"]])
+@pytest.mark.parametrize(
+    "words", [["status", "runs/small", "--json"], pytest.param(["list"], marks=pytest.mark.shipped)]
+)
 def test_a_reader_that_closes_the_pipe_is_not_an_error(words: list[str], tree: dict[str, Any], tmp_path: Path) -> None:
     gradlab.run(tree, out=tmp_path / "runs/small", figures=False)
     line = f"{' '.join([*COMMAND, *words])} | true; exit ${{PIPESTATUS[0]}}"
@@ -112,7 +114,14 @@ def test_a_part_that_calls_exit_fails_its_trial_only(code: int, tree: dict[str, 
     assert gradlab.status(tmp_path / "runs/study").failed == 4
 
 
-@pytest.mark.parametrize("words", [("audit", "x.py:ARMS"), ("probe", "x.py:make"), ("compare", "x.py:train")])
+@pytest.mark.parametrize(
+    "words",
+    [
+        pytest.param(("audit", "x.py:ARMS"), marks=pytest.mark.shipped),
+        pytest.param(("probe", "x.py:make"), marks=pytest.mark.shipped),
+        ("compare", "x.py:train"),
+    ],
+)
 def test_a_module_or_factory_that_calls_exit_is_named(words: tuple[str, ...], tmp_path: Path) -> None:
     (tmp_path / "x.py").write_text("import sys\nsys.exit(0)\n")
     done = command(*words, cwd=tmp_path)

@@ -91,8 +91,13 @@ def add_line(curves: Curves, line: Mapping[str, Any], order: int | None = None) 
             continue
         if short in curves or len(curves) < MOST_NAMES:
             own = curves.setdefault(short, {})
-            step = max(own, default=0) + 1 if when is None else int(when)
-            own[step] = float(number)
+            own[_next_step(own) if when is None else int(when)] = float(number)
+
+
+def _next_step(curve: Mapping[int, float]) -> int:
+    """The step after the last; the largest is searched for only where steps have come out of order."""
+    following = next(reversed(curve), 0) + 1
+    return following if following not in curve else max(curve) + 1
 
 
 def _is_number(value: Any) -> bool:
@@ -137,7 +142,7 @@ class Output:
             number = to_number(match.group(1) or "")
             if number is not None:
                 own = self.curves.setdefault(self._rule.name, {})
-                own[max(own, default=0) + 1] = number
+                own[_next_step(own)] = number
 
     def _keep(self, line: str) -> None:
         part = 0 if self._sizes[0] < KEPT else 1
