@@ -94,10 +94,10 @@ def add_line(curves: Curves, line: Mapping[str, Any], order: int | None = None) 
             own[_next_step(own) if when is None else int(when)] = float(number)
 
 
-def _next_step(curve: Mapping[int, float]) -> int:
+def _next_step(curve: dict[int, float]) -> int:
     """The step after the last; the largest is searched for only where steps have come out of order."""
-    following = next(reversed(curve), 0) + 1
-    return following if following not in curve else max(curve) + 1
+    last = next(reversed(curve.keys()), 0)
+    return last + 1 if last + 1 not in curve else max(curve) + 1
 
 
 def _is_number(value: Any) -> bool:
