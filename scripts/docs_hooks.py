@@ -9,6 +9,7 @@ from __future__ import annotations
 import posixpath
 import re
 from fnmatch import fnmatch
+from pathlib import Path
 from typing import Any
 
 _LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)\s#]+)(?:#[^)]*)?\)")
@@ -28,6 +29,20 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     folder = posixpath.dirname(page.file.src_uri)
     pieces = _FENCE.split(markdown)
     return "".join(piece if piece.startswith("```") else _rewrite(piece, folder) for piece in pieces)
+
+
+DEMO = "identity"
+"""The study whose report is opened from the site, without installing anything."""
+
+
+def on_post_build(config: Any, **_: Any) -> None:
+    """Write the interactive report of a kept run to the site: one file that any static host can serve."""
+    import gradlab
+
+    run = Path(config["docs_dir"]) / "results" / DEMO / "run"
+    folder = Path(config["site_dir"]) / "demo"
+    folder.mkdir(exist_ok=True)
+    (folder / f"{DEMO}.html").write_text(gradlab.open_run(run).page(), encoding="utf8")
 
 
 def _rewrite(text: str, folder: str) -> str:
