@@ -56,6 +56,10 @@ class StepRecord:
     moved: float = 0.0
     """Largest update ratio of a matrix."""
     rates: tuple[float, ...] = ()
+    undone: float | None = None
+    """Share of the optimizer's step that is gone when the step ends."""
+    foreign: bool = False
+    """Whether a backward call brought no gradient to this model."""
     seeds: int = 0
     seconds: float = 0.0
 
@@ -125,6 +129,7 @@ def watch_step(training: Training, batch: Any, seed: int, *, compare: bool = Fal
     record = StepRecord()
     before = training.copy() if compare else None
     ear, handles = _Ear(training, record), []
+    stepped: list[Tensor] = []
     used: list[dict[int, Tensor]] = []
     weights = [(p, p.detach().clone()) for p in training.model.parameters() if p.dim() > 1]
     for optimizer in training.optimizers:
@@ -136,8 +141,12 @@ def watch_step(training: Training, batch: Any, seed: int, *, compare: bool = Fal
             if compare:
                 used.append({id(p): p.grad.detach().clone() for p in held if p.grad is not None})
 
+        def after_step(*_: Any) -> None:
+            stepped[:] = [p.detach().clone() for p, _ in weights]
+
         if hasattr(optimizer, "register_step_pre_hook"):
             handles.append(optimizer.register_step_pre_hook(on_step))
+            handles.append(optimizer.register_step_post_hook(after_step))
         _note_clearing(optimizer, record)
     listen(ear)
     try:
@@ -155,6 +164,13 @@ def watch_step(training: Training, batch: Any, seed: int, *, compare: bool = Fal
         record.training = (flowing or seen.calls)[-1].training
     moved = [float((p.detach() - old).norm() / old.norm().clamp_min(1e-12)) for p, old in weights]
     record.moved = max((ratio for ratio in moved if math.isfinite(ratio)), default=0.0)
+    record.foreign = "backward" in record.events and all(p.grad is None for p in training.model.parameters())
+    if stepped:
+        made = math.sqrt(sum(float((a - old).square().sum()) for a, (_, old) in zip(stepped, weights, strict=True)))
+        lost = math.sqrt(
+            sum(float((p.detach() - a).square().sum()) for a, (p, _) in zip(stepped, weights, strict=True))
+        )
+        record.undone = lost / made if made and math.isfinite(made) else None
     record.rates = read_rates(training)
     if before is not None and len(used) == 1:
         with suppress(Exception):

@@ -18,7 +18,7 @@ from gradlab.checks.training import leaves
 from gradlab.words import counted, listed, percent, written
 
 FEWEST_SAMPLES = 64
-MOST_SAMPLES, MOST_FEATURES = 2_000, 400
+MOST_SAMPLES, MOST_FEATURES = 600, 300
 """Samples and features of a sample that baselines look at."""
 NOT_BY_CHANCE = 1e-3
 """Probability under which something is not taken for chance."""
@@ -273,7 +273,7 @@ class InputScale(Check):
                     "standardize every feature", code="feature_scales", ratio=float(sizes.max()) / usual,
                 )  # fmt: skip
                 return
-        if spread < 1e-3 * size and values.numel() > 16:
+        if spread < 0.03 * size and values.numel() > 64:
             yield self.cause("inputs hardly vary",
                              f"their standard deviation is {written(spread)}, their size {written(size)}",
                              "look at the preprocessing", code="constant_inputs", certainty="likely")  # fmt: skip
@@ -341,9 +341,8 @@ class Targets(Check):
                     "answering so "
                     f"is right in {percent(share)} of cases",
                     "judge by balanced accuracy, and weight or sample the classes", code="imbalanced_classes",
-                    certainty="likely", share=share,
+                    certainty="certain", severity="caution", share=share,
                 )  # fmt: skip
-                return
             yield from self._against_outputs(record, values)
             self.fine(f"{len(values)} classes, the largest with {percent(share)}")
         if not self.says:
@@ -618,6 +617,62 @@ class PairsBelongTogether(Check):
         return before - after > 0.1 * fell
 
 
+class TagsAligned(Check):
+    """Labels by position that belong to the position beside."""
+
+    code = "labels_misaligned"
+    asks = "Do labels by position stand at their own positions?"
+    stage = "data"
+    cost = "passes"
+
+    def look(self, at: Examination) -> Iterator[Cause]:
+        table = _table(at)
+        pairs = [
+            (x, y) for p in table.inputs for q in table.targets
+            for x, y in [(table.columns[p], table.columns[q])]
+            if x.dim() == y.dim() == 2 and x.shape == y.shape and x.shape[1] >= 4
+            and not x.is_floating_point() and not y.is_floating_point()
+        ]  # fmt: skip
+        if not pairs:
+            raise CannotTell("no labels by position beside tokens")
+        x, y = pairs[0]
+        scores = {lag: _held_out_accuracy(x, y, lag) for lag in (0, 1, -1, 2, -2)}
+        best = max(scores, key=lambda lag: scores[lag][0])
+        own, guess = scores[0]
+        if best and own < guess + 0.05 and scores[best][0] > max(0.5, own + 0.25):
+            side = "before" if best < 0 else "after"
+            yield self.cause(
+                "labels are shifted against their tokens",
+                f"the token {abs(best)} {side} a position predicts its label in {percent(scores[best][0])} of "
+                "cases (held "
+                f"out), the token at the position in {percent(own)}, always the same answer in {percent(guess)}",
+                "align labels and tokens: was a start token added to one of them only?", certainty="likely", lag=best,
+            )  # fmt: skip
+            return
+        self.fine(f"the token at a position predicts its label in {percent(own)} of cases, a guess in {percent(guess)}")
+
+
+def _held_out_accuracy(x: Tensor, y: Tensor, lag: int) -> tuple[float, float]:
+    """Return how often the token at t + lag says the label at t, learned on one half of the rows; and a guess."""
+    length = x.shape[1]
+    at = torch.arange(max(0, -lag), min(length, length - lag))
+    tokens, labels = x[:, at + lag], y[:, at]
+    half = len(x) // 2
+    learned: dict[int, dict[int, int]] = {}
+    for token, label in zip(tokens[:half].flatten().tolist(), labels[:half].flatten().tolist(), strict=True):
+        if label >= 0:
+            counts = learned.setdefault(token, {})
+            counts[label] = counts.get(label, 0) + 1
+    usual = {token: max(counts, key=lambda label: counts[label]) for token, counts in learned.items()}
+    pairs = zip(tokens[half:].flatten().tolist(), labels[half:].flatten().tolist(), strict=True)
+    held = [(token, label) for token, label in pairs if label >= 0]
+    if len(held) < 32:
+        return 0.0, 1.0
+    values = [label for _, label in held]
+    guess = max(values.count(value) for value in set(values)) / len(values)
+    return sum(usual.get(token, -1) == label for token, label in held) / len(held), guess
+
+
 def _coded(column: np.ndarray, classes: bool) -> np.ndarray:
     """Return targets as a matrix: one column by class, or the standardized number."""
     values = np.unique(column)
@@ -664,7 +719,7 @@ def _standard(x: np.ndarray) -> np.ndarray:
     return np.asarray((x[:, spread > 0] - x[:, spread > 0].mean(0)) / spread[spread > 0])
 
 
-def _relation(x: np.ndarray, y: np.ndarray, draws: int = 200) -> tuple[float, float]:
+def _relation(x: np.ndarray, y: np.ndarray, draws: int = 100) -> tuple[float, float]:
     """Return the leave-one-out R² of ridge regression, at its best strength, and its p-value by permuted targets."""
     count = min(len(x), len(y))
     x, y = x[:count], y[:count]

@@ -490,7 +490,7 @@ class TargetsInSight(Check):
                 "shift once: either in the data or in the loss (Hugging Face models shift inside)",
                 code="targets_shifted", where=what, offset=offset, share=share,
             )  # fmt: skip
-        elif offset == 1 and not past and middle + 1 < seen.length:
+        elif offset == 1 and max(moved[middle + 1 :], default=1.0) <= 1e-7 and own > TOUCHED:
             yield self.cause(
                 "positions do not see what came before",
                 f"changing {what} at position {middle} changes no later output: each position is answered by itself "
@@ -553,32 +553,61 @@ class PaddingSeen(Check):
         return None
 
     def _judge_by_id(self, at: Examination) -> Iterator[Cause]:
-        """Without a mask: an id that only stands at the end of rows is taken for padding."""
+        """Without a mask: columns that are padding in every row are cut off, which must change nothing."""
         for call, module in outer_calls(at):
             for place, tensor in enumerate(leaves(call.inputs)):
                 padded = find_padding(tensor)
                 if padded is None:
                     continue
-                what = _name_input(module, call, place)
-                try:
-                    moved = _moved_where(module, call, place, padded, keep=~padded)
-                except CannotTell:
+                moved = self._cut(module, call, place, padded)
+                if moved is None:
                     continue
+                what = _name_input(module, call, place)
                 if moved > TOUCHED:
                     yield self.cause(
                         "padding enters the answer",
-                        f"{percent(float(padded.float().mean()))} of {what} is the same id at the end of rows "
-                        "(padding); "
-                        f"changing it changes the answers by up to {written(100 * moved)} % of their size: no mask "
-                        "hides it",
-                        "give the model a padding mask or lengths (pack_padded_sequence, key_padding_mask), and take "
-                        "the answer at the last word, not at the last position",
-                        where=what, change=moved, certainty="likely",
+                        f"{percent(float(padded.float().mean()))} of {what} is padding; if columns that hold "
+                        "nothing but "
+                        "padding are cut off, the answers for the same rows change by up to "
+                        f"{written(100 * moved)} % of "
+                        "their size",
+                        "give the model a padding mask or lengths (key_padding_mask, pack_padded_sequence), "
+                        "average over "
+                        "words only, and take the answer at the last word, not at the last position",
+                        where=what, change=moved,
                     )  # fmt: skip
                     return
-                self.fine(f"padding moves answers by {written(moved)} of their size")
+                self.fine(f"cutting padding off moves answers by {written(moved)} of their size")
                 return
         raise CannotTell("no padding was recognized")
+
+    def _cut(self, module: nn.Module, call: Call, place: int, padded: Tensor) -> float | None:
+        """Return how far the answers for the shorter rows move if the columns that they do not need are cut off."""
+        lengths = (~padded).sum(1)
+        rows = (lengths <= lengths.float().median()).nonzero()[:, 0]
+        width = max(2, int(lengths[rows].max()))
+        samples, length = padded.shape
+        if width > length - 2 or len(rows) < 2:
+            return None
+
+        def pick(tensor: Tensor) -> Tensor:
+            return tensor[rows] if tensor.dim() and len(tensor) == samples else tensor
+
+        def cut(tensor: Tensor) -> Tensor:
+            few = pick(tensor)
+            return few[:, :width] if few.dim() >= 2 and tensor.shape[:2] == padded.shape else few
+
+        whole, short = (_try(module, call, map_tensors(change, call.inputs)) for change in (pick, cut))
+        if whole is None or short is None or len(whole) != len(short):
+            return None
+        worst, keep = 0.0, ~padded[rows]
+        for a, b in zip(whole, short, strict=True):
+            if a.dim() >= 2 and a.shape[:2] == keep.shape and b.shape[1] == width:
+                a, b = a[:, :width][keep[:, :width]], b[keep[:, :width]]
+            if a.shape != b.shape:
+                continue
+            worst = max(worst, change_between([a], [b]))
+        return worst
 
 
 def find_padding(tensor: Tensor) -> Tensor | None:

@@ -52,16 +52,6 @@ def suspects(training: Training) -> Iterator[Suspect]:
             "with the same optimizer and a plain step (clear, forward in train mode, backward, step)",
             "compare the step with the plain one: order of the calls, mode, sign, clipping, what is differentiated",
         )  # fmt: skip
-    for factor in (0.1, 0.01, 0.001):
-        yield Suspect(
-            "rate_too_large", "the learning rate is too large", partial(with_rate, factor=factor),
-            f"at {factor:g} times the learning rate", f"use a learning rate of about {_about(rates, factor)}",
-        )  # fmt: skip
-    for factor in (10.0, 100.0, 1000.0, 10_000.0):
-        yield Suspect(
-            "rate_too_small", "the learning rate is too small", partial(with_rate, factor=factor),
-            f"at {factor:g} times the learning rate", f"use a learning rate of about {_about(rates, factor)}",
-        )  # fmt: skip
     if any((g.get("weight_decay") or 0) > 0 for g in groups):
         yield Suspect("weight_decay_too_strong", "weight decay is too strong", lambda t: _with(t, weight_decay=0.0),
                       "without weight decay", "use 0.01 to 0.1 with AdamW, 1e-4 with SGD")  # fmt: skip
@@ -74,6 +64,16 @@ def suspects(training: Training) -> Iterator[Suspect]:
     if any(float(g.get("eps") or 0) > 1e-6 for g in groups):
         yield Suspect("eps_too_large", "the optimizer's eps swallows the gradient", lambda t: _with(t, eps=1e-8),
                       "with eps 1e-8", "use eps=1e-8")  # fmt: skip
+    for factor in (0.1, 0.01, 0.001):
+        yield Suspect(
+            "rate_too_large", "the learning rate is too large", partial(with_rate, factor=factor),
+            f"at {factor:g} times the learning rate", f"use a learning rate of about {_about(rates, factor)}",
+        )  # fmt: skip
+    for factor in (10.0, 100.0, 1000.0, 10_000.0):
+        yield Suspect(
+            "rate_too_small", "the learning rate is too small", partial(with_rate, factor=factor),
+            f"at {factor:g} times the learning rate", f"use a learning rate of about {_about(rates, factor)}",
+        )  # fmt: skip
 
 
 def _about(rates: list[float], factor: float) -> str:
@@ -146,6 +146,7 @@ class Learns(Check):
                 control=control.last,
             )  # fmt: skip
             return
+        good = [pair for pair in good if not pair[1].code.startswith("rate_")] or good  # an odd setting before the rate
         gain, suspect = max(good, key=lambda pair: pair[0])
         first = next((pair for pair in good if pair[0] > 0.8 * gain), (gain, suspect))
         suspect = first[1]

@@ -196,10 +196,30 @@ class ModeWhileTraining(Check):
                 "call model.train() before training",
                 code="training_in_eval_mode", certainty="possible", severity="note",
             )  # fmt: skip
+        yield from self._judge_norms(at)
         if at.training.metric is not None:
             yield from self._judge_metric(at, names)
         if not self.says:
             self.fine("train mode in every step")
+
+    def _judge_norms(self, at: Examination) -> Iterator[Cause]:
+        """Batch norms that stay in eval mode although the model is in train mode, with statistics that never moved."""
+        copied = at.training.copy()
+        copied.model.train()
+        stuck = [
+            clean_name(name) for name, m in copied.model.named_modules()
+            if getattr(m, "track_running_stats", False) and m is not copied.model and not m.training
+            and getattr(m, "num_batches_tracked", None) is not None and int(m.num_batches_tracked) == 0
+        ]  # fmt: skip
+        if stuck:
+            yield self.cause(
+                "batch norm is stuck in eval mode",
+                f"after model.train(), {listed(stuck)} are still in eval mode, and their running statistics are "
+                "still the "
+                "initial 0 and 1: nothing is normalized",
+                "freeze batch norm only where its statistics were learned before (pretrained weights)",
+                code="batch_norm_stuck", modules=len(stuck),
+            )  # fmt: skip
 
     def _judge_metric(self, at: Examination, names: str) -> Iterator[Cause]:
         from gradlab.checks.metric import call_metric
@@ -219,11 +239,17 @@ class ModeWhileTraining(Check):
                 severity="note" if _step_sets_mode(at) else "problem",
             )  # fmt: skip
         if record.calls and record.calls[-1].training:
+            again = at.training.copy()
+            again.model.eval()
+            other = call_metric(again)
+            forces = other is not None and bool(other[0].calls) and other[0].calls[-1].training
             yield self.cause(
                 "the model is evaluated in train mode",
-                f"metric() calls the model in train mode: {names} drop units or use the statistics of the batch, and "
-                "running statistics take up the evaluation data",
+                f"metric() {'puts the model into train mode' if forces else 'does not put the model into eval mode'}: "
+                f"{names} then drop units or use the statistics of the batch"
+                + ("" if forces else ", unless whoever calls it does"),
                 "call model.eval() before an evaluation and model.train() after it", code="evaluated_in_train_mode",
+                certainty="certain" if forces else "possible", severity="problem" if forces else "caution",
             )  # fmt: skip
 
 
@@ -310,6 +336,26 @@ class OtherWeightsMove(Check):
                 "build the optimizer from model.parameters() of the model that is trained", code="not_in_the_optimizer",
             )  # fmt: skip
             return
+        if moved == 0.0 and all(step.foreign for step in steps):
+            yield self.cause(
+                "the step trains something else: the model itself never changes",
+                f"{len(steps)} steps called backward, and no parameter of the model that was given got a gradient "
+                "or moved: "
+                "it is a copy (copy.deepcopy), or another model, that is trained",
+                "train the model itself; make copies only to keep them", code="other_model_trained",
+            )  # fmt: skip
+            return
+        undone = [step.undone for step in stepping if step.undone is not None]
+        if undone and median(undone) > 0.5 and len(at.training.optimizers) == 1:
+            yield self.cause(
+                "the optimizer's step is undone: weights are written over after it",
+                f"when a step ends, weights differ from what the optimizer left by {percent(median(undone))} of "
+                "what it had "
+                "changed: something (a moving average, a checkpoint, a clamp) is written into the model at every step",
+                "keep the moving average in a model of its own, and copy it only for evaluation",
+                code="step_undone", share=median(undone),
+            )  # fmt: skip
+            return
         if moved == 0.0 and all((step.used or 0) > 0 for step in stepping):
             rates = max((max(step.rates, default=0.0) for step in steps), default=0.0)
             yield self.cause(
@@ -336,7 +382,7 @@ class RatesOverSteps(Check):
         per_epoch = _epoch_length(at)
         by_step = _rates_by_step(at, per_epoch)
         per_batch = len(set(by_step)) > 1
-        rates = by_step if per_batch else _rates_by_scheduler(at, 30)
+        rates = by_step if per_batch else _rates_by_scheduler(at, 500)
         unit = "step" if per_batch else "epoch"
         if len(rates) < 2:
             raise CannotTell("no schedule was seen")
@@ -360,11 +406,26 @@ class RatesOverSteps(Check):
                     code="rate_collapses", first=top, last=last, steps=len(rates) - 1,
                 )  # fmt: skip
                 return
-        if not per_batch and last < 1e-4 * top and len(rates) > 3 and rates[min(5, len(rates) - 1)] < 1e-3 * top:
+        horizon = any(hasattr(at.training.scheduler, name) for name in ("T_max", "total_steps", "total_iters"))
+        fallen = next((i for i, rate in enumerate(rates) if rate < 1e-3 * top and i > rates.index(top)), None)
+        if not per_batch and fallen is not None and fallen <= 60 and not horizon:
             yield self.cause(
                 "the schedule takes the learning rate away within a few steps",
-                f"it falls from {top:.3g} to {rates[min(5, len(rates) - 1)]:.2g} after 5 calls of scheduler.step()",
-                "use a decay closer to 1, or a longer period", code="rate_collapses", first=top, last=last,
+                f"{fallen} calls of scheduler.step() take it from {top:.3g} to {rates[fallen]:.2g}, and "
+                f"{len(rates) - 1} calls "
+                f"to {last:.2g}: if it is called once per batch, that is within one epoch",
+                "call it once per epoch, or use a decay closer to 1 or a longer period", code="rate_collapses",
+                certainty="likely", first=top, last=last, calls=fallen,
+            )  # fmt: skip
+            return
+        base = _base_rate(at.training, top)
+        if not per_batch and last < 0.05 * base and first <= last and top == last:
+            yield self.cause(
+                "the warm-up never ends",
+                f"after {len(rates) - 1} calls of scheduler.step() the learning rate is {last:.3g}, "
+                f"{written(100 * last / base)} % of the {base:.3g} that it climbs to",
+                "warm up for some hundreds of steps, or a few percent of all steps", code="warm_up_too_long",
+                certainty="likely", last=last,
             )  # fmt: skip
             return
         if (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -12,6 +13,7 @@ from torch import Tensor, nn
 from gradlab.checks.check import CannotTell, Cause, Check
 from gradlab.checks.examination import Examination
 from gradlab.checks.recording import Criterion, last_operations
+from gradlab.checks.training import leaves
 from gradlab.words import percent, written
 
 PASSING = ("View", "Reshape", "UnsafeView", "Squeeze", "Unsqueeze", "Permute", "Transpose", "T", "ToCopy", "Slice",
@@ -49,8 +51,10 @@ class WhatTheLossGets(Check):
             )  # fmt: skip
         if not record.criteria:
             raise CannotTell("the loss uses no criterion of torch.nn.functional")
+        labels = {len(t) for t in leaves(at.training.batch) if t.dim() == 1 and not t.is_floating_point()}
         for criterion in record.criteria:
-            found = list(self._judge(criterion))
+            single = criterion.target is not None and criterion.target.dim() == 1 and len(criterion.target) in labels
+            found = list(self._judge(replace(criterion, single=single)))
             yield from found
             if found:
                 return
@@ -151,6 +155,14 @@ class WhatTheLossGets(Check):
                 "look at how targets are masked: is the mask inverted?", code="targets_ignored", certainty="likely",
                 share=share,
             )  # fmt: skip
+        if target.dim() == 1 and ignore >= 0 and 0 < share < 0.9 and int(ignore) < c.output.shape[1] and c.single:
+            yield self.cause(
+                "ignore_index leaves a class out of the loss",
+                f"ignore_index is {ignore}, which is the label of {percent(share)} of the samples: class {ignore} "
+                "gets no "
+                "gradient and is never learned", "leave ignore_index at −100, or use a number that is no class",
+                code="class_ignored", share=share,
+            )  # fmt: skip
         weight = c.options.get("weight")
         if isinstance(weight, Tensor) and kept.numel() and weight.numel() > int(kept.max()):
             used = weight[kept.unique()]
@@ -231,6 +243,71 @@ class WhatTheLossGets(Check):
 
 def _value(c: Criterion) -> float:
     return float(c.value.detach().float().mean()) if isinstance(c.value, Tensor) else math.nan
+
+
+class SoftmaxAxis(Check):
+    """A softmax over samples or queries."""
+
+    code = "softmax_wrong_axis"
+    asks = "Does every softmax run over the axis whose entries compete?"
+    stage = "model"
+
+    def look(self, at: Examination) -> Iterator[Cause]:
+        record = at.first_pass
+        for name, where, shape, axis in record.softmaxes:
+            if len(shape) == 2 and axis == 0 and shape[0] != shape[1] and shape[0] == at.samples:
+                yield self.cause(
+                    "a softmax runs over the batch axis",
+                    f"{name} in {where} runs over axis 0 of a tensor of shape {shape}: probabilities add up to 1 "
+                    "over the "
+                    f"{shape[0]} samples, so that samples compete, and not over the {shape[1]} classes",
+                    "use dim=-1", where=where,
+                )  # fmt: skip
+                return
+            if (
+                len(shape) in (3, 4)
+                and axis == len(shape) - 2
+                and abs(shape[-1] - shape[-2]) <= 1
+                and where != "the loss"
+            ):
+                yield self.cause(
+                    "attention weights are normalized over the queries, not over the keys",
+                    f"{name} in {where} runs over axis {axis} of a tensor of shape {shape}: the weights of one "
+                    "query do not "
+                    "add up to 1", "use softmax(dim=-1)", where=where, certainty="likely",
+                )  # fmt: skip
+                return
+        self.fine(f"{len(record.softmaxes)} of other axes than the last")
+
+
+class CosineSign(Check):
+    """Views of a sample that are pushed apart."""
+
+    code = "cosine_sign"
+    asks = "Does the loss pull together what it calls similar?"
+    stage = "loss"
+
+    def look(self, at: Examination) -> Iterator[Cause]:
+        record = at.first_pass
+        if not record.cosines or record.loss is None or not record.loss.requires_grad:
+            raise CannotTell("no cosine similarity")
+        signs = [
+            g
+            for g in torch.autograd.grad(record.loss.sum(), record.cosines, allow_unused=True, retain_graph=True)
+            if g is not None
+        ]
+        rows = [g for g, c in zip(signs, record.cosines, strict=False) if c.dim() <= 1]
+        if rows and len(rows) == len(record.cosines) and all(bool((g > 0).all()) for g in rows):
+            yield self.cause(
+                "the loss pushes pairs apart: the sign of the cosine similarity is wrong",
+                f"the loss rises with every one of its {len(rows)} cosine similarities, so training makes them "
+                "smaller, and "
+                "nothing is pulled together", "minimize the negative cosine similarity, or 1 − cosine",
+                certainty="likely",
+                code="wrong_sign_of_the_loss",
+            )  # fmt: skip
+            return
+        self.fine("similarities enter with a minus sign, or with both")
 
 
 class StartOfTheLoss(Check):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Iterator
 from contextlib import suppress
+from statistics import fmean, variance
 from typing import Any
 
 import torch
@@ -17,6 +19,23 @@ from gradlab.checks.training import Training, as_number, count_samples, permute_
 from gradlab.torch.overfit import call_model, split_batch
 from gradlab.trials.seeding import seeded
 from gradlab.words import written
+
+HIGHER = (
+    "acc",
+    "reward",
+    "return",
+    "f1",
+    "auc",
+    "score",
+    "iou",
+    "dice",
+    "r2",
+    "correct",
+    "recall",
+    "precision",
+    "psnr",
+)
+LOWER = ("error", "loss", "mse", "mae", "rmse", "perplexity", "nll", "distance")
 
 
 def call_metric(training: Training, batch: Any = None, seed: int = 0) -> tuple[PassRecord, float] | None:
@@ -77,6 +96,53 @@ class MetricCounts(Check):
             )  # fmt: skip
             return
         self.fine(f"{written(first[1])}, in any order of the samples")
+
+
+class MetricFollowsLoss(Check):
+    """A metric that gets worse while the loss falls: the loss has the wrong sign, or is about something else."""
+
+    code = "metric_follows_loss"
+    asks = "Does the metric get better while the loss falls?"
+    stage = "training"
+    needs = ("metric",)
+    cost = "training"
+
+    def look(self, at: Examination) -> Iterator[Cause]:
+        name = getattr(at.training.metric, "__name__", "").lower()
+        better = 1 if any(word in name for word in HIGHER) else -1 if any(word in name for word in LOWER) else 0
+        if not better:
+            raise CannotTell(f"the name of the metric ({name or 'none'}) does not say what is better")
+        course = at.control_course
+        if course.training is None or not math.isfinite(course.last):
+            raise CannotTell("the control arm did not train")
+        before, after = (self._measure(each, at) for each in (at.training, course.training))
+        gap = better * (fmean(after) - fmean(before))
+        noise = math.sqrt((variance(before) + variance(after)) / len(before))
+        shown = (
+            f"from {written(fmean(before))} to {written(fmean(after))} in {len(course.steps)} steps of the control arm"
+        )
+        if gap < -4 * noise - 0.02 * abs(fmean(before)) and course.falls > 0:
+            yield self.cause(
+                "the metric gets worse while the loss falls: what is minimized is not what is wanted",
+                f"{name} goes {shown}, while the loss falls from {written(course.first)} to {written(course.last)}",
+                "look at the sign of the loss (a policy gradient is minus log-probability times advantage; a "
+                "similarity is "
+                "minimized as its negative)", code="wrong_sign_of_the_loss", certainty="likely", gap=gap,
+            )  # fmt: skip
+            return
+        self.fine(shown)
+
+    def _measure(self, training: Training, at: Examination) -> list[float]:
+        copied = training.copy()
+        values = []
+        for batch in at.batches[:4]:
+            for seed in range(3):
+                copied.model.eval()
+                seen = call_metric(copied, batch, seed)
+                if seen is None or not math.isfinite(seen[1]):
+                    raise CannotTell("the metric could not be called on a batch")
+                values.append(seen[1])
+        return values
 
 
 def _is_pure(at: Examination) -> bool:

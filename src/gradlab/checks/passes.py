@@ -24,6 +24,8 @@ SYMPTOMS = (
     "loss_rises", "loss_does_not_fall", "loss_spikes", "vanishing_activations", "exploding_activations",
     "samples_look_alike", "dead_units",
 )  # fmt: skip
+OF_THE_LOSS = ("loss_rises", "loss_does_not_fall", "loss_spikes")
+"""What a dozen steps say of the loss is noted only: the check `learns` judges it by a control arm."""
 WATCHED = 12
 
 
@@ -63,8 +65,9 @@ class FirstSteps(Check):
         self.fine(f"{len(watch.moments)} steps")
 
     def _told(self, one: rules.Finding) -> Cause:
+        severity = "note" if one.code in OF_THE_LOSS else one.severity
         return Cause(
-            one.code, one.words, one.subject, one.severity, one.numbers, STAGES.get(one.code, "model"),
+            one.code, one.words, one.subject, severity, one.numbers, STAGES.get(one.code, "model"),
             "likely" if one.severity == "problem" else "possible", one.name,
             f"{one.subject}: {one.evidence}", one.helps,
             one.code in SYMPTOMS,

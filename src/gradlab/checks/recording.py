@@ -54,6 +54,8 @@ class Criterion:
     target: Tensor | None
     options: Mapping[str, Any]
     value: Any
+    single: bool = False
+    """Whether its targets are one label a sample, as the batch holds them."""
 
     @property
     def class_axis(self) -> int:
@@ -70,6 +72,10 @@ class PassRecord:
     criteria: list[Criterion] = field(default_factory=list)
     drops_in_eval: list[str] = field(default_factory=list)
     """Functions that drop units although the module around them is in eval mode."""
+    softmaxes: list[tuple[str, str, tuple[int, ...], int]] = field(default_factory=list)
+    """Softmax and log_softmax of another axis than the last: the function, its module, the shape, the axis."""
+    cosines: list[Tensor] = field(default_factory=list)
+    """Cosine similarities."""
     seeds: int = 0
     """How often the random generator was seeded anew."""
     warnings: list[str] = field(default_factory=list)
@@ -88,9 +94,9 @@ class PassRecord:
 class _Listener(TorchFunctionMode):
     """Notes calls of criteria and of dropout."""
 
-    def __init__(self, record: PassRecord, stack: list[nn.Module]) -> None:
+    def __init__(self, record: PassRecord, stack: list[nn.Module], names: dict[int, str]) -> None:
         super().__init__()
-        self._record, self._stack = record, stack
+        self._record, self._stack, self._names = record, stack, names
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Call the function as it was called; note it if it is one of the known ones."""
@@ -100,6 +106,13 @@ class _Listener(TorchFunctionMode):
         with suppress(Exception):
             if name in CRITERIA:
                 self._record.criteria.append(_read_criterion(func, name, args, options, result))
+            elif name in ("softmax", "log_softmax") and isinstance(result, Tensor):
+                axis = _bind(func, args, options).get("dim", args[1] if len(args) > 1 else None)
+                if isinstance(axis, int) and axis % result.dim() != result.dim() - 1:
+                    inside = self._names.get(id(self._stack[-1]), "") if self._stack else "the loss"
+                    self._record.softmaxes.append((name, inside, tuple(result.shape), axis % result.dim()))
+            elif name == "cosine_similarity" and isinstance(result, Tensor) and result.requires_grad:
+                self._record.cosines.append(result)
             elif name in DROPS and self._stack and not self._stack[-1].training:
                 bound = _bind(func, args, options)
                 if bound.get("training", True) and float(bound.get("p", 0.5)) > 0:
@@ -156,7 +169,7 @@ def recording(model: nn.Module) -> Iterator[PassRecord]:
 
     torch.manual_seed = count_seed
     try:
-        with _Listener(record, stack):
+        with _Listener(record, stack, names):
             yield record
     finally:
         torch.manual_seed = seed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -139,7 +140,8 @@ class HeldByOptimizer(Check):
     needs = ("optimizer",)
 
     def look(self, at: Examination) -> Iterator[Cause]:
-        held = {id(p) for o in at.training.optimizers for g in o.param_groups for p in g["params"]}
+        known = [*at.training.optimizers, *reachable_optimizers(at.training.step)]
+        held = {id(p) for o in known for g in o.param_groups for p in g["params"]}
         named = list(at.training.model.named_parameters())
         loose = [(clean_name(n), p) for n, p in named if p.requires_grad and id(p) not in held]
         if loose and len(loose) < sum(p.requires_grad for _, p in named):
@@ -152,6 +154,21 @@ class HeldByOptimizer(Check):
                 "build it again", where=loose[0][0], tensors=len(loose),
             )  # fmt: skip
         frozen = [clean_name(n) for n, p in named if not p.requires_grad]
+        if frozen:
+            share = sum(p.numel() for _, p in named if not p.requires_grad) / max(1, sum(p.numel() for _, p in named))
+            drawn = [n for n, m in at.training.model.named_modules() if _is_fresh_and_frozen(m)]
+            matrices = [p for _, p in named if not p.requires_grad and p.dim() > 1]
+            if len(drawn) >= max(1, 0.7 * len(matrices)) and share > 0.2:
+                yield self.cause(
+                    "frozen parameters are random: nothing trained was loaded into them",
+                    f"requires_grad is False for {written(100 * share)} % of the parameters, and the weights of "
+                    f"{listed(map(clean_name, drawn))} are as PyTorch draws them for a new layer (uniform, within "
+                    "1/√fan-in): "
+                    "only the rest trains, on random features",
+                    "load the pretrained weights, or unfreeze: requires_grad_(True)", code="frozen_at_random",
+                    certainty="likely", share=share,
+                )  # fmt: skip
+                frozen = []
         if frozen:
             share = sum(p.numel() for _, p in named if not p.requires_grad) / max(1, sum(p.numel() for _, p in named))
             yield self.cause(
@@ -173,6 +190,38 @@ class HeldByOptimizer(Check):
             )  # fmt: skip
         if not self.says:
             self.fine(f"{len(held)} tensors are held")
+
+
+def _is_fresh_and_frozen(module: nn.Module) -> bool:
+    """Whether frozen weights are spread as PyTorch's own initialization draws them: evenly, up to 1/√fan-in."""
+    weight = getattr(module, "weight", None)
+    if (
+        not isinstance(module, nn.Linear | nn.modules.conv._ConvNd)
+        or not isinstance(weight, Tensor)
+        or weight.requires_grad
+    ):
+        return False
+    bound = 1 / (weight[0].numel() ** 0.5)
+    values = weight.detach().float().flatten() / bound
+    if values.numel() < 64 or float(values.abs().max()) > 1.0001:
+        return False
+    spread = 3 / values.numel() ** 0.5
+    return bool(
+        abs(float(values.square().mean()) - 1 / 3) < spread and float(values.abs().max()) > 1 - 12 / values.numel()
+    )
+
+
+def reachable_optimizers(function: Any) -> list[Any]:
+    """Return the optimizers that a step closes over or reads as globals."""
+    if not hasattr(function, "__code__"):
+        return []
+    cells = [cell.cell_contents for cell in function.__closure__ or () if cell != type(cell)()]
+    values = [*cells, *(function.__globals__.get(name) for name in function.__code__.co_names)]
+    found = []
+    for value in values:
+        inner = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else (value,)
+        found += [each for each in inner if isinstance(each, torch.optim.Optimizer)]
+    return found
 
 
 class SmallBatchNorm(Check):
@@ -222,11 +271,13 @@ class SmallBatchNorm(Check):
                 raise CannotTell("the loss cannot be computed") from error
             except Exception as error:
                 raise CannotTell("the loss cannot be computed") from error
-        few = [(count, name) for name, count in counts.items() if count <= 3]
+        single = at.samples == 1 and bool(counts)
+        few = [(count, name) for name, count in counts.items() if count <= 3 or (single and count <= 64)]
         if few:
             yield self.cause(
                 "batch norm averages over hardly any values",
-                f"{listed([name for _, name in few])}: {few[0][0]} values per channel in training",
+                f"{listed([name for _, name in few])}: {min(few)[0]} values per channel in training"
+                + (", all of one sample: the batch size is 1" if single else ""),
                 "use a batch of 8 or more, or GroupNorm / LayerNorm", code="batch_norm_of_few", where=few[0][1],
                 values=few[0][0],
             )  # fmt: skip
@@ -258,6 +309,45 @@ class DropsTooMuch(Check):
             )  # fmt: skip
             return
         self.fine(f"at most p = {max(rates.values(), default=0.0):g}")
+
+
+DROWNED = 30.0
+"""Times that one embedding may be as large as another that it is added to."""
+
+
+class EmbeddingsDrown(Check):
+    """Position embeddings that are far larger than those of the tokens, or the other way round."""
+
+    code = "embeddings_drown"
+    asks = "Are tokens and positions embedded at the same size?"
+    stage = "model"
+    cost = "a look"
+
+    def look(self, at: Examination) -> Iterator[Cause]:
+        tables = {clean_name(n): m.weight for n, m in at.training.model.named_modules() if isinstance(m, nn.Embedding)}
+        named = [*at.training.model.named_parameters(), *at.training.model.named_buffers()]
+        places = {
+            clean_name(n): p for n, p in named if re.search(r"(^|[._])(pos|place|pe)", n.lower()) and p.dim() >= 2
+        }
+        places = {n: p for n, p in places.items() if p.is_floating_point()}
+        tokens = {n: p for n, p in tables.items() if f"{n}.weight" not in places}
+        for token, one in tokens.items():
+            for place, other in places.items():
+                if one.shape[-1] != other.shape[-1] or id(one) == id(other):
+                    continue
+                sizes = [float(p.detach().float().square().mean().sqrt()) for p in (one, other)]
+                if min(sizes) > 0 and sizes[1] / sizes[0] > DROWNED:
+                    yield self.cause(
+                        "position embeddings drown the tokens",
+                        f"{place} has a size of {written(sizes[1])}, {token} one of {written(sizes[0])}: of their sum, "
+                        f"{written(100 * (sizes[0] / sizes[1]) ** 2)} % of the energy are the tokens",
+                        "draw both at the same size (a standard deviation of 0.02), or scale tokens by √d",
+                        where=place, ratio=sizes[1] / sizes[0], certainty="likely",
+                    )  # fmt: skip
+                    return
+                self.fine(f"positions {written(sizes[1])}, tokens {written(sizes[0])}")
+        if not self.says:
+            raise CannotTell("no position embeddings beside embeddings of tokens")
 
 
 class ExpertSlices(Check):

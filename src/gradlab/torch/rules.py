@@ -448,11 +448,12 @@ class NoGradient(Rule):
         counts = {"tensors": len(without), "of": len(seen.weights)}
         uncalled = all(name.rpartition(".")[0] in seen.records.never_called for name in without)
         if seen.records.passes and uncalled:
-            yield self.report(
+            told = self.report(
                 listed(without),
                 f"{len(without)} of {len(seen.weights)} parameter tensors belong to modules that are never called",
                 "call the module in forward, or remove it if it is not needed", **counts,
             )  # fmt: skip
+            yield replace(told, severity="note")  # an unused pooler is often meant
         else:
             yield self.report(
                 listed(without),
