@@ -257,10 +257,15 @@ def gallery(results: dict[str, gradlab.Result], head: str, tell: Callable[[Story
     return "\n".join(lines).rstrip() + "\n"
 
 
+def listed() -> list[str]:
+    """The studies with kept results: all but the gallery's, whose page scripts/make_experiments.py writes."""
+    return [name for name in gradlab.list_studies() if name not in studies.gallery().studies]
+
+
 def find_sources() -> dict[str, Path]:
     """Study -> its finished run in runs/, or else the tables that are kept in docs/results."""
     found = {}
-    for name in gradlab.list_studies():
+    for name in listed():
         own, tables = RUNS / name, RESULTS / name / "run"
         if "--rebuild" not in sys.argv and is_finished(own):
             found[name] = own
@@ -272,7 +277,7 @@ def find_sources() -> dict[str, Path]:
 def main() -> None:
     """Run the studies, or open them, copy tables and reports, write scoreboard and index."""
     if "--rebuild" not in sys.argv and "--no-run" not in sys.argv:
-        for name in sorted(gradlab.list_studies(), key=estimate_seconds):
+        for name in sorted(listed(), key=estimate_seconds):
             train(name)
     sources = find_sources()
     for name, source in sources.items():
@@ -309,7 +314,7 @@ def main() -> None:
         "`gradlab report docs/results/identity/run` rebuilds the report without training.",
         "",
     ]
-    missing = [name for name in gradlab.list_studies() if name not in results]
+    missing = [name for name in listed() if name not in results]
     if missing:
         head += [f"Not run in full since their claims were frozen: {', '.join(missing)}.", ""]
     (ROOT / "docs/gallery.md").write_text(gallery(results, HEAD, first_screen), encoding="utf8")

@@ -122,6 +122,12 @@ def gallery() -> WriteUp:
     return WriteUp("gallery", found["title"], tuple(found["most_seeds"]), (), (), (), (), found["most_seeds"])
 
 
+@cache
+def gallery_notes() -> Mapping[str, str]:
+    """Return study of the gallery -> what was found beside its verdicts."""
+    return dict(_read("gallery")["notes"])
+
+
 def _claims(by_study: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
     return {study: tuple(texts) for study, texts in by_study.items()}
 
