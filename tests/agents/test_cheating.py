@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,6 +15,7 @@ from gradlab.agents.jobs import work
 from gradlab.agents.lab import Lab
 from gradlab.agents.studies import Refused
 from gradlab.errors import InvalidInput
+from gradlab.runs.store.project import design_of
 
 NULL = STUDY.replace("{model.skip: identity}", "{}").replace("arms:", "consequences: {parameters: equal}\narms:")
 """Two arms that are the same network."""
@@ -23,7 +26,12 @@ LOWER = {"text": "The residual net ends lower", "metric": "final_loss", "arms": 
 def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
     monkeypatch.chdir(tmp_path)
     lab = Lab(tmp_path)
-    monkeypatch.setattr(lab.jobs, "start", lambda name, study, **job: work(lab.jobs.write(name, study, job), job))
+
+    def start(name: str, study: str, **job: Any) -> Any:
+        work(lab.jobs.write(name, study, job), job)
+        return SimpleNamespace(wait=lambda timeout: 0)
+
+    monkeypatch.setattr(lab.jobs, "start", start)  # in this process: seconds less for each
     return lab
 
 
@@ -155,6 +163,50 @@ def test_nothing_is_executed_and_no_path_leaves_the_project(lab: Lab, lines: str
     with pytest.raises(Refused):
         lab.audit("evil.py:ARMS")
     assert not (lab.root / "executed").exists()
+
+
+def test_a_setting_more_makes_no_other_question_of_it(lab: Lab) -> None:
+    more = STUDY.replace("factor: model.skip", "factor: [model.skip, train.lr]").replace(
+        "plain: {}", "plain: {train.lr: 0.02}"
+    )
+    lab.explore(more)
+    assert "1 exploration of this question" in lab.freeze_claims(STUDY, [CLAIM]).standing
+
+
+def test_a_frozen_study_that_is_exchanged_before_its_run_is_refused_as_another(lab: Lab) -> None:
+    start = lab.jobs.start
+
+    def exchange(name: str, study: str, **job: Any) -> Any:
+        return start(name, study.replace("lr: 0.01", "lr: 0.02"), **job)
+
+    lab.jobs.start = exchange  # type: ignore[method-assign]
+    frozen = lab.freeze_claims(STUDY, [CLAIM])
+    run = lab.start_run(frozen.claim_ids).run_id
+    for look in (lambda: lab.get_run(run), lambda: lab.get_table(run, "claims"), lambda: lab.write_report([run])):
+        with pytest.raises(Refused) as refusal:
+            look()
+        assert refusal.value.code == "altered"
+
+
+def test_every_built_in_study_can_be_frozen_and_means_the_same_afterwards(lab: Lab) -> None:
+    for name in ("identity-depth", "identity-norm", "init-tuned", "identity-branch-scaled", "identity"):
+        plan = lab.reader.plan(name, {})
+        lab.freeze_claims(name)
+        (batch,) = [b for b in lab.project.read().batches.values() if b.design == design_of(plan)]
+        assert design_of(lab.reader.plan_frozen(batch.study or "")) == batch.design
+
+
+def test_code_runs_where_a_person_allowed_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    lab = Lab(tmp_path, allow_code=True)
+    (tmp_path / "train.py").write_text("import sys\nprint('loss:', int(sys.argv[1]) + float(sys.argv[2]))\n")
+    found = lab.explore(
+        command=f"{sys.executable} train.py {{seed}}", arms={"a": "1", "b": "2"}, metric=r"loss:\s+(\S+)", seeds=2
+    )
+    assert [(row["group"], row["median"]) for row in found.numbers] == [("a", 1.5), ("b", 2.5)]
+    with pytest.raises(Refused) as refusal:
+        lab.diagnose("../elsewhere.py:make")
+    assert refusal.value.code == "outside"
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ from gradlab.audits.compare import Status
 from gradlab.report.result import Result, open_run
 from gradlab.report.tables import summarize_against, tabulate_results
 from gradlab.runs.store.ledger import read_ledger
-from gradlab.runs.store.project import Project, ProjectRun
+from gradlab.runs.store.project import Project, ProjectRun, same_question
 from gradlab.runs.store.status import is_run
 from gradlab.words import counted
 
@@ -94,5 +94,5 @@ def _changed(run: ProjectRun, result: Result, project: Project) -> Told:
 
 
 def _earlier(run: ProjectRun, project: Project) -> Sequence[ProjectRun]:
-    runs = project.read().runs.values()
-    return [one for one in runs if one.batch.topic == run.batch.topic and int(one.id[1:]) < int(run.id[1:])]
+    before = [one for one in project.read().runs.values() if int(one.id[1:]) < int(run.id[1:])]
+    return [one for one in before if same_question(one.batch.topic, run.batch.topic)]

@@ -25,7 +25,7 @@ from gradlab.agents.answers import Row, quoted
 from gradlab.agents.asking import Question, ask
 from gradlab.agents.jobs import GRACE, Jobs
 from gradlab.agents.report import write_project_report
-from gradlab.agents.studies import Refused, StudyReader, inside, text_of, tree_of
+from gradlab.agents.studies import Refused, StudyReader, inside, text_of
 from gradlab.agents.tables import claim_rows, differing_row, table_rows
 from gradlab.analysis.claims.power import describe_shortfalls
 from gradlab.analysis.online import seeds_over_project
@@ -37,9 +37,18 @@ from gradlab.plans.plan import Plan
 from gradlab.report.draw import render_chart
 from gradlab.report.result import Result, open_run
 from gradlab.running.start import say_audit
-from gradlab.runs.store.project import Batch, Project, ProjectRun, ProjectState, design_of, topic_of
+from gradlab.runs.store.project import (
+    Batch,
+    Project,
+    ProjectRun,
+    ProjectState,
+    design_of,
+    project_of,
+    same_question,
+    topic_of,
+)
 from gradlab.runs.store.status import is_run, status
-from gradlab.spec.base import plain_json
+from gradlab.spec.yaml_text import dump, parse
 from gradlab.tell.project import OUTCOMES, say_claims
 from gradlab.words import counted
 
@@ -143,8 +152,8 @@ class Lab:
             raise
         except InvalidInput as error:
             return self._seal(answers.Checked(valid=False, problems=str(error)))
-        topic = topic_of(plan)
-        before = sum(explored["topic"] == topic for explored in self.project.read().explored)
+        topic, explored = topic_of(plan), self.project.read().explored
+        before = sum(same_question(one["topic"], topic) for one in explored)
         return self._seal(
             answers.Checked(
                 valid=True,
@@ -244,7 +253,7 @@ class Lab:
         if isinstance(plan.study.seeds, tuple):
             do = "give their number (seeds: 10), or {from: 10, to: 100, until: settled}"
             raise Refused("seeds_are_drawn", "the study lists its seeds; here the server draws them", do)
-        batch = self.project.freeze(plan, tree_of(plan.resolved), reason)
+        batch = self.project.freeze(plan, text_of(plan.resolved), reason)
         state = self.project.read()
         batch = state.batches[batch.id]
         rows: list[Row] = [
@@ -273,7 +282,7 @@ class Lab:
         """
         state = self.project.read()
         batch = self._batch_of(state, claim_ids)
-        plan = self.reader.plan(json.dumps(batch.tree, ensure_ascii=False) + "\n# frozen", {})
+        plan = self.reader.plan_frozen(batch.study or "")
         if design_of(plan) != batch.design:
             raise Refused("changed", "the frozen study means something else now (another version?)", "freeze it again")
         run = next((run for run in state.runs.values() if run.batch.id == batch.id), None)
@@ -288,10 +297,8 @@ class Lab:
         where, percent, _ = self._progress(run)
         if where in ("interrupted", "starting") and not self.jobs.alive(run.id):
             self._refuse_busy()
-            seeded = {**(batch.tree or {}), "seed": run.seed}
-            self.jobs.start(
-                run.id, json.dumps(plain_json(seeded), indent=1), kind="run", folder=run.folder, max_seconds=max_seconds
-            )
+            seeded = dump({**parse(batch.study or "", "study"), "seed": run.seed})
+            self.jobs.start(run.id, seeded, kind="run", folder=run.folder, max_seconds=max_seconds)
             where = "running"
         return self._seal(
             answers.Run(
@@ -382,7 +389,7 @@ class Lab:
                 "where": found.get("subject"),
                 "says": found.get("words"),
             }
-            for found in tree.get("findings", tree.get("facts", []))
+            for found in (*tree["diagnosis"], *tree["noted"])
         ]
         return self._seal(answers.Diagnosed(findings=rows[:limit], truncated=len(rows) > limit))
 
@@ -424,7 +431,7 @@ class Lab:
         together = [claim.id for claim in batch.claims]
         if names or set(claim_ids) != set(together):
             raise Refused("not_together", "claims that were frozen together are run together", f"give {together}")
-        if batch.tree is None:
+        if batch.study is None:
             raise Refused("not_here", "these claims were frozen by `gradlab run --project`", "run them there")
         return batch
 
@@ -447,7 +454,14 @@ class Lab:
         return ("finished" if seen.finished and run.outcome is not None else "interrupted"), percent, None
 
     def _result(self, run: ProjectRun) -> Result:
-        return open_run(self.root / run.folder)
+        """The results of a run, if they are those of what was frozen."""
+        folder = self.root / run.folder
+        result, found = open_run(folder), project_of(folder)
+        plan = result.measured.plan
+        if found is None or found[1] != run.id or (design_of(plan), plan.study.seed) != (run.batch.design, run.seed):
+            do = "freeze the claims again; nobody may edit runs/ or .gradlab/"
+            raise Refused("altered", f"{run.folder} does not hold the run of these claims: it was altered", do)
+        return result
 
     def _refuse_busy(self) -> None:
         running = self.jobs.running()

@@ -17,7 +17,7 @@ from gradlab.spec.study import Interval, RandomSearch, expand_range
 from gradlab.studies.loading import load_text
 
 LONGEST, MOST_GROUPS, MOST_TRIALS = 100_000, 400, 20_000
-MOST_PARAMETERS, MOST_BYTES, MOST_LAYERS = 5_000_000, 2**30, 1_000
+MOST_PARAMETERS, MOST_BYTES, MOST_LAYERS = 5_000_000, 2**31, 1_000
 CODE_FIELDS = ("parts", "code")
 ARM_NAME = re.compile(r"[^\s]{1,40}(?: [^\s]{1,40}){0,3}")
 """Names go into sentences that an agent reads: four words are a name, more could be an instruction."""
@@ -78,7 +78,20 @@ class StudyReader:
     ) -> Resolved:
         """The study, checked; with other claims, or (an empty list) with none."""
         text, name = self.text(study)
+        resolved = self._load(text, name, overrides, claims)
+        names = [*(resolved.study.arms or {}), *resolved.study.labels.values()]
+        odd = next((label for label in names if not ARM_NAME.fullmatch(label)), None)
+        if odd is not None and name not in studies.names():
+            raise Refused("long_name", f"the name {shortened(odd)} is a sentence", "name arms in at most four words")
+        return resolved
 
+    def _load(
+        self,
+        text: str,
+        name: str,
+        overrides: Mapping[str, Any],
+        claims: Sequence[Mapping[str, Any]] | None,
+    ) -> Resolved:
         def check(tree: Mapping[str, Any]) -> Mapping[str, Any]:
             self._refuse_foreign(tree)
             _refuse_many(tree)
@@ -89,16 +102,17 @@ class StudyReader:
 
         for path, value in overrides.items():
             self._refuse_foreign({path: value})
-        resolved = load_text(text, name, self.root, overrides, check)
-        names = [*(resolved.study.arms or {}), *resolved.study.labels.values()]
-        odd = next((name for name in names if not ARM_NAME.fullmatch(name)), None)
-        if odd is not None:
-            raise Refused("long_name", f"the name {shortened(odd)} is a sentence", "name arms in at most four words")
-        return resolved
+        return load_text(text, name, self.root, overrides, check)
 
     def plan(self, study: str, overrides: Mapping[str, Any], claims: Sequence[Mapping[str, Any]] | None = None) -> Plan:
         """The same with every trial, within what a server takes."""
-        resolved = self.load(study, overrides, claims)
+        return self._plan(self.load(study, overrides, claims))
+
+    def plan_frozen(self, text: str) -> Plan:
+        """The plan of a study from the ledger, whose names were checked before."""
+        return self._plan(self._load(text, "frozen study", {}, None))
+
+    def _plan(self, resolved: Resolved) -> Plan:
         trials = len(resolved.groups) * len(resolved.study.trial_seeds)
         if trials > MOST_TRIALS:
             raise Refused("too_large", f"{trials:,} trials", f"at most {MOST_TRIALS:,} here; `gradlab run` takes more")
@@ -124,11 +138,6 @@ class StudyReader:
                     for single in path if isinstance(path, list) else [path]:
                         if isinstance(single, str):
                             inside(self.root, single)
-
-
-def tree_of(resolved: Resolved) -> dict[str, Any]:
-    """A study as plain data, as it is stored in the ledger."""
-    return resolved.study.model_dump(mode="json", exclude_unset=True, exclude_none=True)
 
 
 def text_of(resolved: Resolved) -> str:

@@ -32,6 +32,7 @@ from gradlab.plans.plan import Plan
 from gradlab.runs.store.files import open_own, read_json_object, write_bytes
 from gradlab.runs.store.ledger import GENESIS, ChainWriter, Entry, Note, read_chain, wait_for
 from gradlab.spec.base import content_id, plain_json
+from gradlab.spec.paths import flatten
 from gradlab.spec.stored import Count, Stored
 
 LEDGER, HEAD, LOCK, NOTE = "gradlab.ledger", "gradlab.ledger.json", ".gradlab.ledger.lock", "project.json"
@@ -56,7 +57,8 @@ class _Frozen(Stored):
     topic: str
     design: str
     claims: list[_Claim]
-    tree: dict[str, Any] | None = None
+    study: str | None = None
+    """Its YAML: keys of a tree would be sorted, and the order of arms and axes means something."""
     reason: str = ""
 
 
@@ -121,7 +123,8 @@ class Batch:
     id: str
     topic: str
     design: str
-    tree: Tree | None
+    study: str | None
+    """Its YAML; None: it was frozen by a run."""
     reason: str
     at: str
     claims: list[FrozenClaim]
@@ -176,7 +179,7 @@ class ProjectState:
     def earlier(self, batch: Batch) -> list[FrozenClaim]:
         """Claims about the same question that were frozen before."""
         first = min((claim.number for claim in batch.claims), default=0)
-        return [c for c in self.claims if c.number < first and self.batches[c.batch].topic == batch.topic]
+        return [c for c in self.claims if c.number < first and same_question(self.batches[c.batch].topic, batch.topic)]
 
 
 Judge = Callable[[Sequence[FrozenClaim], int], list[dict[str, Any]]]
@@ -225,13 +228,13 @@ class Project:
             notes.append(("explored", {**plain_json(dict(data)), "id": name}))
         return name
 
-    def freeze(self, plan: Plan, tree: Tree | None, reason: str) -> Batch:
+    def freeze(self, plan: Plan, study: str, reason: str) -> Batch:
         """Freeze the claims of a plan; frozen already and never run, they keep their numbers."""
         with self.changing() as (state, notes):
-            notes += self._freeze(state, plan, tree, reason)[1]
+            notes += self._freeze(state, plan, study, reason)[1]
         return self._batch(self.read(), plan)
 
-    def _freeze(self, state: ProjectState, plan: Plan, tree: Tree | None, reason: str) -> tuple[str, list[Note]]:
+    def _freeze(self, state: ProjectState, plan: Plan, study: str | None, reason: str) -> tuple[str, list[Note]]:
         """The id of the batch, and what is to be appended if it is a new one."""
         design, used = design_of(plan), {run.batch.id for run in state.runs.values()}
         for batch in state.batches.values():
@@ -247,7 +250,7 @@ class Project:
             for number, claim in enumerate(plan.study.claims, first)
         ]
         about = {"id": name, "topic": topic_of(plan), "question": plan.study.question, "design": design}
-        kept = {} if tree is None else {"tree": plain_json(dict(tree))}
+        kept = {} if study is None else {"study": study}
         return name, [("frozen", {**about, "claims": claims, "reason": reason, **kept})]
 
     def _batch(self, state: ProjectState, plan: Plan) -> Batch:
@@ -364,16 +367,26 @@ def topic_of(plan: Plan) -> str:
     study = plan.study
     if study.code is not None:
         return f"{study.code.kind}: {', '.join(sorted(study.arms or {}))}"
-    tasks = sorted({group.config.data.task for group in plan.groups if group.network is not None})
-    varied = study.factor or tuple(dict.fromkeys(path for group in plan.groups for path in group.group.settings))
-    return f"{', '.join(tasks)}: {', '.join(sorted(varied))}"
+    configs = [group.config for group in plan.groups if group.network is not None]
+    tasks = sorted({config.data.task for config in configs})
+    settings = [dict(flatten(config.model_dump(mode="json"))) for config in configs]
+    paths = dict.fromkeys(path for own in settings for path in own)
+    varied = sorted(path for path in paths if len({str(own.get(path)) for own in settings}) > 1)
+    return f"{', '.join(tasks)}: {', '.join(varied) or 'nothing varies'}"
+
+
+def same_question(first: str, second: str) -> bool:
+    """Whether two topics share a task and something that varies: an arm or a setting more makes no other question."""
+    (a, _, b), (c, _, d) = first.partition(": "), second.partition(": ")
+    return all(set(one.split(", ")) & set(other.split(", ")) for one, other in ((a, c), (b, d)))
 
 
 def design_of(plan: Plan) -> str:
     """A hash of claims and arms, without seeds."""
+    planned = plan.groups if plan.tuning is None else plan.tuning.base.groups
     groups = [
         (p.group.name, p.content or p.id if p.group.network is None else p.group.config.model_dump(mode="json"))
-        for p in plan.groups
+        for p in planned
     ]
     claims = [claim.model_dump(mode="json", exclude_defaults=True) for claim in plan.study.claims]
     return content_id(plain_json([topic_of(plan), claims, groups]))
@@ -387,12 +400,12 @@ def _take(state: ProjectState, entry: Entry) -> None:
         state.explored.append({**data, "at": entry.at})
     elif entry.kind == "frozen":
         claims = [FrozenClaim(c["number"], c["text"], c["claim"], data["id"], entry.at) for c in data["claims"]]
-        before = sum(explored["topic"] == data["topic"] for explored in state.explored)
+        before = sum(same_question(explored["topic"], data["topic"]) for explored in state.explored)
         state.batches[data["id"]] = Batch(
             data["id"],
             data["topic"],
             data["design"],
-            data.get("tree"),
+            data.get("study"),
             data.get("reason", ""),
             entry.at,
             claims,
