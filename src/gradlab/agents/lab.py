@@ -24,6 +24,7 @@ from gradlab.agents import answers
 from gradlab.agents.answers import Row, quoted
 from gradlab.agents.asking import Question, ask
 from gradlab.agents.jobs import GRACE, Jobs
+from gradlab.agents.report import FOLDER as REPORTS
 from gradlab.agents.report import write_project_report
 from gradlab.agents.studies import Refused, StudyReader, inside, text_of
 from gradlab.agents.tables import claim_rows, differing_row, table_rows
@@ -374,6 +375,7 @@ class Lab:
     def write_report(self, run_ids: Annotated[list[RunId], Field(min_length=1, max_length=20)]) -> answers.Report:
         """Write a report in which every number cites run, table and cell, and nothing of the project is left out."""
         self.project.note_deleted()
+        inside(self.root, REPORTS)
         runs = [self._run(name) for name in dict.fromkeys(run_ids)]
         results = [(run, self._result(run) if is_run(self.root / run.folder) else None) for run in runs]
         path, text = write_project_report(self.project, [(self._run(run.id), result) for run, result in results])

@@ -16,7 +16,7 @@ from gradlab.spec.files import DATA_PATHS, Resolved, to_yaml
 from gradlab.spec.study import Interval, RandomSearch, expand_range
 from gradlab.studies.loading import load_text
 
-LONGEST, MOST_GROUPS, MOST_TRIALS = 100_000, 400, 20_000
+LONGEST, MOST_GROUPS, MOST_TRIALS, MOST_FILES = 100_000, 400, 20_000, 200
 MOST_PARAMETERS, MOST_BYTES, MOST_LAYERS = 5_000_000, 2**31, 1_000
 CODE_FIELDS = ("parts", "code")
 ARM_NAME = re.compile(r"[^\s]{1,40}(?: [^\s]{1,40}){0,3}")
@@ -54,7 +54,9 @@ class StudyReader:
     def files(self) -> list[str]:
         """The study files in the project's folder."""
         found = (path for pattern in ("*.yaml", "*.yml") for path in self.root.glob(pattern))
-        return sorted(path.name for path in found if path.is_file() and path.resolve().is_relative_to(self.root))
+        return sorted(path.name for path in found if path.is_file() and path.resolve().is_relative_to(self.root))[
+            :MOST_FILES
+        ]
 
     def text(self, study: str) -> tuple[str, str]:
         """YAML and name of a study: built in, a file of the project, or the text itself."""
