@@ -87,6 +87,7 @@ def test_a_claim_that_the_cap_cannot_settle_is_given_up_with_its_expected_seeds(
     assert given_up.wanted is not None
     assert given_up.wanted > 20
     assert len(plan.trials) < 60
+    assert f"at least {given_up.wanted} seeds, and 20 were allowed" in given_up.verdict.reason
 
 
 def test_a_claim_of_every_depth_names_the_one_that_holds_it_back(tree: dict[str, Any]) -> None:
@@ -141,6 +142,7 @@ def test_a_run_that_is_stopped_again_and_again_comes_to_the_same_seeds_verdicts_
 def test_a_budget_begins_no_further_round_and_the_same_call_goes_on(tmp_path: Path) -> None:
     first = run(tmp_path, budget=0.0)
     assert len(first.measured.plan.trials) == 10
+    assert "the run was stopped before" in first.verdicts[0].reason
     assert run(tmp_path).measured.hash == run(None).measured.hash
 
 

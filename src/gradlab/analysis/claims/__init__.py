@@ -23,6 +23,7 @@ from gradlab.facts import Fact
 from gradlab.spec.claims import BEST, NEAR, RATIO, THEORY, Claim
 from gradlab.spec.naming import say_selector
 from gradlab.spec.selection import chosen
+from gradlab.spec.study import UntilSettled
 from gradlab.words import describe_layer, join, percent, written
 
 Way = tuple[Outcome, float, float, str]
@@ -45,6 +46,8 @@ def judge(measured: Measured) -> tuple[Verdict, ...]:
             continue
         numbers = numbers_of_claim(measured, claim)
         outcome, reason, needs = _decided(test, said(measured, claim), levels[index])
+        if outcome == "not settled" and needs is not None and not measured.plan.quick:
+            reason += _where_it_stopped(study.until_settled, needs)
         found.append(
             Verdict(
                 claim,
@@ -154,6 +157,15 @@ def _decided(test: Test, condition: str, level: Level) -> tuple[Outcome, str, Ne
 
 TOO_SMALL = "too_small_to_matter"
 """Code of a difference that is shown, and shown to be less than what matters."""
+
+
+def _where_it_stopped(rule: UntilSettled | None, needs: Needed) -> str:
+    """Why no more seeds were added, in words; empty if none would have been."""
+    if rule is None:
+        return ""
+    if needs.fewest > rule.most:
+        return f"; it would take at least {needs.fewest:,} seeds, and {rule.most:,} were allowed"
+    return f"; {needs.fewest:,} seeds may settle it, but the run was stopped before"
 
 
 def _codes(test: Test, outcome: Outcome, level: Level, needs: Needed | None) -> tuple[str, ...]:
