@@ -244,7 +244,9 @@ def is_finished(folder: Path) -> bool:
 
 def board_of(results: dict[str, gradlab.Result]) -> Scoreboard:
     """Return the scoreboard of results that are there."""
-    return make_scoreboard(list(studies.writeups().values()), results, quick=False, command="gradlab reproduce")
+    return make_scoreboard(
+        list(studies.writeups().values()), results, quick=False, command="gradlab reproduce --until settled"
+    )
 
 
 def gallery(results: dict[str, gradlab.Result], head: str, tell: Callable[[Story], list[str]]) -> str:
@@ -303,7 +305,15 @@ def main() -> None:
     studies.KEPT.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n", encoding="utf8")
     studies.TIMES.write_text(json.dumps(times, indent=1) + "\n", encoding="utf8")
     links = {name: f"{name}/report.md" for name in sources}
-    (RESULTS / "scoreboard.md").write_text(render_scoreboard(board_of(results), links), encoding="utf8")
+    before = [name for name, result in results.items() if result.study.seed != gradlab.load(name).study.seed]
+    remark = (
+        f"Run with an earlier root seed, before their claims were read again: {', '.join(before)}." if before else ""
+    )
+    board = render_scoreboard(board_of(results), links)
+    if remark:
+        title, _, rest = board.partition("\n\n")
+        board = f"{title}\n\n{remark}\n\n{rest}"
+    (RESULTS / "scoreboard.md").write_text(board, encoding="utf8")
     head = [
         "# Full runs of the built-in studies",
         "",
@@ -314,6 +324,7 @@ def main() -> None:
         "`gradlab report docs/results/identity/run` rebuilds the report without training.",
         "",
     ]
+    head += [remark, ""] if remark else []
     missing = [name for name in listed() if name not in results]
     if missing:
         head += [f"Not run in full since their claims were frozen: {', '.join(missing)}.", ""]
