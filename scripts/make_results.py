@@ -3,6 +3,7 @@
 python scripts/make_results.py              # resumes an earlier call; takes some hours from scratch
 python scripts/make_results.py --no-run     # trains nothing: finished runs in runs/, else the tables in docs/results
 python scripts/make_results.py --rebuild    # trains nothing: reports from the tables in docs/results
+python scripts/make_results.py identity     # only this study, beside what is kept of the others
 
 The studies of the write-ups run until their claims are settled, up to the seeds that `studies/index/writeups.yaml`
 allows (chosen before the results), the cheapest first. The others run with their own seeds.
@@ -264,12 +265,18 @@ def listed() -> list[str]:
     return [name for name in gradlab.list_studies() if name not in studies.gallery().studies]
 
 
+def is_wanted(name: str) -> bool:
+    """Whether a study was named on the command line, or none was."""
+    named = [word for word in sys.argv[1:] if not word.startswith("-")]
+    return not named or name in named
+
+
 def find_sources() -> dict[str, Path]:
     """Study -> its finished run in runs/, or else the tables that are kept in docs/results."""
     found = {}
     for name in listed():
         own, tables = RUNS / name, RESULTS / name / "run"
-        if "--rebuild" not in sys.argv and is_finished(own):
+        if "--rebuild" not in sys.argv and is_wanted(name) and is_finished(own):
             found[name] = own
         elif tables.is_dir():
             found[name] = tables
@@ -279,7 +286,7 @@ def find_sources() -> dict[str, Path]:
 def main() -> None:
     """Run the studies, or open them, copy tables and reports, write scoreboard and index."""
     if "--rebuild" not in sys.argv and "--no-run" not in sys.argv:
-        for name in sorted(listed(), key=estimate_seconds):
+        for name in sorted(filter(is_wanted, listed()), key=estimate_seconds):
             train(name)
     sources = find_sources()
     for name, source in sources.items():
@@ -293,13 +300,14 @@ def main() -> None:
     results, entries, kept = {}, [], {}
     times = {name: float(f"{estimate_seconds(name):.2g}") for name in gradlab.list_studies()}
     for name, source in sources.items():
-        with tempfile.TemporaryDirectory() as place:  # the look at a kept run is not recorded in its ledger
-            ignored = shutil.ignore_patterns("weights.safetensors", "figures", "report.*")
-            folder = Path(shutil.copytree(source, Path(place) / name, ignore=ignored))
-            result = gradlab.open_run(folder)
-            result.rewrite()
-            keep(result, name)
-        results[name] = gradlab.open_run(source)
+        if is_wanted(name):
+            with tempfile.TemporaryDirectory() as place:  # the look at a kept run is not recorded in its ledger
+                ignored = shutil.ignore_patterns("weights.safetensors", "figures", "report.*")
+                folder = Path(shutil.copytree(source, Path(place) / name, ignore=ignored))
+                result = gradlab.open_run(folder)
+                result.rewrite()
+                keep(result, name)
+        results[name] = gradlab.open_run(RESULTS / name / "run")
         entries.append(entry(results[name], name))
         kept[name] = verdicts(results[name])
     studies.KEPT.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n", encoding="utf8")
