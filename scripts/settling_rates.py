@@ -184,6 +184,7 @@ def section(runs: int, fixed: Callable[[float], int], seed: int = 1) -> tuple[li
 
     def row(name: str, rate: Callable[[int, int], float]) -> str:
         rates = [rate(count, runs if count < 30 else max(runs // 4, 1)) for count in FAMILIES]
+        print(name, rates, file=sys.stderr, flush=True)
         if max(rates) > ALPHA + 3 * math.sqrt(0.06 / (runs // 4)):
             broken.append(f"until settled, {name}: {rates}")
         return f"| {name} | {' | '.join(f'{100 * rate:.1f}' for rate in rates)} |"
