@@ -151,6 +151,16 @@ def test_a_missing_mask_is_named_and_a_present_one_is_not() -> None:
     )
 
 
+def test_labels_beside_their_tokens_are_named_and_next_words_are_not() -> None:
+    made = torch.Generator().manual_seed(0)
+    ids = torch.randint(0, 20, (64, 12), generator=made)
+    tags = ids % 3
+    for target, expected in ((tags.roll(1, 1), ("labels_misaligned",)), (tags, ()), (ids.roll(-1, 1), ())):
+        model = nn.Sequential(nn.Embedding(20, 8), nn.Linear(8, 20))
+        given = {"model": model, "batch": (ids, target), "loss": next_word}
+        assert codes(given, "labels_misaligned") == expected
+
+
 class Recurrent(nn.Module):
     def __init__(self, batch_first: bool) -> None:
         super().__init__()
@@ -253,6 +263,14 @@ def test_a_rate_is_judged_by_a_controlled_experiment() -> None:
     made = visit(read_training({**given, "optimizer": wild}), only=["learns"])
     assert made.codes == ("rate_too_large",)
     assert "seeds" in made.found[0].experiment
+
+
+def test_the_settings_of_the_example_are_named() -> None:
+    from gradlab.cli.loading import loaded
+
+    example = Path(__file__).parents[2] / "examples/broken_transformer.py"
+    found = codes(loaded(f"{example}:make")(), "answer_in_sight", "gradient_used", "step_works", "labels_misaligned")
+    assert found == ("answer_in_sight", "gradients_not_cleared")
 
 
 def test_broadcasting_is_named() -> None:

@@ -273,10 +273,16 @@ class InputScale(Check):
                     "standardize every feature", code="feature_scales", ratio=float(sizes.max()) / usual,
                 )  # fmt: skip
                 return
-        if spread < 0.03 * size and values.numel() > 64:
-            yield self.cause("inputs hardly vary",
-                             f"their standard deviation is {written(spread)}, their size {written(size)}",
-                             "look at the preprocessing", code="constant_inputs", certainty="likely")  # fmt: skip
+        by_channel = values.movedim(1, 0).reshape(values.shape[1], -1) if values.dim() > 2 else values.reshape(1, -1)
+        apart, offset = by_channel.std(1), by_channel.mean(1).abs()
+        if values.numel() > 64 and by_channel.shape[1] > 1 and bool((apart < 0.03 * offset).all()):
+            spread, size = float(apart.mean()), float(offset.mean())
+            yield self.cause(
+                "inputs hardly vary beside their offset: they are normalized with the wrong mean and deviation",
+                f"they are nearly constant: their standard deviation is {written(spread)}, their mean {written(size)}",
+                "do the mean and deviation fit the range of the inputs (0 to 1, or 0 to 255)?",
+                code="constant_inputs", certainty="likely",
+            )  # fmt: skip
             return
         self.fine(f"root mean square {written(size)}")
 
@@ -636,6 +642,8 @@ class TagsAligned(Check):
         if not pairs:
             raise CannotTell("no labels by position beside tokens")
         x, y = pairs[0]
+        if max(_share_copied(x, y, lag) for lag in range(-2, 4)) > 0.5:
+            raise CannotTell("the targets are tokens of the input, which `answer_in_sight` looks at")
         scores = {lag: _held_out_accuracy(x, y, lag) for lag in (0, 1, -1, 2, -2)}
         best = max(scores, key=lambda lag: scores[lag][0])
         own, guess = scores[0]
@@ -650,6 +658,13 @@ class TagsAligned(Check):
             )  # fmt: skip
             return
         self.fine(f"the token at a position predicts its label in {percent(own)} of cases, a guess in {percent(guess)}")
+
+
+def _share_copied(x: Tensor, y: Tensor, lag: int) -> float:
+    """Return how many targets at t are the token at t + lag."""
+    length = x.shape[1]
+    at = torch.arange(max(0, -lag), min(length, length - lag))
+    return float((x[:, at + lag] == y[:, at]).float().mean()) if len(at) else 0.0
 
 
 def _held_out_accuracy(x: Tensor, y: Tensor, lag: int) -> tuple[float, float]:

@@ -134,7 +134,10 @@ class Learns(Check):
             tried.append((gain, suspect))
             if gain > 0.8 and suspect.code == "step_at_fault":
                 break
-        good = [(gain, suspect) for gain, suspect in tried if gain > max(0.4, MUCH * mine.falls / control.falls)]
+        least = MUCH * max(0.0, mine.falls / control.falls)
+        good = [
+            (gain, one) for gain, one in tried if gain > max(0.4 if one.code.startswith("rate_") else 0.1, least)
+        ]  # fmt: skip
         if not good:
             wild = not math.isfinite(mine.last) or mine.last > 1.5 * abs(mine.first)
             yield self.cause(
