@@ -119,7 +119,7 @@ def test_activation_init_schedule_task_and_probe_of_the_users_own(tmp_path: Path
 
         class Parity(Task):
             '''The sign of a product.'''
-            name = "parity"
+            name = "own_parity"
             def facts(self): return Facts(4, 1, 16, None, 1000)
             def load(self, samples, split):
                 x = samples.choice([-1.0, 1.0], (16, 4))
@@ -134,7 +134,7 @@ def test_activation_init_schedule_task_and_probe_of_the_users_own(tmp_path: Path
     )
     tree["parts"] = [str(path)]
     tree["base"] = {
-        "data": {"task": "parity"},
+        "data": {"task": "own_parity"},
         "model": {"depth": 2, "width": 3, "activation": "cube", "init": "tiny"},
         "train": {"loss": "mse", "optimizer": "sgd", "lr": 0.1, "schedule": "inverse", "batch": 4, "steps": 4},
     }
@@ -202,7 +202,7 @@ def test_no_engine_or_tracker_is_imported_until_it_is_asked_for() -> None:
 
 
 def test_unknown_parts_are_named_with_the_nearest() -> None:
-    with pytest.raises(PartError, match=r"'gellu' is not an activation; did you mean 'gelu'\? Accepted: gelu, "):
+    with pytest.raises(PartError, match=r"'gellu' is not an activation; did you mean 'gelu'\? Accepted: elu, gelu, "):
         BUILT_IN.get("activation", "gellu")
 
 
