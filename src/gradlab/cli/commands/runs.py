@@ -120,7 +120,7 @@ def why(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say why the arms end apart: init, signal, δ, gradient, update, result.
+    """Say why the arms end apart, from init to result.
 
     The causal chain of the two groups that the answer hangs on, with a number per arm, and where it breaks. Signal and
     δ are those before training. Every number is over all seeds; where they show no mechanism, that is said.
