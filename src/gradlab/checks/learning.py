@@ -139,13 +139,12 @@ class Learns(Check):
             (gain, one) for gain, one in tried if gain > max(0.4 if one.code.startswith("rate_") else 0.1, least)
         ]  # fmt: skip
         if not good:
-            wild = not math.isfinite(mine.last) or mine.last > 1.5 * abs(mine.first)
             yield self.cause(
                 "the loop does not learn what the network can learn",
                 f"{shown}, with plain steps of Adam to {written(control.last)}; no single change of the settings "
                 "mends it",
                 "use Adam at 1e-3 and a plain step first, and add the rest piece by piece",
-                code="loop_does_not_learn", certainty="likely", symptom=not wild, first=mine.first, last=mine.last,
+                code="loop_does_not_learn", certainty="likely", symptom=True, first=mine.first, last=mine.last,
                 control=control.last,
             )  # fmt: skip
             return
@@ -168,7 +167,8 @@ class Learns(Check):
         yield replace(
             self.cause(
                 suspect.title, f"{shown}, and {suspect.says} to {written(mine.first - first[0] * control.falls)}",
-                suspect.helps, code=suspect.code, certainty="likely", last=mine.last, first=mine.first,
+                suspect.helps, code=suspect.code, certainty="likely",
+                symptom=suspect.code == "step_at_fault", last=mine.last, first=mine.first,
             ),
             experiment=_describe(effects, steps, suspect.says),
         )  # fmt: skip
