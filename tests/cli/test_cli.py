@@ -159,13 +159,13 @@ def test_check_part_reports_every_check(tmp_path: Path) -> None:
     part = tmp_path / "swishy.py"
     part.write_text(
         "import numpy as np\nfrom gradlab.network import Activation\n\n"
-        "class Softplus(Activation):\n    '''f(x) = log(1 + eˣ).'''\n    name = 'softplus'\n"
+        "class Softer(Activation):\n    '''f(x) = log(1 + eˣ).'''\n    name = 'softer'\n"
         "    def forward(self, x): return np.logaddexp(x, 0)\n"
         "    def slope(self, x, y): return (1 - np.exp(-y)).astype(x.dtype)\n"
     )
     found = gradlab("check-part", "swishy.py", cwd=tmp_path)
     assert found.returncode == 0, found.stdout
-    assert "activation softplus" in found.stdout
+    assert "activation softer" in found.stdout
     assert "FAIL" not in found.stdout
     part.write_text(part.read_text().replace("1 - np", "1 + np"))
     found = gradlab("check-part", "swishy.py", cwd=tmp_path)

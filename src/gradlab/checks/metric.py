@@ -16,26 +16,10 @@ from gradlab.checks.check import CannotTell, Cause, Check
 from gradlab.checks.examination import Examination
 from gradlab.checks.recording import PassRecord, recording
 from gradlab.checks.training import Training, as_number, count_samples, permute_samples, takes_model
+from gradlab.spec.metric import infer
 from gradlab.torch.overfit import call_model, split_batch
 from gradlab.trials.seeding import seeded
 from gradlab.words import written
-
-HIGHER = (
-    "acc",
-    "reward",
-    "return",
-    "f1",
-    "auc",
-    "score",
-    "iou",
-    "dice",
-    "r2",
-    "correct",
-    "recall",
-    "precision",
-    "psnr",
-)
-LOWER = ("error", "loss", "mse", "mae", "rmse", "perplexity", "nll", "distance")
 
 
 def call_metric(training: Training, batch: Any = None, seed: int = 0) -> tuple[PassRecord, float] | None:
@@ -109,7 +93,7 @@ class MetricFollowsLoss(Check):
 
     def look(self, at: Examination) -> Iterator[Cause]:
         name = getattr(at.training.metric, "__name__", "").lower()
-        better = 1 if any(word in name for word in HIGHER) else -1 if any(word in name for word in LOWER) else 0
+        better = infer(name).sign
         if not better:
             raise CannotTell(f"the name of the metric ({name or 'none'}) does not say what is better")
         course = at.control_course

@@ -19,7 +19,7 @@ IRIS = Path(__file__).with_name("iris.csv")
 Name = Literal["digits", "wine", "iris", "breast_cancer", "diabetes"]
 Fraction = Annotated[float, Field(ge=0, lt=1)]
 INSTALL = "scikit-learn is not installed, and its data sets come with it: pip install scikit-learn"
-SIZES: dict[str, tuple[int, int, int | None]] = {
+SETS: dict[str, tuple[int, int, int | None]] = {
     "digits": (1797, 64, 10),
     "wine": (178, 13, 3),
     "iris": (150, 4, 3),
@@ -42,7 +42,7 @@ class Scikit(Task):
     def facts(self) -> Facts:
         """Fixed sizes."""
         _require(self.set)
-        rows, columns, classes = SIZES[self.set]
+        rows, columns, classes = SETS[self.set]
         train, validation, test = self._sizes(rows)
         size = 3 * 8 * rows * columns
         return Facts(columns, classes or 1, train, classes, size, validation=validation, test=test)
@@ -67,7 +67,7 @@ class Scikit(Task):
     def load(self, samples: np.random.Generator, split: np.random.Generator) -> Dataset:
         """Shuffle the rows by the split's stream, then cut."""
         x, y = self.stored()
-        classes = SIZES[self.set][2]
+        classes = SETS[self.set][2]
         order = split.permutation(len(x))
         train, validation, _ = self._sizes(len(x))
         parts = np.split(order, [train, train + validation])
@@ -89,5 +89,5 @@ def read(name: str) -> tuple[NDArray[Any], NDArray[Any]]:
     from sklearn import datasets
 
     x, y = getattr(datasets, f"load_{name}")(return_X_y=True)
-    targets = y.astype(np.int64) if SIZES[name][2] is not None else np.asarray(y, np.float64)[:, None]
+    targets = y.astype(np.int64) if SETS[name][2] is not None else np.asarray(y, np.float64)[:, None]
     return np.ascontiguousarray(x, np.float64), targets

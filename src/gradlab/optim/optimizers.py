@@ -38,6 +38,8 @@ class Optimizer(Part):
 
     part: ClassVar[str] = "optimizer"
     by_tensor: ClassVar[bool] = False
+    matrices_only: ClassVar[bool] = False
+    """Whether biases and gains need another optimizer."""
     """Whether it reads shapes: `init` and `update` are then called for every tensor by itself, a weight matrix as
     (fan_in, fan_out), instead of once for one flat vector."""
 
@@ -322,6 +324,7 @@ class Muon(Optimizer):
     name = "muon"
     called = "Muon"
     by_tensor = True
+    matrices_only = True
     momentum: Rate = 0.95
     iterations: Annotated[int, Field(ge=1, le=50)] = 5
     weight_decay: Decay = 0.0

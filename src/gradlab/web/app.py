@@ -18,6 +18,7 @@ from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, R
 from starlette.routing import Route
 
 from gradlab.errors import DataError, GradlabError, InvalidInput, shortened
+from gradlab.optim.optimizers import Optimizer
 from gradlab.parts import BUILT_IN
 from gradlab.report import page as report_page
 from gradlab.runs.store.files import write_bytes
@@ -83,6 +84,8 @@ def _parts(kind: str) -> list[dict[str, str]]:
     found = []
     for name in BUILT_IN.names(kind):
         part = BUILT_IN.get(kind, name)
+        if issubclass(part, Optimizer) and part.matrices_only:
+            continue
         label = part.called or ("none" if name == "none" else name.replace("_", " "))
         found.append({"name": name, "label": label, "summary": part.summary()})
     return sorted(found, key=lambda part: part["name"] != "none")
