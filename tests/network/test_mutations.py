@@ -37,8 +37,8 @@ MUTATIONS = [
     ("network.mlp", "entry = h @ own[PROJECTION] if", "entry = h @ (2 * own[PROJECTION]) if", TAPERED),
     (
         "network.mlp",
-        "through(self.head, activation(self.head, dh))",
-        "through(self.head, dh)",
+        "dz = activation(self.head, dh)",
+        "dz = dh",
         {"head_activation": "tanh"},
     ),
     ("network.activations", "1 - t * t", "1 + t * t", {"activation": "gelu_tanh"}),

@@ -20,7 +20,7 @@ ACTIVATIONS = {
     "softsign": F.softsign,
     "elu": F.elu,
     "selu": F.selu,
-    "softplus": F.softplus,
+    "softplus": lambda x: F.softplus(x, threshold=40.0),
     "mish": F.mish,
     "square": torch.square,
 }

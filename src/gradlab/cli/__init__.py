@@ -41,7 +41,7 @@ Start with:
   gradlab status runs/mine                   show the state of a run
   gradlab verify runs/mine                   check its ledger, retrain some
   gradlab export runs/mine --to csv          export its numbers
-  gradlab doctor train.py:make               find out why a model does not train
+  gradlab doctor train.py:make               find why a model does not train
   gradlab probe train.py:make                look inside your PyTorch model
   gradlab compare train.py:train             compare your own training code
   gradlab ab main..try -- python train.py    compare two commits

@@ -182,7 +182,7 @@ class Softplus(Activation):
     """f(x) = ln(1 + eˣ)."""
 
     name = "softplus"
-    torch_name = "softplus"
+    torch_name = "softplus"  # which answers x from 20 on: 2e-9 less, 1e-10 of it
 
     def forward(self, x: Array) -> Array:
         """ln(1 + eˣ), without overflow."""

@@ -38,10 +38,10 @@ class Optimizer(Part):
 
     part: ClassVar[str] = "optimizer"
     by_tensor: ClassVar[bool] = False
-    matrices_only: ClassVar[bool] = False
-    """Whether biases and gains need another optimizer."""
     """Whether it reads shapes: `init` and `update` are then called for every tensor by itself, a weight matrix as
     (fan_in, fan_out), instead of once for one flat vector."""
+    matrices_only: ClassVar[bool] = False
+    """Whether biases and gains need another optimizer."""
 
     def check_shapes(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
         """Raise a `StudyError` if it cannot update tensors of these shapes, by name; nothing unless overridden."""

@@ -44,7 +44,7 @@ def skill(
         Path | None, Option(metavar="FOLDER", help="Write it to .agents/skills and .claude/skills below this folder.")
     ] = None,
 ) -> None:
-    """Print the skill for agents (SKILL.md), or write it to a folder."""
+    """Print the skill for agents, or write it to a folder."""
     from gradlab.agents.skill import skill_text, write_skill
 
     if out is None:
