@@ -8,7 +8,7 @@ clipped it away, cleared it too early.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from statistics import fmean
@@ -88,6 +88,7 @@ class _Ear:
 
     def __init__(self, training: Training, record: StepRecord) -> None:
         self._parameters, self._record = list(training.model.parameters()), record
+        self._held = held_by(training.optimizers) or self._parameters
         self._running = 0
 
     def before_backward(self, losses: Sequence[Any], scaler: Any) -> None:
@@ -95,7 +96,8 @@ class _Ear:
         self._running += 1
         record = self._record
         if not record.events.count("backward"):
-            record.uncleared = any(p.grad is not None and bool(p.grad.any()) for p in self._parameters)
+            # what another optimizer holds is its own to clear: in a GAN each clears its half
+            record.uncleared = any(p.grad is not None and bool(p.grad.any()) for p in self._held)
         record.events.append("backward")
         tensors = [loss for loss in losses if isinstance(loss, Tensor)]
         record.differentiated += [float(loss.detach().float().mean()) for loss in tensors]
@@ -105,6 +107,11 @@ class _Ear:
         """Note the norm of the gradients."""
         self._running -= 1
         self._record.arrived = gradient_norm(self._parameters)
+
+
+def held_by(optimizers: Iterable[Any]) -> list[Tensor]:
+    """The parameters of these optimizers."""
+    return [p for optimizer in optimizers for group in optimizer.param_groups for p in group["params"]]
 
 
 def gradient_norm(parameters: Sequence[Tensor]) -> float:
@@ -132,6 +139,8 @@ def watch_step(training: Training, batch: Any, seed: int, *, compare: bool = Fal
     stepped: list[Tensor] = []
     used: list[dict[int, Tensor]] = []
     weights = [(p, p.detach().clone()) for p in training.model.parameters() if p.dim() > 1]
+    known = {id(p) for p in held_by(training.optimizers)}
+    own = [number for number, (p, _) in enumerate(weights) if id(p) in known]
     for optimizer in training.optimizers:
         held = [p for group in optimizer.param_groups for p in group["params"]]
 
@@ -166,10 +175,8 @@ def watch_step(training: Training, batch: Any, seed: int, *, compare: bool = Fal
     record.moved = max((ratio for ratio in moved if math.isfinite(ratio)), default=0.0)
     record.foreign = "backward" in record.events and all(p.grad is None for p in training.model.parameters())
     if stepped:
-        made = math.sqrt(sum(float((a - old).square().sum()) for a, (_, old) in zip(stepped, weights, strict=True)))
-        lost = math.sqrt(
-            sum(float((p.detach() - a).square().sum()) for a, (p, _) in zip(stepped, weights, strict=True))
-        )
+        made = math.sqrt(sum(float((stepped[n] - weights[n][1]).square().sum()) for n in own))
+        lost = math.sqrt(sum(float((weights[n][0].detach() - stepped[n]).square().sum()) for n in own))
         record.undone = lost / made if made and math.isfinite(made) else None
     record.rates = read_rates(training)
     if before is not None and len(used) == 1:

@@ -20,7 +20,9 @@ from gradlab.checks.check import CannotTell, Cause, Check
 from gradlab.checks.course import Course, as_control, measure_loss, run_course, with_plain_step, with_rate
 from gradlab.checks.dependence import change_between, outer_calls
 from gradlab.checks.examination import Examination
+from gradlab.checks.losses import starts_trained
 from gradlab.checks.recording import called_module, replay
+from gradlab.checks.structure import reachable_optimizers
 from gradlab.checks.training import Training, leaves
 from gradlab.torch.overfit import _minimize_output_loss
 from gradlab.words import rounded, written
@@ -98,6 +100,9 @@ class Learns(Check):
     rank = 10
 
     def look(self, at: Examination) -> Iterator[Cause]:
+        others = {id(o) for o in reachable_optimizers(at.training.step)} - {id(o) for o in at.training.optimizers}
+        if others:
+            raise CannotTell("the step has further optimizers: what one of them lowers, another may raise")
         steps = at.steps_for(ARM, 0.06)
         if steps < 8:
             raise CannotTell("a step takes too long for comparisons")
@@ -157,6 +162,8 @@ class Learns(Check):
         ):
             self.fine(f"{shown}; a rate ten times as large would be quicker")
             return
+        if suspect.code == "rate_too_small" and starts_trained(at):
+            raise CannotTell(f"{shown}: the network begins far below a guess, and is tuned further with small steps")
         effects: list[tuple[float, float]] = []
         for seed in (1, 2, 3):
             if at.left < 0.15 * at.seconds and effects:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -310,6 +309,15 @@ class CosineSign(Check):
         self.fine("similarities enter with a minus sign, or with both")
 
 
+def starts_trained(at: Examination) -> bool:
+    """Whether the classes are known far better than by a guess before any step."""
+    guesses = [_guess(c) for c in at.first_pass.criteria if c.name == "cross_entropy"]
+    return any(
+        guess is not None and own is not None and own.numel() and guess > 0.5 and float(own.mean()) < 0.3 * guess
+        for guess, own in guesses
+    )
+
+
 class StartOfTheLoss(Check):
     """The loss before training against what a guess gets."""
 
@@ -381,6 +389,3 @@ def _guess(c: Criterion) -> tuple[float | None, Tensor | None]:
         if c.name == "mse_loss" and c.output.shape == c.target.shape:
             return float(c.target.float().var(correction=0)), (c.output.float() - c.target.float()).square()
     return None, None
-
-
-__all__ = ["Any", "WhatTheLossGets"]

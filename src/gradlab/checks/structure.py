@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -41,8 +41,11 @@ class Unregistered(Check):
         except Exception as error:
             raise CannotTell(f"the loss cannot be computed ({type(error).__name__})") from error
         known = {id(p) for _, holder in hidden for p in _parameters_of(holder)}
+        stays = {id(other) for other in again}
         loose = [t for t in reached if id(t) not in own and t.requires_grad and t.is_leaf]
-        made = [t for t in loose if id(t) not in {id(other) for other in again} and id(t) not in known]
+        # points at which a loss differentiates the network are made anew as well, but are nobody's parameters
+        loose = [t for t in loose if id(t) in stays or isinstance(t, nn.Parameter)]
+        made = [t for t in loose if id(t) not in stays and id(t) not in known]
         used = {id(t) for t in loose}
         for place, holder in hidden:
             inside = _parameters_of(holder)
@@ -156,7 +159,12 @@ class HeldByOptimizer(Check):
         frozen = [clean_name(n) for n, p in named if not p.requires_grad]
         if frozen:
             share = sum(p.numel() for _, p in named if not p.requires_grad) / max(1, sum(p.numel() for _, p in named))
-            drawn = [n for n, m in at.training.model.named_modules() if _is_fresh_and_frozen(m)]
+            trained = [p for _, p in named if p.requires_grad]
+            drawn = [
+                name
+                for name, module in at.training.model.named_modules()
+                if _is_fresh_and_frozen(module) and not _is_copied(module, trained)  # a target network begins as a copy
+            ]
             matrices = [p for _, p in named if not p.requires_grad and p.dim() > 1]
             if len(drawn) >= max(1, 0.7 * len(matrices)) and share > 0.2:
                 yield self.cause(
@@ -190,6 +198,12 @@ class HeldByOptimizer(Check):
             )  # fmt: skip
         if not self.says:
             self.fine(f"{len(held)} tensors are held")
+
+
+def _is_copied(module: nn.Module, trained: Sequence[Tensor]) -> bool:
+    """Whether a parameter that is trained has the very weights of this module."""
+    weight = module.weight
+    return isinstance(weight, Tensor) and any(p.shape == weight.shape and torch.equal(p, weight) for p in trained)
 
 
 def _is_fresh_and_frozen(module: nn.Module) -> bool:

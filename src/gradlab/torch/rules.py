@@ -435,6 +435,7 @@ class NoGradient(Rule):
         ran = seen.records.backwards > 0 or any(weight.grad_l2 is not None for weight in seen.weights)
         idle = {expert for name in seen.records.never_called if (expert := expert_of(name)) is not None}
         opening = _find_opening(seen.weights)
+        learns = {w.names[0].rpartition(".")[0] for w in seen.weights if w.is_matrix and w.grad_l2}
         without = [
             w.names[0]
             for w in seen.weights
@@ -442,6 +443,8 @@ class NoGradient(Rule):
             and w.entries  # another process may hold all of it
             and (w.grad_l2 is None or (w.grad_l2 == 0 and not _is_behind(w, opening)))
             and expert_of(w.names[0]) not in idle
+            # a bias cancels where two outputs of one layer are subtracted, as in a siamese network
+            and not (w.grad_l2 == 0 and not w.is_matrix and w.names[0].rpartition(".")[0] in learns)
         ]
         if not ran or not without:
             return

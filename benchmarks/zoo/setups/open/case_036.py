@@ -1,0 +1,47 @@
+"""BROKEN: Softmaxed node outputs are given to F.cross_entropy.
+An expert would want to hear: softmax applied twice; the confident minimum is unreachable and gradients are damped; pass
+logits.
+Accept also: probabilities where logits are expected.
+Does not count: "slow learning".
+"""
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+
+def community_graph(n, k, p_in=0.15, p_out=0.01, seed=0):
+    g = torch.Generator().manual_seed(seed)
+    y = torch.randint(0, k, (n,), generator=g)
+    p = torch.where(y[:, None] == y[None], p_in, p_out)
+    a = (torch.rand(n, n, generator=g) < p).float().triu(1)
+    a = a + a.T
+    x = F.one_hot(y, k).float() + 1.5 * torch.randn(n, k, generator=g)
+    return torch.cat([x, torch.randn(n, 8, generator=g)], 1), a, y
+
+
+class GCN(nn.Module):
+    def __init__(self, d, k, h=32):
+        super().__init__()
+        self.l1, self.l2 = nn.Linear(d, h), nn.Linear(h, k)
+        self.soft = nn.Softmax(dim=1)
+
+    def forward(self, x, a):
+        a = a + torch.eye(len(a))
+        s = a.sum(1).rsqrt()
+        a = s[:, None] * a * s[None]
+        h = F.relu(a @ self.l1(x))
+        return self.soft(a @ self.l2(h))
+
+
+def node_loss(model, batch):
+    (x, a), y = batch
+    p = model(x, a)
+    train = torch.arange(len(y)) % 3 != 0
+    return F.cross_entropy(p[train], y[train])
+
+
+def make():
+    torch.manual_seed(0)
+    x, a, y = community_graph(200, 4)
+    model = GCN(x.size(1), 4)
+    return dict(model=model, batch=((x, a), y), loss=node_loss, optimizer=torch.optim.Adam(model.parameters(), lr=1e-2))

@@ -1,0 +1,48 @@
+"""HEALTHY: A bidirectional LSTM tagger on padded sentences with packed sequences and ignored pad tags.
+"""
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+from torch.utils.data import DataLoader, TensorDataset
+
+
+def tagged_sentences(n, T, V, K, seed=0):
+    g = torch.Generator().manual_seed(seed)
+    tok = torch.randint(1, V, (n, T), generator=g)
+    cls = torch.randint(0, K, (V,), generator=g)
+    prev = torch.roll(tok, 1, 1)
+    prev[:, 0] = 0
+    tag = (cls[tok] + (prev % 2)) % K
+    return tok, tag
+
+
+class BiLSTMTagger(nn.Module):
+    def __init__(self, V, K, d=32):
+        super().__init__()
+        self.emb = nn.Embedding(V, d, padding_idx=0)
+        self.rnn = nn.LSTM(d, 32, batch_first=True, bidirectional=True)
+        self.out = nn.Linear(64, K)
+
+    def forward(self, tok):
+        n = (tok != 0).sum(1)
+        p = nn.utils.rnn.pack_padded_sequence(self.emb(tok), n, batch_first=True, enforce_sorted=False)
+        h, _ = nn.utils.rnn.pad_packed_sequence(self.rnn(p)[0], batch_first=True, total_length=tok.size(1))
+        return self.out(h)
+
+
+def loss_fn(model, batch):
+    tok, tag = batch
+    return F.cross_entropy(model(tok).flatten(0, 1), tag.flatten(), ignore_index=-100)
+
+
+def make():
+    torch.manual_seed(0)
+    V, K, T = 80, 5, 40
+    tok, tag = tagged_sentences(384, T, V, K)
+    lens = torch.randint(4, 14, (384,))
+    pad = torch.arange(T)[None] >= lens[:, None]
+    tok[pad], tag[pad] = 0, -100
+    model = BiLSTMTagger(V, K)
+    loader = DataLoader(TensorDataset(tok, tag), batch_size=32, shuffle=True)
+    return dict(model=model, batch=(tok[:32], tag[:32]), loss=loss_fn, loader=loader,
+                optimizer=torch.optim.Adam(model.parameters(), lr=4e-3))

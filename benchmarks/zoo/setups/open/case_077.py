@@ -1,0 +1,51 @@
+"""BROKEN: The moving average of the weights (decay 0.999) is copied back into the model after every step, so the model hardly moves.
+An expert would want to hear: EMA must be a separate copy for evaluation; written back it multiplies the update by 0.001.
+Accept also: updates are undone/overwritten by the EMA.
+Does not count: "lr too small".
+"""
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+from torch.utils.data import DataLoader, TensorDataset
+
+
+def pictures(n, k, size=16, ch=1, noise=0.5, seed=0):
+    g = torch.Generator().manual_seed(seed)
+    proto = torch.randn(k, ch, size // 4, size // 4, generator=g)
+    proto = F.interpolate(proto, size=(size, size), mode="bilinear", align_corners=False)
+    y = torch.randint(0, k, (n,), generator=g)
+    return proto[y] + noise * torch.randn(n, ch, size, size, generator=g), y
+
+
+class SmallCNN(nn.Module):
+    def __init__(self, k, ch=1):
+        super().__init__()
+        self.features = nn.Sequential(
+            nn.Conv2d(ch, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU(), nn.MaxPool2d(2),
+            nn.Conv2d(16, 32, 3, padding=1), nn.BatchNorm2d(32), nn.ReLU(), nn.AdaptiveAvgPool2d(2))
+        self.fc = nn.Linear(128, k)
+
+    def forward(self, x):
+        return self.fc(self.features(x).flatten(1))
+
+
+def make():
+    torch.manual_seed(0)
+    x, y = pictures(512, 6)
+    model = SmallCNN(6)
+    shadow = {n: p.detach().clone() for n, p in model.named_parameters()}
+    crit = nn.CrossEntropyLoss()
+
+    def step(model, batch, optimizer):
+        optimizer.zero_grad()
+        loss = crit(model(batch[0]), batch[1])
+        loss.backward()
+        optimizer.step()
+        with torch.no_grad():
+            for n, p in model.named_parameters():
+                shadow[n].mul_(0.999).add_(p, alpha=0.001)
+                p.copy_(shadow[n])
+        return loss
+    return dict(model=model, batch=(x[:32], y[:32]), loss=crit, step=step,
+                optimizer=torch.optim.Adam(model.parameters(), lr=1e-3),
+                loader=DataLoader(TensorDataset(x, y), batch_size=32, shuffle=True))

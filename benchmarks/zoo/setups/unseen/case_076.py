@@ -1,0 +1,41 @@
+"""BROKEN: Integer division turns nearly every pixel into zero, so the inputs are constant.
+An expert would want to hear: images // 255 gives 0 everywhere (all samples identical), the network can only learn the
+class prior; divide as float.
+Accept also: inputs carry no information; all inputs identical/zero; preprocessing destroyed the input.
+Does not count: "loss stuck at log k", "bad learning rate".
+"""
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+from torch.utils.data import DataLoader, TensorDataset
+
+
+def pictures(n, k, size=16, ch=1, noise=0.5, seed=0):
+    g = torch.Generator().manual_seed(seed)
+    proto = torch.randn(k, ch, size // 4, size // 4, generator=g)
+    proto = F.interpolate(proto, size=(size, size), mode="bilinear", align_corners=False)
+    y = torch.randint(0, k, (n,), generator=g)
+    return proto[y] + noise * torch.randn(n, ch, size, size, generator=g), y
+
+
+class SmallCNN(nn.Module):
+    def __init__(self, k, ch=1):
+        super().__init__()
+        self.features = nn.Sequential(
+            nn.Conv2d(ch, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU(), nn.MaxPool2d(2),
+            nn.Conv2d(16, 32, 3, padding=1), nn.BatchNorm2d(32), nn.ReLU(), nn.AdaptiveAvgPool2d(2))
+        self.fc = nn.Linear(128, k)
+
+    def forward(self, x):
+        return self.fc(self.features(x).flatten(1))
+
+
+def make():
+    torch.manual_seed(0)
+    x, y = pictures(512, 4)
+    raw = (60 * x + 120).clamp(0, 254).to(torch.uint8)
+    img = (raw // 255).float()
+    loader = DataLoader(TensorDataset(img, y), batch_size=32, shuffle=True)
+    model = SmallCNN(4)
+    opt = torch.optim.Adam(model.parameters(), lr=1e-3)
+    return dict(model=model, batch=(img[:32], y[:32]), loss=nn.CrossEntropyLoss(), optimizer=opt, loader=loader)

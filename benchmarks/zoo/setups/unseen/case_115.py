@@ -1,0 +1,46 @@
+"""BROKEN: The latent is detached before decoding, so the encoder receives no gradient from the reconstruction.
+An expert would want to hear: detach() cuts the graph, the encoder is trained by KL alone; remove it.
+Accept also: no gradient from reconstruction to the encoder; graph cut.
+Does not count: "posterior collapse" with no cut named.
+"""
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+from torch.utils.data import DataLoader, TensorDataset
+
+
+def pictures(n, k, size=16, ch=1, noise=0.5, seed=0):
+    g = torch.Generator().manual_seed(seed)
+    proto = torch.randn(k, ch, size // 4, size // 4, generator=g)
+    proto = F.interpolate(proto, size=(size, size), mode="bilinear", align_corners=False)
+    y = torch.randint(0, k, (n,), generator=g)
+    return proto[y] + noise * torch.randn(n, ch, size, size, generator=g), y
+
+
+class VAE(nn.Module):
+    def __init__(self, d, z=8, h=128):
+        super().__init__()
+        self.enc = nn.Sequential(nn.Linear(d, h), nn.ReLU())
+        self.mu, self.logvar = nn.Linear(h, z), nn.Linear(h, z)
+        self.dec = nn.Sequential(nn.Linear(z, h), nn.ReLU(), nn.Linear(h, d))
+
+    def forward(self, x):
+        e = self.enc(x)
+        mu, logvar = self.mu(e), self.logvar(e)
+        z = mu + torch.randn_like(mu) * (0.5 * logvar).exp()
+        return self.dec(z.detach()), mu, logvar
+
+
+def loss_fn(model, batch):
+    x = batch[0]
+    rec, mu, logvar = model(x)
+    kl = -0.5 * (1 + logvar - mu ** 2 - logvar.exp()).sum(1).mean()
+    return ((rec - x) ** 2).sum(1).mean() + 0.5 * kl
+
+
+def make():
+    torch.manual_seed(0)
+    x = pictures(512, 6)[0].flatten(1)
+    model = VAE(256)
+    return dict(model=model, batch=(x[:64], x[:64]), loss=loss_fn, optimizer=torch.optim.Adam(model.parameters(), lr=1e-3),
+                loader=DataLoader(TensorDataset(x, x), batch_size=64, shuffle=True))
