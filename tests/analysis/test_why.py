@@ -150,3 +150,10 @@ def test_the_share_of_a_gap_that_a_mended_arm_closes_is_taken_on_logs_of_losses(
     share = closed(found, "mended", "affected", "other")
     assert share is not None
     assert share.value == pytest.approx(0.5, abs=0.02)
+
+
+def test_a_claim_about_groups_that_a_reduced_study_lacks_is_passed_over() -> None:
+    claim = {"text": "The deep one is better", "metric": "final_loss", "arms": ["depth=4", "depth=2"], "op": "<"}
+    sections = {"arms": None, "axes": {"model.depth": [2, 3, 4]}, "factor": "model.depth", "claims": [claim]}
+    tree = study(**sections, answers={"numbers": [1]}, quick={"axes.model.depth": [2, 3]}) | {"seeds": 2}
+    assert choose_pair(gradlab.run(tree, quick=True, figures=False).measured) is not None

@@ -22,9 +22,10 @@ from gradlab.analysis.estimate import Estimate
 from gradlab.analysis.measured import Measured, summarize
 from gradlab.analysis.sample import Sample, divided, sample_of
 from gradlab.analysis.theory import predictions_of
+from gradlab.errors import StudyError
 from gradlab.facts import DEAD, EVEN, VANISHING, Gain
 from gradlab.spec.base import scale_value
-from gradlab.spec.claims import At
+from gradlab.spec.claims import At, Claim
 from gradlab.spec.config import Config
 from gradlab.spec.metric import Metric
 from gradlab.spec.selection import chosen
@@ -274,12 +275,11 @@ def _compared(measured: Measured) -> tuple[str, str] | None:
     answers, claims, headline = measured.study.answers, measured.study.claims, measured.headline
     if answers is None and len(claims) != 1:
         return None
-    groups = [planned.group for planned in measured.plan.groups]
     numbers = (1,) if answers is None else answers.holds or answers.numbers
     for claim in (claims[number - 1] for number in numbers):
         if headline is None or claim.metric != headline.metric or claim.op not in (">", "<", "ratio"):
             continue
-        rows = [row for row in chosen(claim, groups) if len(row) == 2 and row[0] != row[1]]
+        rows = [row for row in _rows(measured, claim) if len(row) == 2 and row[0] != row[1]]
         apart = [(_far(measured, row[0], row[1]), row) for row in rows]
         if apart:
             return tuple(max(apart, key=lambda each: each[0])[1])  # type: ignore[return-value]
@@ -302,9 +302,16 @@ def _asked(measured: Measured) -> set[str]:
     answers, claims = measured.study.answers, measured.study.claims
     if answers is None:
         return set()
-    groups = [planned.group for planned in measured.plan.groups]
     picked = [claims[number - 1] for number in answers.holds or answers.numbers]
-    return {name for claim in picked if claim.metric is not None for row in chosen(claim, groups) for name in row}
+    return {name for claim in picked if claim.metric is not None for row in _rows(measured, claim) for name in row}
+
+
+def _rows(measured: Measured, claim: Claim) -> tuple[tuple[str, ...], ...]:
+    """The groups that a claim compares; none where a reduced study lacks them."""
+    try:
+        return chosen(claim, [planned.group for planned in measured.plan.groups])
+    except StudyError:
+        return ()
 
 
 def _distance(measured: Measured, a: str, b: str) -> tuple[int, int]:
