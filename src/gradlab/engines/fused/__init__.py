@@ -73,7 +73,7 @@ class Fused(Engine):
         from gradlab.engines.fused.kernels.compiled import is_cold
 
         if is_cold("train_lanes" if self._uses_lanes(config, catalog) else "train"):
-            return "compiling the kernels of the fused engine (once, about 15 s)"
+            return "compiling the kernels of the fused engine (once, about 7 s)"
         return None
 
     def group_size(self, config: Config, catalog: Catalog) -> int:
