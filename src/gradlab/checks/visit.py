@@ -125,7 +125,8 @@ class Visit:
             lines += wrap(f"Note: {cause.title}: {cause.evidence}.", then="  ")
         if full:
             lines += ["", *(line for outcome in self.outcomes for line in wrap(_in_words(outcome), "", "    "))]
-        told = [f"{counts[kind]} {kind}" for kind in counts if counts[kind]]
+        # several checks may have found the same fault, so that more of them found something than faults are listed
+        told = [f"{counts[kind]} {kind}{' something' * (kind == 'found')}" for kind in counts if counts[kind]]
         lines += wrap(f"{len(self.outcomes)} checks in {self.seconds:.0f} s: {', '.join(told)}.", then="  ")
         if self.open and not full:
             reasons: dict[str, list[str]] = {}
